@@ -1,0 +1,7 @@
+//! An in-memory Kubernetes API server with the behaviour of v1.36.
+//!
+//! - [`meta`]: names, group-version-resources, selectors, access to an object's metadata
+//! - [`status`]: everything a handler may answer with instead of an object
+
+pub mod meta;
+pub mod status;

@@ -1,0 +1,5 @@
+//! Names, group-version-resources and access to an object's metadata.
+
+mod gvk;
+
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};

@@ -1,0 +1,327 @@
+//! Failures as Kubernetes words them: [`ApiError`] becomes a `metav1.Status` here and nowhere else.
+
+mod field;
+
+use serde_json::{Value, json};
+
+use crate::meta::{GroupKind, GroupResource};
+
+pub use field::{Cause, CauseReason, FieldErrors, FieldPath};
+
+/// Everything a handler may answer with instead of an object.
+///
+/// A variant per constructor of apimachinery's `api/errors`; the text after `#[error]` is the
+/// message on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// 404 `NotFound`. Mirrors `NewNotFound`.
+    #[error("{resource} {name:?} not found")]
+    NotFound {
+        /// The resource asked for.
+        resource: GroupResource,
+        /// The name asked for.
+        name: String,
+    },
+    /// 404 for a path that no handler serves. Mirrors `NewGenericServerResponse`.
+    #[error("the server could not find the requested resource")]
+    NoSuchPath,
+    /// 404 in plain text, for a path outside of the resource paths.
+    #[error("404 page not found")]
+    PageNotFound,
+    /// 409 `AlreadyExists`. Mirrors `NewAlreadyExists`.
+    #[error("{resource} {name:?} already exists")]
+    AlreadyExists {
+        /// The resource.
+        resource: GroupResource,
+        /// The name that is taken.
+        name: String,
+    },
+    /// 409 `AlreadyExists` after `generateName` found no free name. Mirrors `NewGenerateNameConflict`.
+    #[error(
+        "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
+    )]
+    GenerateNameConflict {
+        /// The resource.
+        resource: GroupResource,
+        /// The last name tried.
+        name: String,
+    },
+    /// 409 `Conflict`. Mirrors `NewConflict`.
+    #[error("Operation cannot be fulfilled on {resource} {name:?}: {message}")]
+    Conflict {
+        /// The resource.
+        resource: GroupResource,
+        /// The object's name.
+        name: String,
+        /// What collided.
+        message: String,
+    },
+    /// 409 `Conflict` of server-side apply, a cause per field. Mirrors `NewApplyConflict`.
+    #[error("{message}")]
+    ApplyConflict {
+        /// The whole message.
+        message: String,
+        /// A `FieldManagerConflict` cause per field.
+        causes: Vec<Cause>,
+    },
+    /// 422 `Invalid`. Mirrors `NewInvalid`; causes keep upstream's order.
+    #[error("{}", field::invalid_message(kind, name, errors))]
+    Invalid {
+        /// The kind of the object.
+        kind: GroupKind,
+        /// The object's name, may be empty.
+        name: String,
+        /// Every fault found.
+        errors: FieldErrors,
+    },
+    /// 422 `Invalid` without causes: a JSON patch that cannot be applied and the like.
+    /// Mirrors `NewGenericServerResponse(422)`.
+    #[error("the server rejected our request due to an error in our request")]
+    InvalidRequest {
+        /// Resource of the request, for `details`.
+        resource: GroupResource,
+        /// Name in the request, for `details`.
+        name: String,
+        /// What was wrong, as the one cause.
+        message: String,
+    },
+    /// 400 `BadRequest`. Mirrors `NewBadRequest`.
+    #[error("{0}")]
+    BadRequest(String),
+    /// 401 `Unauthorized`.
+    #[error("Unauthorized")]
+    Unauthorized,
+    /// 403 `Forbidden`. Mirrors `NewForbidden`.
+    #[error("{}{}{}", resource, forbidden_name(name), message)]
+    Forbidden {
+        /// The resource.
+        resource: GroupResource,
+        /// The object's name, may be empty.
+        name: String,
+        /// Why.
+        message: String,
+        /// Causes beyond the message, such as `NamespaceTerminating`.
+        causes: Vec<Cause>,
+    },
+    /// 405 `MethodNotAllowed`. Mirrors `NewMethodNotSupported`.
+    #[error("{action} is not supported on resources of kind {:?}", resource.to_string())]
+    MethodNotSupported {
+        /// The resource.
+        resource: GroupResource,
+        /// The verb refused.
+        action: String,
+    },
+    /// 405 `MethodNotAllowed` for a method that no verb of the path has.
+    #[error("the server does not allow this method on the requested resource")]
+    MethodNotAllowed,
+    /// 406 `NotAcceptable`.
+    #[error("{0}")]
+    NotAcceptable(String),
+    /// 410 `Expired`. Mirrors `NewResourceExpired`.
+    #[error("{0}")]
+    Expired(String),
+    /// 410 `Expired` of a page token, with a token to go on inconsistently.
+    #[error("{message}")]
+    ExpiredContinue {
+        /// The message.
+        message: String,
+        /// The token that continues without consistency.
+        next: String,
+    },
+    /// 413 `RequestEntityTooLarge`. Mirrors `NewRequestEntityTooLargeError`.
+    #[error("Request entity too large: {0}")]
+    TooLarge(String),
+    /// 415 `UnsupportedMediaType`.
+    #[error("{0}")]
+    UnsupportedMediaType(String),
+    /// 429 `TooManyRequests`. Mirrors `NewTooManyRequests`.
+    #[error("{message}")]
+    TooManyRequests {
+        /// The message.
+        message: String,
+        /// Seconds to wait.
+        retry_after_seconds: i64,
+        /// Causes, such as `DisruptionBudget`.
+        causes: Vec<Cause>,
+    },
+    /// 500 `InternalError`. Mirrors `NewInternalError`.
+    #[error("Internal error occurred: {0}")]
+    Internal(String),
+    /// 500 without a reason: what upstream makes of an error it has no class for.
+    #[error("{0}")]
+    Unknown(String),
+    /// 504 `Timeout`: the version asked for is not there yet. Mirrors `NewTimeoutError`.
+    #[error("Timeout: {message}")]
+    Timeout {
+        /// The message.
+        message: String,
+        /// Seconds to wait.
+        retry_after_seconds: i64,
+        /// Causes, such as `ResourceVersionTooLarge`.
+        causes: Vec<Cause>,
+    },
+}
+
+fn forbidden_name(name: &str) -> String {
+    if name.is_empty() {
+        " is forbidden: ".to_owned()
+    } else {
+        format!(" {name:?} is forbidden: ")
+    }
+}
+
+impl ApiError {
+    /// The HTTP status code.
+    #[must_use]
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::BadRequest(_) => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden { .. } => 403,
+            Self::NotFound { .. } | Self::NoSuchPath | Self::PageNotFound => 404,
+            Self::MethodNotSupported { .. } | Self::MethodNotAllowed => 405,
+            Self::NotAcceptable(_) => 406,
+            Self::AlreadyExists { .. }
+            | Self::GenerateNameConflict { .. }
+            | Self::Conflict { .. }
+            | Self::ApplyConflict { .. } => 409,
+            Self::Expired(_) | Self::ExpiredContinue { .. } => 410,
+            Self::TooLarge(_) => 413,
+            Self::UnsupportedMediaType(_) => 415,
+            Self::Invalid { .. } | Self::InvalidRequest { .. } => 422,
+            Self::TooManyRequests { .. } => 429,
+            Self::Internal(_) | Self::Unknown(_) => 500,
+            Self::Timeout { .. } => 504,
+        }
+    }
+
+    /// The `reason`; empty where upstream gives none.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::BadRequest(_) => "BadRequest",
+            Self::Unauthorized => "Unauthorized",
+            Self::Forbidden { .. } => "Forbidden",
+            Self::NotFound { .. } | Self::NoSuchPath | Self::PageNotFound => "NotFound",
+            Self::MethodNotSupported { .. } | Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable(_) => "NotAcceptable",
+            Self::AlreadyExists { .. } | Self::GenerateNameConflict { .. } => "AlreadyExists",
+            Self::Conflict { .. } | Self::ApplyConflict { .. } => "Conflict",
+            Self::Expired(_) | Self::ExpiredContinue { .. } => "Expired",
+            Self::TooLarge(_) => "RequestEntityTooLarge",
+            Self::UnsupportedMediaType(_) => "UnsupportedMediaType",
+            Self::Invalid { .. } | Self::InvalidRequest { .. } => "Invalid",
+            Self::TooManyRequests { .. } => "TooManyRequests",
+            Self::Internal(_) => "InternalError",
+            Self::Unknown(_) => "",
+            Self::Timeout { .. } => "Timeout",
+        }
+    }
+
+    /// Seconds for the `Retry-After` header, where upstream sends one.
+    #[must_use]
+    pub fn retry_after_seconds(&self) -> Option<i64> {
+        match self {
+            Self::TooManyRequests {
+                retry_after_seconds,
+                ..
+            }
+            | Self::Timeout {
+                retry_after_seconds,
+                ..
+            } if *retry_after_seconds > 0 => Some(*retry_after_seconds),
+            Self::GenerateNameConflict { .. } => Some(1),
+            _ => None,
+        }
+    }
+
+    /// The `details` of the status; `None` where upstream leaves them out.
+    fn details(&self) -> Option<Value> {
+        let named = |group: &str, kind: &str, name: &str| {
+            let mut details = serde_json::Map::new();
+            for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+                if !value.is_empty() {
+                    details.insert(key.to_owned(), value.into());
+                }
+            }
+            details
+        };
+        let mut details = match self {
+            Self::NotFound { resource, name }
+            | Self::AlreadyExists { resource, name }
+            | Self::GenerateNameConflict { resource, name }
+            | Self::Conflict { resource, name, .. }
+            | Self::InvalidRequest { resource, name, .. }
+            | Self::Forbidden { resource, name, .. } => {
+                named(&resource.group, &resource.resource, name)
+            }
+            Self::MethodNotSupported { resource, .. } => {
+                named(&resource.group, &resource.resource, "")
+            }
+            Self::Invalid { kind, name, .. } => named(&kind.group, &kind.kind, name),
+            Self::NoSuchPath
+            | Self::MethodNotAllowed
+            | Self::NotAcceptable(_)
+            | Self::UnsupportedMediaType(_)
+            | Self::ApplyConflict { .. }
+            | Self::TooManyRequests { .. }
+            | Self::Internal(_)
+            | Self::Timeout { .. } => serde_json::Map::new(),
+            Self::PageNotFound
+            | Self::BadRequest(_)
+            | Self::Unauthorized
+            | Self::Expired(_)
+            | Self::ExpiredContinue { .. }
+            | Self::TooLarge(_)
+            | Self::Unknown(_) => return None,
+        };
+        let causes: Vec<Value> = match self {
+            Self::Invalid { errors, .. } => errors.causes().iter().map(Cause::to_value).collect(),
+            Self::ApplyConflict { causes, .. }
+            | Self::Forbidden { causes, .. }
+            | Self::TooManyRequests { causes, .. }
+            | Self::Timeout { causes, .. } => causes.iter().map(Cause::to_value).collect(),
+            Self::Internal(message) => vec![json!({ "message": message })],
+            Self::InvalidRequest { message, .. } => {
+                vec![json!({ "reason": "UnexpectedServerResponse", "message": message })]
+            }
+            _ => Vec::new(),
+        };
+        if !causes.is_empty() {
+            details.insert("causes".to_owned(), Value::Array(causes));
+        }
+        if let Some(seconds) = self.retry_after_seconds() {
+            details.insert("retryAfterSeconds".to_owned(), seconds.into());
+        }
+        Some(Value::Object(details))
+    }
+
+    /// The `metav1.Status` body.
+    #[must_use]
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.to_string(),
+            "code": self.code(),
+        });
+        if !self.reason().is_empty() {
+            status["reason"] = self.reason().into();
+        }
+        if let Self::ExpiredContinue { next, .. } = self {
+            status["metadata"]["continue"] = next.as_str().into();
+        }
+        if let Some(details) = self.details() {
+            status["details"] = details;
+        }
+        status
+    }
+
+    /// Whether this is a 404 for an object or a path.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.code() == 404
+    }
+}

@@ -1,0 +1,255 @@
+//! Faults of an object's fields, worded as apimachinery's `field.Error`.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::meta::GroupKind;
+
+/// One entry of `details.causes`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Machine-readable class, may be empty.
+    pub reason: String,
+    /// What is wrong.
+    pub message: String,
+    /// Field path, may be empty.
+    pub field: String,
+}
+
+impl Cause {
+    pub(super) fn to_value(&self) -> Value {
+        let mut cause = serde_json::Map::new();
+        for (key, value) in [
+            ("reason", &self.reason),
+            ("message", &self.message),
+            ("field", &self.field),
+        ] {
+            if !value.is_empty() {
+                cause.insert(key.to_owned(), value.as_str().into());
+            }
+        }
+        Value::Object(cause)
+    }
+}
+
+/// The classes of field faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseReason {
+    /// A field is missing.
+    Required,
+    /// A value is taken by another object.
+    Duplicate,
+    /// A value is malformed.
+    Invalid,
+    /// A value is none of those allowed.
+    NotSupported,
+    /// A field may not be set, or not changed.
+    Forbidden,
+    /// A value is too long.
+    TooLong,
+    /// A list has too many entries.
+    TooMany,
+    /// A referenced value does not exist.
+    NotFound,
+    /// A value has the wrong type.
+    TypeInvalid,
+}
+
+impl CauseReason {
+    /// The `reason` of the cause.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::NotFound => "FieldValueNotFound",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+}
+
+/// A path to a field, printed `spec.containers[0].name` or `metadata.labels[a/b]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldPath(String);
+
+impl FieldPath {
+    /// The path of a top-level field, or a dotted path of several.
+    #[must_use]
+    pub fn new(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The path of field `name` below this one.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() {
+            Self(name.to_owned())
+        } else {
+            Self(format!("{}.{name}", self.0))
+        }
+    }
+
+    /// The path of item `index` of this list.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// The path of entry `key` of this map.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Every fault of one object, in the order upstream visits its fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors(Vec<Cause>);
+
+impl FieldErrors {
+    /// No faults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The faults as causes of a status.
+    #[must_use]
+    pub fn causes(&self) -> &[Cause] {
+        &self.0
+    }
+
+    /// Takes over the faults of `other`, behind those held.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// `Required value[: detail]`.
+    pub fn required(&mut self, path: &FieldPath, detail: &str) {
+        self.push(
+            CauseReason::Required,
+            path,
+            with_detail("Required value", detail),
+        );
+    }
+
+    /// `Invalid value: <value>: detail`.
+    pub fn invalid(&mut self, path: &FieldPath, value: &Value, detail: &str) {
+        let text = with_detail(&format!("Invalid value: {}", show(value)), detail);
+        self.push(CauseReason::Invalid, path, text);
+    }
+
+    /// `Duplicate value: <value>`.
+    pub fn duplicate(&mut self, path: &FieldPath, value: &Value) {
+        self.push(
+            CauseReason::Duplicate,
+            path,
+            format!("Duplicate value: {}", show(value)),
+        );
+    }
+
+    /// `Forbidden: detail`.
+    pub fn forbidden(&mut self, path: &FieldPath, detail: &str) {
+        self.push(
+            CauseReason::Forbidden,
+            path,
+            with_detail("Forbidden", detail),
+        );
+    }
+
+    /// `Not found: <value>`.
+    pub fn not_found(&mut self, path: &FieldPath, value: &Value) {
+        self.push(
+            CauseReason::NotFound,
+            path,
+            format!("Not found: {}", show(value)),
+        );
+    }
+
+    /// `Unsupported value: <value>: supported values: "a", "b"`; `supported` in the order given.
+    pub fn not_supported(&mut self, path: &FieldPath, value: &Value, supported: &[&str]) {
+        let list = supported
+            .iter()
+            .map(|s| format!("{s:?}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let text = with_detail(
+            &format!("Unsupported value: {}", show(value)),
+            &if list.is_empty() {
+                String::new()
+            } else {
+                format!("supported values: {list}")
+            },
+        );
+        self.push(CauseReason::NotSupported, path, text);
+    }
+
+    /// `Too long: may not be more than <max> bytes`.
+    pub fn too_long(&mut self, path: &FieldPath, max: usize) {
+        let text = format!("Too long: may not be more than {max} bytes");
+        self.push(CauseReason::TooLong, path, text);
+    }
+
+    /// `Too many: <actual>: must have at most <max> items`.
+    pub fn too_many(&mut self, path: &FieldPath, actual: usize, max: usize) {
+        let text = format!("Too many: {actual}: must have at most {max} items");
+        self.push(CauseReason::TooMany, path, text);
+    }
+
+    /// A fault whose text does not follow one of the forms above.
+    pub fn push(&mut self, reason: CauseReason, path: &FieldPath, message: String) {
+        self.0.push(Cause {
+            reason: reason.as_str().to_owned(),
+            message,
+            field: path.to_string(),
+        });
+    }
+}
+
+fn with_detail(head: &str, detail: &str) -> String {
+    if detail.is_empty() {
+        head.to_owned()
+    } else {
+        format!("{head}: {detail}")
+    }
+}
+
+/// A value as Go prints it in a field error: strings quoted, null as `null`, the rest as JSON.
+fn show(value: &Value) -> String {
+    value.to_string()
+}
+
+pub(super) fn invalid_message(kind: &GroupKind, name: &str, errors: &FieldErrors) -> String {
+    let text = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
+    let mut parts: Vec<String> = Vec::new();
+    for cause in errors.causes() {
+        let part = text(cause);
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    let list = if let [one] = parts.as_slice() {
+        one.clone()
+    } else {
+        format!("[{}]", parts.join(", "))
+    };
+    format!("{kind} {name:?} is invalid: {list}")
+}
