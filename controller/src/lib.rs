@@ -4,4 +4,7 @@
 
 pub mod clock;
 pub mod context;
+pub mod error;
+mod mirror;
+pub mod node;
 pub mod recorder;
