@@ -5,6 +5,8 @@
 pub mod clock;
 pub mod context;
 pub mod error;
+pub mod garbage_collector;
+mod inventory;
 mod mirror;
 pub mod node;
 pub mod recorder;
