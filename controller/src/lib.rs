@@ -8,5 +8,7 @@ pub mod error;
 pub mod garbage_collector;
 mod inventory;
 mod mirror;
+pub mod namespace;
 pub mod node;
+pub mod persistent_volume;
 pub mod recorder;
