@@ -4,4 +4,9 @@
 
 pub mod clock;
 pub mod context;
+pub mod controller_ref;
+pub mod history;
+pub(crate) mod informer;
+pub mod pod;
 pub mod recorder;
+pub(crate) mod work_queue;
