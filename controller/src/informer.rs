@@ -52,10 +52,7 @@ pub(crate) struct Written {
     lists_begun: u64,
 }
 
-impl<K> Informer<K>
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-{
+impl<K: Resource> Informer<K> {
     pub(crate) fn new() -> Self {
         Self {
             state: Mutex::new(State::new()),
@@ -77,8 +74,8 @@ where
             .unwrap_or_default()
     }
 
-    /// Notes a write of this resource whose answer carried `meta`'s resourceVersion.
-    pub(crate) fn written(&self, written: &K) -> Written {
+    /// Notes a write of this resource that was answered with `written`.
+    pub(crate) fn written(&self, written: &impl ResourceExt) -> Written {
         Written {
             rv: resource_version(written),
             lists_begun: self.state.lock().lists_begun,
@@ -104,7 +101,10 @@ where
     }
 
     /// Watches `api` and reports each change after the cache has taken it. Never returns.
-    pub(crate) async fn run(&self, api: Api<K>, mut on_change: impl FnMut(Change<K>)) {
+    pub(crate) async fn run(&self, api: Api<K>, mut on_change: impl FnMut(Change<K>))
+    where
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
         let events = watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
@@ -218,7 +218,7 @@ fn key<K: Resource>(object: &K) -> (String, String) {
 }
 
 /// API concepts let clients compare resourceVersions of one resource as integers.
-fn resource_version<K: Resource>(object: &K) -> u64 {
+fn resource_version<K: ResourceExt>(object: &K) -> u64 {
     object
         .resource_version()
         .and_then(|rv| rv.parse().ok())
