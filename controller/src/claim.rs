@@ -10,33 +10,33 @@ use crate::controller_ref::controller_of;
 
 /// Whether claims outlive the set, and pods that it scales away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RetentionPolicy {
+pub(crate) struct RetentionPolicy {
     /// `whenDeleted: Delete`.
-    pub delete_when_deleted: bool,
+    pub(crate) delete_when_deleted: bool,
     /// `whenScaled: Delete`.
-    pub delete_when_scaled: bool,
+    pub(crate) delete_when_scaled: bool,
 }
 
 /// The two objects that may own a claim, as references with which they would control it.
 #[derive(Clone, Copy, Debug)]
-pub struct Owners<'a> {
+pub(crate) struct Owners<'a> {
     /// The set.
-    pub set: &'a OwnerReference,
+    pub(crate) set: &'a OwnerReference,
     /// The pod that uses the claim.
-    pub pod: &'a OwnerReference,
+    pub(crate) pod: &'a OwnerReference,
     /// The pod is beyond the set's replicas.
-    pub condemned: bool,
+    pub(crate) condemned: bool,
 }
 
 /// `<template>-<set>-<ordinal>`.
 #[must_use]
-pub fn claim_name(template: &str, set: &str, ordinal: i32) -> String {
+pub(crate) fn claim_name(template: &str, set: &str, ordinal: i32) -> String {
     format!("{template}-{set}-{ordinal}")
 }
 
 /// The claim made from `template` for one pod of `set`.
 #[must_use]
-pub fn new_claim(
+pub(crate) fn new_claim(
     template: &PersistentVolumeClaim,
     set: &ObjectMeta,
     match_labels: &BTreeMap<String, String>,
@@ -58,7 +58,7 @@ pub fn new_claim(
 
 /// Whether another controller owns the claim although the policy asks us to own it.
 #[must_use]
-pub fn has_conflicting_controller(
+pub(crate) fn has_conflicting_controller(
     claim: &ObjectMeta,
     policy: RetentionPolicy,
     owners: Owners<'_>,
@@ -73,7 +73,7 @@ fn is_controlled_by_another(claim: &ObjectMeta, owners: Owners<'_>) -> bool {
 
 /// Whether the claim refers to an object of that kind and name which was another one.
 #[must_use]
-pub fn has_stale_owner(claim: &ObjectMeta, owner: &OwnerReference) -> bool {
+pub(crate) fn has_stale_owner(claim: &ObjectMeta, owner: &OwnerReference) -> bool {
     let owners = claim.owner_references.as_deref().unwrap_or_default();
     owners.iter().any(|reference| {
         reference.kind == owner.kind && reference.name == owner.name && reference.uid != owner.uid
@@ -82,7 +82,7 @@ pub fn has_stale_owner(claim: &ObjectMeta, owner: &OwnerReference) -> bool {
 
 /// The owner references that the policy wants, when they are not the claim's already.
 #[must_use]
-pub fn corrected_owners(
+pub(crate) fn corrected_owners(
     claim: &ObjectMeta,
     policy: RetentionPolicy,
     owners: Owners<'_>,

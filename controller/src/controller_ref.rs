@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// The reference that marks `owner` as the controller of an object.
 #[must_use]
-pub fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) -> OwnerReference {
+pub(crate) fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
@@ -18,14 +18,14 @@ pub fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) -> Owne
 
 /// The reference to the controller of an object, if it has one.
 #[must_use]
-pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     owners.iter().find(|owner| owner.controller == Some(true))
 }
 
 /// What a controller does with an object that it may own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub(crate) enum Claim {
     /// It is ours.
     Keep,
     /// It is an orphan that we want.
@@ -38,7 +38,7 @@ pub enum Claim {
 
 /// Decides about the object `meta`; `matches` says whether `owner` selects it.
 #[must_use]
-pub fn claim(owner: &ObjectMeta, meta: &ObjectMeta, matches: bool) -> Claim {
+pub(crate) fn claim(owner: &ObjectMeta, meta: &ObjectMeta, matches: bool) -> Claim {
     let deleting = owner.deletion_timestamp.is_some();
     match controller_of(meta) {
         Some(controller) if Some(&controller.uid) != owner.uid.as_ref() => Claim::Ignore,
@@ -55,13 +55,13 @@ pub fn claim(owner: &ObjectMeta, meta: &ObjectMeta, matches: bool) -> Claim {
 ///
 /// The uid makes the server refuse the patch when the object was replaced meanwhile.
 #[must_use]
-pub fn adopt_patch(owner: &OwnerReference, uid: &str) -> Value {
+pub(crate) fn adopt_patch(owner: &OwnerReference, uid: &str) -> Value {
     json!({ "metadata": { "ownerReferences": [owner], "uid": uid } })
 }
 
 /// Strategic merge patch that removes the reference to `owner_uid` from the object `uid`.
 #[must_use]
-pub fn release_patch(owner_uid: &str, uid: &str) -> Value {
+pub(crate) fn release_patch(owner_uid: &str, uid: &str) -> Value {
     let reference = json!({ "$patch": "delete", "uid": owner_uid });
     json!({ "metadata": { "ownerReferences": [reference], "uid": uid } })
 }

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use serde_json::{Value, json};
 
 /// The label that holds a revision's hash.
-pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";
+pub(crate) const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 /// How much of the owner's name a revision's name can hold.
 const NAME_PREFIX_MAX: usize = 223;
 /// No vowels and no look-alikes, so that a hash is neither a word nor misread.
@@ -19,7 +19,7 @@ const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The data of a revision that records only the pod template, given as the server returned it.
 #[must_use]
-pub fn template_data(template: &Value) -> Value {
+pub(crate) fn template_data(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(fields) = template.as_object_mut() {
         fields.insert("$patch".to_owned(), Value::from("replace"));
@@ -31,7 +31,7 @@ pub fn template_data(template: &Value) -> Value {
 
 /// The pod template that a revision's data holds, without the patch directive.
 #[must_use]
-pub fn template_of(revision: &ControllerRevision) -> Option<Value> {
+pub(crate) fn template_of(revision: &ControllerRevision) -> Option<Value> {
     let mut template = data_of(revision).pointer("/spec/template")?.clone();
     template.as_object_mut()?.remove("$patch");
     Some(template)
@@ -56,7 +56,7 @@ fn drop_null_creation_timestamp(data: &mut Value) {
 ///
 /// The characters that need escaping occur only within strings, so the text can be edited whole.
 #[must_use]
-pub fn go_json(value: &Value) -> String {
+pub(crate) fn go_json(value: &Value) -> String {
     let mut out = String::new();
     for character in value.to_string().chars() {
         match character {
@@ -71,7 +71,7 @@ pub fn go_json(value: &Value) -> String {
 
 /// The hash of `data` after `collision_count` name collisions.
 #[must_use]
-pub fn hash(data: &Value, collision_count: i32) -> String {
+pub(crate) fn hash(data: &Value, collision_count: i32) -> String {
     let input = format!("{}{collision_count}", go_json(data));
     safe_encode(&fnv1(input.as_bytes()).to_string())
 }
@@ -91,31 +91,31 @@ fn safe_encode(text: &str) -> String {
 
 /// The name of `owner`'s revision with `hash`.
 #[must_use]
-pub fn revision_name(owner: &str, hash: &str) -> String {
+pub(crate) fn revision_name(owner: &str, hash: &str) -> String {
     let prefix: String = owner.chars().take(NAME_PREFIX_MAX).collect();
     format!("{prefix}-{hash}")
 }
 
 /// What a new revision is made from.
-pub struct Proposal<'a> {
+pub(crate) struct Proposal<'a> {
     /// Metadata of the set: its name, namespace and annotations go into the revision.
-    pub owner: &'a ObjectMeta,
+    pub(crate) owner: &'a ObjectMeta,
     /// The reference to the set.
-    pub owner_ref: OwnerReference,
+    pub(crate) owner_ref: OwnerReference,
     /// The pod template's labels.
-    pub template_labels: BTreeMap<String, String>,
+    pub(crate) template_labels: BTreeMap<String, String>,
     /// The revision's data.
-    pub data: Value,
+    pub(crate) data: Value,
     /// The revision's number.
-    pub revision: i64,
+    pub(crate) revision: i64,
     /// Name collisions so far.
-    pub collision_count: i32,
+    pub(crate) collision_count: i32,
 }
 
 impl Proposal<'_> {
     /// The revision as it would be created now.
     #[must_use]
-    pub fn build(&self) -> ControllerRevision {
+    pub(crate) fn build(&self) -> ControllerRevision {
         let hash = hash(&self.data, self.collision_count);
         let mut labels = self.template_labels.clone();
         let name = revision_name(self.owner.name.as_deref().unwrap_or_default(), &hash);
@@ -136,7 +136,7 @@ impl Proposal<'_> {
 }
 
 /// Sorts by number, then age, then name.
-pub fn sort(revisions: &mut [ControllerRevision]) {
+pub(crate) fn sort(revisions: &mut [ControllerRevision]) {
     revisions.sort_by(|a, b| {
         let age = |revision: &ControllerRevision| {
             revision
@@ -151,13 +151,13 @@ pub fn sort(revisions: &mut [ControllerRevision]) {
 
 /// The number after the newest of sorted `revisions`.
 #[must_use]
-pub fn next_number(revisions: &[ControllerRevision]) -> i64 {
+pub(crate) fn next_number(revisions: &[ControllerRevision]) -> i64 {
     revisions.last().map_or(1, |newest| newest.revision + 1)
 }
 
 /// How a set gets its update revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// The newest revision, at this index, fits.
     Reuse(usize),
     /// An older revision, at this index, fits; it becomes the newest.
@@ -168,7 +168,7 @@ pub enum Choice {
 
 /// Chooses among sorted `revisions` the one with `data`.
 #[must_use]
-pub fn choose(revisions: &[ControllerRevision], data: &Value) -> Choice {
+pub(crate) fn choose(revisions: &[ControllerRevision], data: &Value) -> Choice {
     let Some(newest) = revisions.len().checked_sub(1) else {
         return Choice::Create;
     };
@@ -192,7 +192,7 @@ fn means(revision: &ControllerRevision, data: &Value) -> bool {
 
 /// Whether two revisions record the same.
 #[must_use]
-pub fn is_equal(a: &ControllerRevision, b: &ControllerRevision) -> bool {
+pub(crate) fn is_equal(a: &ControllerRevision, b: &ControllerRevision) -> bool {
     data_of(a) == data_of(b)
 }
 
@@ -200,7 +200,7 @@ pub fn is_equal(a: &ControllerRevision, b: &ControllerRevision) -> bool {
 ///
 /// A negative limit keeps all.
 #[must_use]
-pub fn to_truncate(
+pub(crate) fn to_truncate(
     revisions: &[ControllerRevision],
     live: &BTreeSet<String>,
     limit: i32,

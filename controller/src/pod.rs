@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
 /// The label that names the revision a pod was made from.
-pub const REVISION_LABEL: &str = "controller-revision-hash";
+pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
 
 fn phase(pod: &Pod) -> Option<&str> {
     pod.status.as_ref()?.phase.as_deref()
@@ -14,25 +14,25 @@ fn phase(pod: &Pod) -> Option<&str> {
 
 /// The API server has stored the pod: only then it has a phase.
 #[must_use]
-pub fn is_created(pod: &Pod) -> bool {
+pub(crate) fn is_created(pod: &Pod) -> bool {
     phase(pod).is_some_and(|phase| !phase.is_empty())
 }
 
 /// Phase Pending.
 #[must_use]
-pub fn is_pending(pod: &Pod) -> bool {
+pub(crate) fn is_pending(pod: &Pod) -> bool {
     phase(pod) == Some("Pending")
 }
 
 /// Phase Failed or Succeeded: the pod will not run again.
 #[must_use]
-pub fn is_finished(pod: &Pod) -> bool {
+pub(crate) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), Some("Failed" | "Succeeded"))
 }
 
 /// Deletion was asked for.
 #[must_use]
-pub fn is_terminating(pod: &Pod) -> bool {
+pub(crate) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
@@ -46,19 +46,19 @@ fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
 
 /// Condition Ready is True, whatever the phase.
 #[must_use]
-pub fn has_ready_condition(pod: &Pod) -> bool {
+pub(crate) fn has_ready_condition(pod: &Pod) -> bool {
     ready_condition(pod).is_some()
 }
 
 /// Phase Running and condition Ready is True.
 #[must_use]
-pub fn is_ready(pod: &Pod) -> bool {
+pub(crate) fn is_ready(pod: &Pod) -> bool {
     phase(pod) == Some("Running") && has_ready_condition(pod)
 }
 
 /// Ready for at least `min_ready_seconds`; does not look at the phase.
 #[must_use]
-pub fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
+pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     ready_condition(pod).is_some()
         && until_available(pod, min_ready_seconds, now).is_some_and(|left| left.is_zero())
 }
@@ -67,7 +67,11 @@ pub fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
 ///
 /// None when it is not ready, or when nobody said since when it is.
 #[must_use]
-pub fn until_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Option<Duration> {
+pub(crate) fn until_available(
+    pod: &Pod,
+    min_ready_seconds: i32,
+    now: Timestamp,
+) -> Option<Duration> {
     let ready = ready_condition(pod)?;
     if min_ready_seconds <= 0 {
         return Some(Duration::ZERO);
@@ -83,7 +87,7 @@ pub fn until_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Opt
 
 /// The revision the pod was made from, empty when nobody labelled it.
 #[must_use]
-pub fn revision(pod: &Pod) -> &str {
+pub(crate) fn revision(pod: &Pod) -> &str {
     let labels = pod.metadata.labels.as_ref();
     labels
         .and_then(|labels| labels.get(REVISION_LABEL))
@@ -94,7 +98,7 @@ pub fn revision(pod: &Pod) -> &str {
 ///
 /// None when the name has another form; the ordinal is None when it exceeds 32 bits.
 #[must_use]
-pub fn parent_and_ordinal(name: &str) -> Option<(&str, Option<i32>)> {
+pub(crate) fn parent_and_ordinal(name: &str) -> Option<(&str, Option<i32>)> {
     let (parent, digits) = name.rsplit_once('-')?;
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -12,6 +12,7 @@ mod sync;
 mod triggers;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::future::{join, join_all};
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 use self::error::Error;
 use self::set::Set;
 use crate::context::Context;
+use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer, Written};
 use crate::recorder::Recorder;
 use crate::work_queue::WorkQueue;
@@ -112,9 +114,18 @@ impl Controller {
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {
-        let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
-        let namespace = pod.namespace().unwrap_or_default();
-        let cached = self.sets.in_namespace(&namespace);
+        let (old, new) = match change {
+            Change::Added(pod) | Change::Deleted(pod) => (None, pod),
+            Change::Updated { old, new } => (Some(old), new),
+        };
+        let owner = |pod: &Arc<Pod>| controller_of(&pod.metadata).map(|owner| owner.name.clone());
+        let owners = [old.and_then(owner), owner(new)];
+        let namespace = new.namespace().unwrap_or_default();
+        let mut cached = self.sets.in_namespace(&namespace);
+        if owners[1].is_some() {
+            // Only an orphan concerns sets that it does not name.
+            cached.retain(|set| owners.contains(&set.metadata.name));
+        }
         let sets: Vec<Set> = cached
             .iter()
             .filter_map(|set| Set::parse(set).ok())

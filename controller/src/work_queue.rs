@@ -17,6 +17,10 @@ use crate::clock;
 const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// The longest delay after a failure.
 const BACKOFF_MAX: Duration = Duration::from_secs(1000);
+/// Failures of all keys together are retried at most this often, ...
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// ... after so many that are not held back.
+const RETRY_BURST: u32 = 100;
 
 /// Keys to be synced.
 pub(crate) struct WorkQueue<K> {
@@ -34,6 +38,8 @@ struct State<K> {
     processing: BTreeSet<K>,
     failures: BTreeMap<K, u32>,
     delayed: BTreeMap<K, Instant>,
+    /// When the next retry would be due if all were spread evenly.
+    next_retry: Option<Instant>,
 }
 
 impl<K: Clone + Ord> WorkQueue<K> {
@@ -67,7 +73,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
 
     /// Adds `key` after a delay that grows with its failures in a row.
     pub(crate) fn add_rate_limited(&self, key: K) {
-        let delay = self.state.lock().failed(&key);
+        let delay = self.state.lock().failed(&key, clock::after(Duration::ZERO));
         self.add_after(key, delay);
     }
 
@@ -125,6 +131,7 @@ impl<K: Clone + Ord> State<K> {
             processing: BTreeSet::new(),
             failures: BTreeMap::new(),
             delayed: BTreeMap::new(),
+            next_retry: None,
         }
     }
 
@@ -153,14 +160,19 @@ impl<K: Clone + Ord> State<K> {
         again
     }
 
-    /// Counts a failure and returns the delay it earns.
-    fn failed(&mut self, key: &K) -> Duration {
+    /// Counts a failure and returns the delay it earns, for the key's sake or for all keys'.
+    fn failed(&mut self, key: &K, now: Instant) -> Duration {
         let failures = self.failures.entry(key.clone()).or_default();
         let delay = 2u32
             .checked_pow(*failures)
             .and_then(|times| BACKOFF_MIN.checked_mul(times));
         *failures = failures.saturating_add(1);
-        delay.map_or(BACKOFF_MAX, |delay| delay.min(BACKOFF_MAX))
+        let backoff = delay.map_or(BACKOFF_MAX, |delay| delay.min(BACKOFF_MAX));
+
+        let retry = self.next_retry.map_or(now, |next| next.max(now));
+        self.next_retry = Some(retry + RETRY_INTERVAL);
+        let tolerated = now + RETRY_INTERVAL * (RETRY_BURST - 1);
+        backoff.max(retry.saturating_duration_since(tolerated))
     }
 
     fn add_due(&mut self, now: Instant) -> usize {
@@ -200,12 +212,28 @@ mod tests {
     #[test]
     fn failures_back_off_from_5_ms_to_1000_s_until_forgotten() {
         let mut state = State::new();
-        let delays: Vec<u128> = (0..4).map(|_| state.failed(&"a").as_millis()).collect();
+        let now = clock::after(Duration::ZERO);
+        let delays: Vec<u128> = (0..4)
+            .map(|_| state.failed(&"a", now).as_millis())
+            .collect();
         assert_eq!(delays, [5, 10, 20, 40]);
-        let last = (0..60).map(|_| state.failed(&"a")).last();
+        let last = (0..60).map(|_| state.failed(&"a", now)).last();
         assert_eq!(last, Some(BACKOFF_MAX));
         state.failures.remove("a");
-        assert_eq!(state.failed(&"a"), BACKOFF_MIN);
+        assert_eq!(state.failed(&"a", now), BACKOFF_MIN);
+    }
+
+    #[test]
+    fn failures_of_many_keys_are_retried_ten_a_second_after_a_burst_of_100() {
+        let mut state = State::new();
+        let now = clock::after(Duration::ZERO);
+        let delays: Vec<u128> = (0..102)
+            .map(|key| state.failed(&key, now).as_millis())
+            .collect();
+        assert!(delays[..100].iter().all(|delay| *delay == 5));
+        assert_eq!(delays[100..], [100, 200]);
+        let later = now + Duration::from_secs(60);
+        assert_eq!(state.failed(&1000, later), BACKOFF_MIN);
     }
 
     #[tokio::test(start_paused = true)]

@@ -102,3 +102,36 @@ fn join(errors: &[Error]) -> String {
         .collect::<Vec<_>>()
         .join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_quote_the_servers_words_and_nothing_around_them() {
+        let mut status = kube::core::Status::failure("pods \"web-0\" is forbidden", "Forbidden");
+        status.code = 403;
+        let refused = || Error::from(kube::Error::Api(status.clone().boxed()));
+        assert_eq!(refused().to_string(), "pods \"web-0\" is forbidden");
+        let deleted = Error::Claim("pvc data-web-0 is being deleted".to_owned());
+        let both = Error::collect(vec![refused(), deleted]).unwrap_err();
+        assert_eq!(
+            both.to_string(),
+            "[pods \"web-0\" is forbidden, pvc data-web-0 is being deleted]"
+        );
+        assert!(!refused().is_not_found() && !refused().is_conflict());
+    }
+
+    #[test]
+    fn a_stale_cache_says_how_far_it_is_behind() {
+        let error = Error::StaleCache {
+            read: 3,
+            written: 5,
+            resource: "pods",
+        };
+        assert_eq!(
+            error.to_string(),
+            "read version: 3 is not as new as written version: 5 for group resource pods"
+        );
+    }
+}

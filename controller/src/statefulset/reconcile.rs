@@ -165,9 +165,12 @@ impl Partition {
                 }
             }
         }
-        let replicas: Vec<Arc<Pod>> = (set.start()..)
+        let replicas: Vec<Arc<Pod>> = (0..)
             .zip(slots)
-            .map(|(ordinal, pod)| pod.unwrap_or_else(|| Arc::new(observed.new_pod(ordinal))))
+            .map(|(slot, pod)| {
+                let ordinal = set.start().saturating_add(slot);
+                pod.unwrap_or_else(|| Arc::new(observed.new_pod(ordinal)))
+            })
             .collect();
         let ascending = replicas.iter().chain(condemned.values());
         let first_unavailable = ascending
