@@ -1,7 +1,9 @@
 //! An in-memory Kubernetes API server with the behaviour of v1.36.
 //!
 //! - [`meta`]: names, group-version-resources, selectors, access to an object's metadata
+//! - [`registry`]: the facts about each resource, and its objects as cells of a table
 //! - [`status`]: everything a handler may answer with instead of an object
 
 pub mod meta;
+pub mod registry;
 pub mod status;

@@ -1,0 +1,3 @@
+//! What is particular to a resource: its facts, and how its objects are shown.
+
+pub mod catalog;
