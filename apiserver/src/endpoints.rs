@@ -2,3 +2,5 @@
 
 pub mod discovery;
 pub mod health;
+pub mod partial;
+pub mod table;
