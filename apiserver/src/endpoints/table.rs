@@ -211,4 +211,16 @@ mod tests {
         let table = table_of_one(pods, &pod, options());
         assert_eq!(table["rows"][0]["conditions"][0]["type"], "Completed");
     }
+
+    #[test]
+    fn a_scale_shows_wanted_and_actual_replicas() {
+        let scale = json!({
+            "apiVersion": "autoscaling/v1", "kind": "Scale",
+            "metadata": {"name": "d", "creationTimestamp": "2024-01-01T00:00:00Z"},
+            "spec": {"replicas": 2}, "status": {"replicas": 0, "selector": "a=b"},
+        });
+        let table = table_of_one(ResourceInfo::scale(), &scale, options());
+        assert_eq!(table["rows"][0]["cells"], json!(["d", 2, 0, "2m30s"]));
+        assert_eq!(table["columnDefinitions"][1]["name"], "Desired");
+    }
 }

@@ -17,6 +17,42 @@ static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| {
     }
 });
 
+/// Scale isn't a resource, only the kind of a subresource; its columns are no resource's either.
+static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
+    let column = |name: &str, cell_type: &str, description: &str| Column {
+        name: name.to_owned(),
+        cell_type: cell_type.to_owned(),
+        format: String::new(),
+        description: description.to_owned(),
+        priority: 0,
+    };
+    let scale = ResourceData {
+        plural: "scales".to_owned(),
+        singular: "scale".to_owned(),
+        kind: "Scale".to_owned(),
+        namespaced: true,
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: None,
+        verbs: Vec::new(),
+        warning: None,
+        field_labels: default_field_labels(),
+        field_label_error: default_field_label_error(),
+        subresources: Vec::new(),
+        columns: vec![
+            column("Name", "string", "Name of the scaled object."),
+            column("Desired", "integer", "Number of pods wanted."),
+            column("Available", "integer", "Number of pods there are."),
+            column("Age", "string", "Time since the scaled object was created."),
+        ],
+    };
+    let version = GroupVersion {
+        group: "autoscaling".to_owned(),
+        version: "v1".to_owned(),
+    };
+    scale.into_info(&version)
+});
+
 /// The resources of a server, by group and version, in the order of discovery.
 ///
 /// A clone is shallow: it shares the resources.
@@ -194,6 +230,12 @@ impl Catalog {
 }
 
 impl ResourceInfo {
+    /// What `autoscaling/v1` Scale, the kind of the `scale` subresources, shows as a table.
+    #[must_use]
+    pub fn scale() -> &'static Self {
+        &SCALE
+    }
+
     /// Group, version and plural.
     #[must_use]
     pub fn gvr(&self) -> &GroupVersionResource {

@@ -74,6 +74,7 @@ fn own_cells(group: &str, kind: &str, view: View<'_>) -> Option<Vec<Value>> {
         ("apps", "ReplicaSet") => workload::replica_set(view),
         ("apps", "StatefulSet") => workload::stateful_set(view),
         ("autoscaling", "HorizontalPodAutoscaler") => workload::horizontal_pod_autoscaler(view),
+        ("autoscaling", "Scale") => workload::scale(view),
         ("batch", "CronJob") => batch::cron_job(view),
         ("batch", "Job") => batch::job(view),
         ("certificates.k8s.io", "CertificateSigningRequest") => cluster::signing_request(view),

@@ -105,6 +105,15 @@ pub(super) fn horizontal_pod_autoscaler(view: View<'_>) -> Vec<Value> {
     ]
 }
 
+pub(super) fn scale(view: View<'_>) -> Vec<Value> {
+    vec![
+        view.name(),
+        json!(view.int("/spec/replicas")),
+        json!(view.int("/status/replicas")),
+        view.age(),
+    ]
+}
+
 /// Names and images of the containers at `pointer`.
 pub(super) fn containers(view: View<'_>, pointer: &str) -> [Value; 2] {
     [
