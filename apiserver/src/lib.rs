@@ -2,6 +2,13 @@
 //!
 //! - [`meta`]: names, group-version-resources, selectors, access to an object's metadata
 //! - [`status`]: everything a handler may answer with instead of an object
+//! - [`clock`]: time and randomness
+//! - `storage`: objects and their past events, by resource
 
+pub mod clock;
 pub mod meta;
 pub mod status;
+mod storage;
+
+pub use clock::Clock;
+pub use storage::{EventType, JournalEntry};
