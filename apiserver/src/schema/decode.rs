@@ -5,6 +5,9 @@
 //! first wrong type is remembered while reading goes on, but a value that its type itself refuses
 //! (a time, a quantity) ends the reading there and then.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
