@@ -1,0 +1,4 @@
+//! The documents and views that the server answers with.
+
+pub mod discovery;
+pub mod health;
