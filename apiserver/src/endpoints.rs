@@ -2,3 +2,6 @@
 
 pub mod discovery;
 pub mod health;
+pub mod openapi;
+pub mod partial;
+pub mod table;

@@ -142,7 +142,7 @@ pub fn root_paths(catalog: &Catalog) -> Value {
         if !group.name.is_empty() {
             paths.push(format!("/apis/{}", group.name));
         }
-        paths.extend(group.versions.iter().map(|version| version_path(version)));
+        paths.extend(group.versions.iter().map(version_path));
     }
     for probe in health::Probe::ALL {
         paths.push(probe.path().to_owned());
