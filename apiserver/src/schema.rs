@@ -11,6 +11,7 @@ mod builtin;
 mod bytes;
 mod decode;
 pub mod quantity;
+mod syntax;
 mod time;
 
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use builtin::builtin;
 pub use decode::{
     DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,
 };
+pub use syntax::syntax_error;
 
 /// What a value may be.
 #[derive(Debug)]

@@ -5,6 +5,9 @@
 //! first wrong type is remembered while reading goes on, but a value that its type itself refuses
 //! (a time, a quantity) ends the reading there and then.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use serde_json::{Map, Number, Value};
 
 use super::quantity::Quantity;
 use super::time::{self, Precision};
-use super::{Object, Schema, bytes};
+use super::{Object, Schema, bytes, syntax_error};
 
 /// Upstream lists no more strict faults than this.
 const STRICT_FAULTS_MAX: usize = 100;
@@ -65,10 +68,19 @@ pub fn decode_json(
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let decoded = decode(object, &mut deserializer, validation)?;
-    let end = deserializer.end();
-    end.map_err(|err| DecodeError::Syntax(err.to_string()))?;
-    Ok(decoded)
+    let decoded = decode(object, &mut deserializer, validation);
+    let decoded = match decoded {
+        Ok(decoded) => deserializer.end().map(|()| decoded).map_err(syntax),
+        Err(err) => Err(err),
+    };
+    decoded.map_err(|err| match syntax_error(json) {
+        Some(message) => DecodeError::Syntax(message),
+        None => err,
+    })
+}
+
+fn syntax(err: serde_json::Error) -> DecodeError {
+    DecodeError::Syntax(err.to_string())
 }
 
 /// Decodes a parsed document, such as the outcome of a patch; its fields are taken in order of

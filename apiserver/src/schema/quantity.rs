@@ -9,6 +9,9 @@ const SCALE_MIN: i32 = -9;
 /// Digits that fit any 64 bit integer.
 const DIGITS_MAX: i32 = 18;
 
+/// Mantissas below can be brought to any scale that a unit needs.
+const MANTISSA_MAX: i128 = 10_i128.pow(36);
+
 const DECIMAL_UNITS: [(&str, i32); 10] = [
     ("n", -9),
     ("u", -6),
@@ -81,6 +84,9 @@ impl Quantity {
         let (format, exponent) = unit(parts.suffix).ok_or(ParseError::Suffix)?;
         let digits = format!("{}{}", parts.whole, parts.fraction);
         let mut mantissa: i128 = digits.parse().map_err(|_| ParseError::Numeric)?;
+        if mantissa > MANTISSA_MAX {
+            return Err(ParseError::Numeric);
+        }
         let mut scale = -length(parts.fraction);
         let precise = match format {
             Format::Binary => {
@@ -116,11 +122,14 @@ impl Quantity {
             self.mantissa = ceil_div_10(self.mantissa, SCALE_MIN - self.scale);
             self.scale = SCALE_MIN;
         }
-        if self.format == Format::Binary {
-            let max = Self::from(i64::MAX);
-            if self.compare(&max) == Ordering::Greater {
-                (self.mantissa, self.scale) = (max.mantissa, 0);
-            }
+        let max = Self::from(i64::MAX);
+        let size = Self {
+            mantissa: self.mantissa.abs(),
+            ..self.clone()
+        };
+        if self.format == Format::Binary && size.compare(&max) == Ordering::Greater {
+            self.mantissa = max.mantissa * self.mantissa.signum();
+            self.scale = 0;
         }
     }
 
@@ -284,8 +293,8 @@ fn unit(suffix: &str) -> Option<(Format, i32)> {
     if let Some(at) = BINARY_UNITS.iter().position(|unit| *unit == suffix) {
         return Some((Format::Binary, i32::try_from(at).ok()? * 10));
     }
-    let exponent = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    Some((Format::Exponent, exponent))
+    let exponent: i16 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
+    Some((Format::Exponent, exponent.into()))
 }
 
 /// Divides by a power of ten, rounding away from zero.
@@ -303,4 +312,80 @@ fn ceil_div_10(value: i128, power: i32) -> i128 {
 
 fn length(digits: &str) -> i32 {
     i32::try_from(digits.len()).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Quantity {
+        Quantity::parse(text).unwrap_or_else(|err| panic!("{text}: {err}"))
+    }
+
+    #[test]
+    fn is_written_in_canonical_form() {
+        let cases = [
+            ("0", "0"),
+            ("0Mi", "0"),
+            ("-0", "0"),
+            ("1024Mi", "1Gi"),
+            ("1536Mi", "1536Mi"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Ki", "512"),
+            ("1.1Ki", "1126400m"),
+            ("0.5", "500m"),
+            ("1000m", "1"),
+            ("100000m", "100"),
+            ("2000", "2k"),
+            ("1500", "1500"),
+            ("1.5", "1500m"),
+            ("0.1", "100m"),
+            ("0.1m", "100u"),
+            ("1.1n", "2n"),
+            ("-1.1n", "-2n"),
+            ("12e4", "120e3"),
+            ("1e3", "1e3"),
+            ("1E3", "1E3"),
+            ("5E", "5E"),
+            ("-2048Ki", "-2Mi"),
+            ("+5", "+5"),
+            ("100Ei", "9223372036854775807"),
+            ("-100Ei", "-9223372036854775807"),
+        ];
+        for (text, want) in cases {
+            let canonical = parse(text).to_string();
+            assert_eq!(canonical, want, "{text}");
+            assert_eq!(parse(&canonical).to_string(), want, "{text} twice");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_quantity_is_refused() {
+        let cases = [
+            ("", ParseError::Format),
+            ("abc", ParseError::Format),
+            ("1 Gi", ParseError::Format),
+            ("1GiB", ParseError::Format),
+            ("1.2.3", ParseError::Format),
+            ("--1", ParseError::Suffix),
+            ("1Gm", ParseError::Suffix),
+            ("1e", ParseError::Suffix),
+            ("1e99999999999", ParseError::Suffix),
+        ];
+        for (text, want) in cases {
+            assert_eq!(Quantity::parse(text).unwrap_err(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_compare_across_units() {
+        assert_eq!(parse("1Gi").compare(&parse("1024Mi")), Ordering::Equal);
+        assert_eq!(parse("1G").compare(&parse("1Gi")), Ordering::Less);
+        assert_eq!(parse("1e30000").compare(&parse("1n")), Ordering::Greater);
+        assert_eq!(parse("-1m").compare(&parse("0")), Ordering::Less);
+        assert_eq!(parse("1500m").value(), 2);
+        assert_eq!(parse("-1500m").value(), -2);
+        assert_eq!(parse("1e30").milli_value(), i64::MAX);
+        assert!(parse("-1").is_negative() && parse("0.0").is_zero());
+    }
 }
