@@ -1,6 +1,7 @@
-//! Names, group-version-resources and access to an object's metadata.
+//! Names, group-version-resources, selectors, validation of names and access to metadata.
 
 mod gvk;
+pub(crate) mod object;
 pub mod selector;
 pub mod validation;
 

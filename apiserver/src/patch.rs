@@ -19,7 +19,7 @@ use crate::status::ApiError;
 
 /// The formats of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatchType {
+pub(crate) enum PatchType {
     /// `application/json-patch+json`
     Json,
     /// `application/merge-patch+json`
@@ -35,7 +35,7 @@ impl PatchType {
     ///
     /// # Errors
     /// `UnsupportedMediaType` for anything that no patch is written in.
-    pub fn from_content_type(content_type: &str) -> Result<Self, ApiError> {
+    pub(crate) fn from_content_type(content_type: &str) -> Result<Self, ApiError> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         let types = [Self::Json, Self::Merge, Self::StrategicMerge, Self::Apply];
         types
@@ -46,7 +46,7 @@ impl PatchType {
 
     /// The media type of the format.
     #[must_use]
-    pub fn media_type(self) -> &'static str {
+    pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json-patch+json",
             Self::Merge => "application/merge-patch+json",
@@ -66,7 +66,7 @@ impl PatchType {
 /// `BadRequest` for a malformed patch; `Invalid` for a JSON patch that does not apply;
 /// `UnsupportedMediaType` for a format that the kind does not take or that is not a patch of a
 /// document; upstream leaves other faults of a strategic merge patch without a reason.
-pub fn apply(
+pub(crate) fn apply(
     patch_type: PatchType,
     body: &[u8],
     current: &Value,
@@ -103,7 +103,7 @@ pub fn apply(
 /// What a strict decoding of the patch finds: duplicate fields, unknown members of operations.
 /// They are warned of or refused, as `fieldValidation` asks for.
 #[must_use]
-pub fn strict_faults(patch_type: PatchType, body: &[u8]) -> Vec<String> {
+pub(crate) fn strict_faults(patch_type: PatchType, body: &[u8]) -> Vec<String> {
     let mut faults = duplicate_fields(body);
     if patch_type != PatchType::Json {
         return faults;

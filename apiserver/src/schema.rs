@@ -10,7 +10,7 @@
 mod builtin;
 mod bytes;
 mod decode;
-pub mod quantity;
+pub(crate) mod quantity;
 mod syntax;
 mod time;
 
@@ -22,15 +22,15 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-pub use builtin::builtin;
-pub use decode::{
+pub(crate) use builtin::builtin;
+pub(crate) use decode::{
     DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,
 };
-pub use syntax::syntax_error;
+pub(crate) use syntax::syntax_error;
 
 /// What a value may be.
 #[derive(Debug)]
-pub enum Schema {
+pub(crate) enum Schema {
     /// Anything, looked into only for duplicate fields.
     Any,
     /// Anything, kept as it is: `RawExtension`, `FieldsV1`.
@@ -63,7 +63,7 @@ pub enum Schema {
 
 /// The schema of a list.
 #[derive(Debug)]
-pub struct Array {
+pub(crate) struct Array {
     /// The schema of an item.
     pub items: Schema,
     go_type: Option<Cow<'static, str>>,
@@ -71,7 +71,7 @@ pub struct Array {
 
 /// The schema of a map.
 #[derive(Debug)]
-pub struct Values {
+pub(crate) struct Values {
     /// The schema of a value.
     pub values: Schema,
     go_type: Option<Cow<'static, str>>,
@@ -79,7 +79,7 @@ pub struct Values {
 
 /// The schema of a struct.
 #[derive(Debug)]
-pub struct Object {
+pub(crate) struct Object {
     /// The name of the type, such as `DeploymentSpec`.
     pub name: Cow<'static, str>,
     /// Whether apply treats the whole struct as one value.
@@ -93,7 +93,7 @@ pub struct Object {
 
 /// A field of an [`Object`].
 #[derive(Debug)]
-pub struct Field {
+pub(crate) struct Field {
     /// The name in JSON.
     pub name: Cow<'static, str>,
     /// What it may be.
@@ -118,7 +118,7 @@ pub struct Field {
 
 /// The strategies in the `patchStrategy` tag of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PatchStrategy {
+pub(crate) struct PatchStrategy {
     /// Items of a list are merged, not replaced.
     pub merge: bool,
     /// A map or struct is replaced, not merged.
@@ -129,7 +129,7 @@ pub struct PatchStrategy {
 
 /// How apply owns the items of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListType {
+pub(crate) enum ListType {
     /// The list as a whole.
     Atomic,
     /// Item by item, an item being its own key.
@@ -140,14 +140,14 @@ pub enum ListType {
 
 impl Object {
     /// The fields in declaration order, those of inlined structs in their place.
-    pub fn fields(&self) -> &[Field] {
+    pub(crate) fn fields(&self) -> &[Field] {
         self.fields
             .get_or_init(|| builtin::compile_fields(&self.package, self.source))
     }
 
     /// The field with this JSON name.
     #[must_use]
-    pub fn field(&self, name: &str) -> Option<&Field> {
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields().iter().find(|field| field.name == name)
     }
 

@@ -9,14 +9,14 @@ use crate::meta::GroupVersionKind;
 use crate::registry::catalog::{Catalog, Group, ResourceInfo, SubresourceInfo, Version};
 
 /// The media type of an aggregated discovery answer.
-pub const AGGREGATED_CONTENT_TYPE: &str =
+pub(crate) const AGGREGATED_CONTENT_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `GET /api`: the versions of the core group.
 ///
 /// `server_address` is the `host:port` that clients reach the server at.
 #[must_use]
-pub fn api_versions(catalog: &Catalog, server_address: &str) -> Value {
+pub(crate) fn api_versions(catalog: &Catalog, server_address: &str) -> Value {
     let versions = catalog.group("").map_or(&[][..], |core| &core.versions);
     let versions: Vec<&str> = versions
         .iter()
@@ -33,7 +33,7 @@ pub fn api_versions(catalog: &Catalog, server_address: &str) -> Value {
 
 /// `GET /apis`: the groups other than core.
 #[must_use]
-pub fn api_group_list(catalog: &Catalog) -> Value {
+pub(crate) fn api_group_list(catalog: &Catalog) -> Value {
     let groups: Vec<Value> = named_groups(catalog)
         .map(|group| Value::Object(group_fields(group)))
         .collect();
@@ -42,7 +42,7 @@ pub fn api_group_list(catalog: &Catalog) -> Value {
 
 /// `GET /apis/GROUP`; `None` for a group that there isn't.
 #[must_use]
-pub fn api_group(catalog: &Catalog, group: &str) -> Option<Value> {
+pub(crate) fn api_group(catalog: &Catalog, group: &str) -> Option<Value> {
     let mut fields = group_fields(
         catalog
             .group(group)
@@ -55,7 +55,7 @@ pub fn api_group(catalog: &Catalog, group: &str) -> Option<Value> {
 
 /// `GET /api/v1` and `GET /apis/GROUP/VERSION`; `None` for a version that there isn't.
 #[must_use]
-pub fn api_resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
+pub(crate) fn api_resource_list(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let found = catalog.version(group, version)?;
     let mut resources = Vec::new();
     for info in &found.resources {
@@ -76,7 +76,7 @@ pub fn api_resource_list(catalog: &Catalog, group: &str, version: &str) -> Optio
 
 /// `GET /api` for a client that accepts the aggregated form.
 #[must_use]
-pub fn aggregated_api(catalog: &Catalog) -> Value {
+pub(crate) fn aggregated_api(catalog: &Catalog) -> Value {
     aggregated(
         catalog
             .groups()
@@ -87,7 +87,7 @@ pub fn aggregated_api(catalog: &Catalog) -> Value {
 
 /// `GET /apis` for a client that accepts the aggregated form.
 #[must_use]
-pub fn aggregated_apis(catalog: &Catalog) -> Value {
+pub(crate) fn aggregated_apis(catalog: &Catalog) -> Value {
     aggregated(named_groups(catalog))
 }
 
@@ -96,7 +96,7 @@ pub fn aggregated_apis(catalog: &Catalog) -> Value {
 /// The order of the clauses doesn't matter: among equal weights the one with more parameters wins,
 /// so the aggregated form is chosen also where plain `application/json` comes first.
 #[must_use]
-pub fn accepts_aggregated(accept: &str) -> bool {
+pub(crate) fn accepts_aggregated(accept: &str) -> bool {
     let mut best_plain = 0.0_f32;
     let mut best_aggregated = 0.0_f32;
     for clause in accept.split(',') {
@@ -127,7 +127,7 @@ pub fn accepts_aggregated(accept: &str) -> bool {
 
 /// `GET /`: every path that can be asked for outside of the resources themselves, sorted.
 #[must_use]
-pub fn root_paths(catalog: &Catalog) -> Value {
+pub(crate) fn root_paths(catalog: &Catalog) -> Value {
     let mut paths: Vec<String> = [
         "/api",
         "/apis",
@@ -158,7 +158,7 @@ pub fn root_paths(catalog: &Catalog) -> Value {
 
 /// `GET /version`.
 #[must_use]
-pub fn version() -> Value {
+pub(crate) fn version() -> Value {
     json!({
         "major": "1",
         "minor": "36",

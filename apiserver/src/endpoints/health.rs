@@ -39,7 +39,7 @@ const COMMON_CHECKS: [&str; 31] = [
 
 /// A probe's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub(crate) enum Probe {
     /// `/healthz`, the oldest, for both purposes.
     Healthz,
     /// `/livez`: restart the server when it fails.
@@ -50,7 +50,7 @@ pub enum Probe {
 
 /// An answer in plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// HTTP status code.
     pub status: u16,
     /// Value of `Content-Type`.
@@ -61,11 +61,11 @@ pub struct Answer {
 
 impl Probe {
     /// Every probe.
-    pub const ALL: [Self; 3] = [Self::Healthz, Self::Livez, Self::Readyz];
+    pub(crate) const ALL: [Self; 3] = [Self::Healthz, Self::Livez, Self::Readyz];
 
     /// The probe's own path, such as `/livez`.
     #[must_use]
-    pub fn path(self) -> &'static str {
+    pub(crate) fn path(self) -> &'static str {
         match self {
             Self::Healthz => "/healthz",
             Self::Livez => "/livez",
@@ -74,7 +74,7 @@ impl Probe {
     }
 
     /// The names of its checks, in the order of the verbose answer.
-    pub fn checks(self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn checks(self) -> impl Iterator<Item = &'static str> {
         let (before, after): (&[&str], &[&str]) = match self {
             Self::Healthz | Self::Livez => (
                 &["ping", "log", "loopback-serving-certificate", "etcd"],
@@ -94,7 +94,7 @@ impl Probe {
 /// `query` holds decoded pairs: `verbose` lists every check, `exclude` (may be repeated) leaves one
 /// out. Every check holds: a server that answers is up.
 #[must_use]
-pub fn answer(path: &str, query: &[(String, String)]) -> Option<Answer> {
+pub(crate) fn answer(path: &str, query: &[(String, String)]) -> Option<Answer> {
     let rest_of = |probe: &Probe| path.strip_prefix(probe.path());
     let (probe, rest) = Probe::ALL
         .into_iter()

@@ -72,7 +72,7 @@ const CONNECT: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
 /// `GET /openapi/v3`: where the document of each group version is, with a hash of its content.
 #[must_use]
-pub fn index(catalog: &Catalog) -> Value {
+pub(crate) fn index(catalog: &Catalog) -> Value {
     let groups = catalog
         .groups()
         .iter()
@@ -94,7 +94,7 @@ pub fn index(catalog: &Catalog) -> Value {
 ///
 /// `None` for a key that isn't in the index.
 #[must_use]
-pub fn document(catalog: &Catalog, key: &str) -> Option<Value> {
+pub(crate) fn document(catalog: &Catalog, key: &str) -> Option<Value> {
     let paths = match key.split('/').collect::<Vec<_>>()[..] {
         ["version"] => informational("/version/", "version"),
         ["api"] => informational("/api/", "core"),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// The metadata of `object`, in `version` of `meta.k8s.io` (`v1` or `v1beta1`).
 #[must_use]
-pub fn partial_object_metadata(object: &Value, version: &str) -> Value {
+pub(crate) fn partial_object_metadata(object: &Value, version: &str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),
@@ -14,7 +14,7 @@ pub fn partial_object_metadata(object: &Value, version: &str) -> Value {
 
 /// The metadata of each of `objects`, as a list with the metadata `list_metadata`.
 #[must_use]
-pub fn partial_object_metadata_list<'a>(
+pub(crate) fn partial_object_metadata_list<'a>(
     objects: impl IntoIterator<Item = &'a Value>,
     list_metadata: &Value,
     version: &str,

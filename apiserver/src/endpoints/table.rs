@@ -10,7 +10,7 @@ use crate::status::ApiError;
 
 /// How much of its object a row carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IncludeObject {
+pub(crate) enum IncludeObject {
     /// The object's metadata.
     #[default]
     Metadata,
@@ -25,7 +25,7 @@ impl IncludeObject {
     ///
     /// # Errors
     /// `BadRequest` for any other word.
-    pub fn parse(value: &str) -> Result<Self, ApiError> {
+    pub(crate) fn parse(value: &str) -> Result<Self, ApiError> {
         match value {
             "" | "Metadata" => Ok(Self::Metadata),
             "Object" => Ok(Self::Object),
@@ -40,7 +40,7 @@ impl IncludeObject {
 
 /// What a table shows, apart from its objects.
 #[derive(Clone, Copy, Debug)]
-pub struct TableOptions<'a> {
+pub(crate) struct TableOptions<'a> {
     /// How much of its object a row carries.
     pub include_object: IncludeObject,
     /// What ages are relative to.
@@ -54,7 +54,7 @@ pub struct TableOptions<'a> {
 impl TableOptions<'_> {
     /// A `meta.k8s.io/v1` table as of `now`, with columns and metadata.
     #[must_use]
-    pub fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Timestamp) -> Self {
         Self {
             include_object: IncludeObject::default(),
             now,
@@ -66,7 +66,7 @@ impl TableOptions<'_> {
 
 /// The table of the objects of a list, whose own metadata becomes the table's.
 #[must_use]
-pub fn table<'a>(
+pub(crate) fn table<'a>(
     info: &ResourceInfo,
     objects: impl IntoIterator<Item = &'a Value>,
     list_metadata: &Value,
@@ -91,7 +91,11 @@ pub fn table<'a>(
 
 /// The table of a single object, which has the object's `resourceVersion`.
 #[must_use]
-pub fn table_of_one(info: &ResourceInfo, object: &Value, options: TableOptions<'_>) -> Value {
+pub(crate) fn table_of_one(
+    info: &ResourceInfo,
+    object: &Value,
+    options: TableOptions<'_>,
+) -> Value {
     let metadata = match object.pointer("/metadata/resourceVersion") {
         Some(resource_version) => json!({"resourceVersion": resource_version}),
         None => json!({}),

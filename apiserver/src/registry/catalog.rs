@@ -57,13 +57,13 @@ static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
 ///
 /// A clone is shallow: it shares the resources.
 #[derive(Clone, Debug)]
-pub struct Catalog {
+pub(crate) struct Catalog {
     groups: Vec<Group>,
 }
 
 /// An API group; the core group comes first and has the name `""`.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub(crate) struct Group {
     /// Name, such as `apps`.
     pub name: String,
     /// Its versions, the preferred one first.
@@ -72,7 +72,7 @@ pub struct Group {
 
 /// One version of a group.
 #[derive(Clone, Debug)]
-pub struct Version {
+pub(crate) struct Version {
     /// Group and version.
     pub group_version: GroupVersion,
     /// Resources, sorted by plural.
@@ -81,7 +81,7 @@ pub struct Version {
 
 /// The facts about one resource in one version.
 #[derive(Clone, Debug)]
-pub struct ResourceInfo {
+pub(crate) struct ResourceInfo {
     gvr: GroupVersionResource,
     gvk: GroupVersionKind,
     /// Singular name, such as `pod`.
@@ -109,7 +109,7 @@ pub struct ResourceInfo {
 
 /// A subresource, such as `status` of `pods`.
 #[derive(Clone, Debug)]
-pub struct SubresourceInfo {
+pub(crate) struct SubresourceInfo {
     /// Name without that of the resource.
     pub name: String,
     /// What it reads or writes; may belong to another group than the resource.
@@ -120,7 +120,7 @@ pub struct SubresourceInfo {
 
 /// A column of a Table.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Column {
+pub(crate) struct Column {
     /// Heading.
     pub name: String,
     /// OpenAPI type of the cells: `string`, `integer`, `boolean`, `date`, ...
@@ -140,45 +140,50 @@ pub struct Column {
 impl Catalog {
     /// The resources that a v1.36 server starts with.
     #[must_use]
-    pub fn builtin() -> &'static Self {
+    pub(crate) fn builtin() -> &'static Self {
         &BUILTIN
     }
 
     /// The groups in the order of discovery, the core group first.
     #[must_use]
-    pub fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
     /// The group named `name`; `""` is core.
     #[must_use]
-    pub fn group(&self, name: &str) -> Option<&Group> {
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.name == name)
     }
 
     /// One version of a group.
     #[must_use]
-    pub fn version(&self, group: &str, version: &str) -> Option<&Version> {
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Version> {
         let mut versions = self.group(group)?.versions.iter();
         versions.find(|found| found.group_version.version == version)
     }
 
     /// One resource by its plural name.
     #[must_use]
-    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceInfo>> {
+    pub(crate) fn resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<&Arc<ResourceInfo>> {
         let resources = &self.version(group, version)?.resources;
         resources.iter().find(|info| info.gvr.resource == plural)
     }
 
     /// The resource of a kind.
     #[must_use]
-    pub fn kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<ResourceInfo>> {
+    pub(crate) fn kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<ResourceInfo>> {
         let resources = &self.version(&gvk.group, &gvk.version)?.resources;
         resources.iter().find(|info| info.gvk.kind == gvk.kind)
     }
 
     /// Every resource, in the order of discovery.
-    pub fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
         let versions = self.groups.iter().flat_map(|group| &group.versions);
         versions.flat_map(|version| &version.resources)
     }
@@ -188,7 +193,10 @@ impl Catalog {
     /// `serves` is asked about each resource (with `None`) and about each subresource of those that
     /// stay. A version or group without resources goes too.
     #[must_use]
-    pub fn served(&self, serves: impl Fn(&ResourceInfo, Option<&SubresourceInfo>) -> bool) -> Self {
+    pub(crate) fn served(
+        &self,
+        serves: impl Fn(&ResourceInfo, Option<&SubresourceInfo>) -> bool,
+    ) -> Self {
         let resource = |info: &Arc<ResourceInfo>| {
             if !serves(info, None) {
                 return None;
@@ -232,43 +240,43 @@ impl Catalog {
 impl ResourceInfo {
     /// What `autoscaling/v1` Scale, the kind of the `scale` subresources, shows as a table.
     #[must_use]
-    pub fn scale() -> &'static Self {
+    pub(crate) fn scale() -> &'static Self {
         &SCALE
     }
 
     /// Group, version and plural.
     #[must_use]
-    pub fn gvr(&self) -> &GroupVersionResource {
+    pub(crate) fn gvr(&self) -> &GroupVersionResource {
         &self.gvr
     }
 
     /// Group, version and kind.
     #[must_use]
-    pub fn gvk(&self) -> &GroupVersionKind {
+    pub(crate) fn gvk(&self) -> &GroupVersionKind {
         &self.gvk
     }
 
     /// Whether the resource itself (not a subresource) has `verb`.
     #[must_use]
-    pub fn has_verb(&self, verb: &str) -> bool {
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|has| has == verb)
     }
 
     /// The subresource called `name`.
     #[must_use]
-    pub fn subresource(&self, name: &str) -> Option<&SubresourceInfo> {
+    pub(crate) fn subresource(&self, name: &str) -> Option<&SubresourceInfo> {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
     /// Whether a field selector may name `label`.
     #[must_use]
-    pub fn selects_by(&self, label: &str) -> bool {
+    pub(crate) fn selects_by(&self, label: &str) -> bool {
         self.field_labels.iter().any(|known| known == label)
     }
 
     /// What the server answers to a field selector with the unknown `label`.
     #[must_use]
-    pub fn field_label_error(&self, label: &str) -> String {
+    pub(crate) fn field_label_error(&self, label: &str) -> String {
         self.field_label_error.replace("<label>", label)
     }
 }

@@ -19,13 +19,13 @@ use serde_json::Value;
 use super::catalog::ResourceInfo;
 use view::View;
 
-pub use view::human_duration;
+pub(crate) use view::human_duration;
 
 /// The cells of `object`, one for each of `info`'s columns, as of `now`.
 ///
 /// A resource without rules of its own shows name and age; its other columns are null.
 #[must_use]
-pub fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<Value> {
+pub(crate) fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<Value> {
     let view = View { object, now };
     let gvk = info.gvk();
     own_cells(&gvk.group, &gvk.kind, view).unwrap_or_else(|| {
@@ -44,7 +44,7 @@ pub fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<Value> 
 
 /// Conditions of a row: a pod that ended is marked as completed, so that clients may grey it out.
 #[must_use]
-pub fn row_conditions(info: &ResourceInfo, object: &Value) -> Vec<Value> {
+pub(crate) fn row_conditions(info: &ResourceInfo, object: &Value) -> Vec<Value> {
     match (info.gvk().group.as_str(), info.gvk().kind.as_str()) {
         ("", "Pod") => pod::row_conditions(object),
         _ => Vec::new(),

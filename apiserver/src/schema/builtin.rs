@@ -16,7 +16,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| Table::index(SOURCE));
 /// The schema of a built-in kind; the kinds of `meta/v1`, such as `DeleteOptions`, are of every
 /// group and version.
 #[must_use]
-pub fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
+pub(crate) fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
     let find = |group: &str, version: &str| {
         let of = |kind: &&Kind| (kind.group, kind.version) == (group, version);
         let mut kinds = TABLE.kinds.iter().filter(of);

@@ -25,7 +25,7 @@ const STRICT_FAULTS_MAX: usize = 100;
 
 /// What becomes of unknown and duplicate fields, which are dropped in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(crate) enum FieldValidation {
     /// Nothing is said about them.
     Ignore,
     /// A warning for each.
@@ -36,7 +36,7 @@ pub enum FieldValidation {
 
 /// A document as its type has it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Decoded {
+pub(crate) struct Decoded {
     /// The object: pruned, normalized, with the zero values that Go encodes.
     pub value: Value,
     /// What to warn of: `unknown field "spec.foo"`.
@@ -45,7 +45,7 @@ pub struct Decoded {
 
 /// Why a document cannot be an object of its type. The text is upstream's, without the kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub(crate) enum DecodeError {
     /// The document is not JSON.
     #[error("{0}")]
     Syntax(String),
@@ -62,7 +62,7 @@ pub enum DecodeError {
 /// # Errors
 ///
 /// When the document is not JSON, a value has the wrong type, or strict validation finds a fault.
-pub fn decode_json(
+pub(crate) fn decode_json(
     object: &Arc<Object>,
     json: &[u8],
     validation: FieldValidation,
@@ -89,7 +89,7 @@ fn syntax(err: serde_json::Error) -> DecodeError {
 /// # Errors
 ///
 /// When a value has the wrong type, or strict validation finds a fault.
-pub fn decode_value(
+pub(crate) fn decode_value(
     object: &Arc<Object>,
     value: Value,
     validation: FieldValidation,
@@ -100,7 +100,7 @@ pub fn decode_value(
 /// The duplicate fields of a JSON document of any type: `duplicate field "spec.replicas"`.
 /// Text that is not JSON has none.
 #[must_use]
-pub fn duplicate_fields(json: &[u8]) -> Vec<String> {
+pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
     let mut state = State::new(true);
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let read = Node {

@@ -30,7 +30,7 @@ const BINARY_UNITS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// Why a text is not a quantity, in upstream's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
+pub(crate) enum ParseError {
     /// Not a number and a unit.
     #[error(
         "quantities must match the regular expression \
@@ -56,7 +56,7 @@ enum Format {
 /// An amount: `mantissa` times ten to the power of `scale`. [`Display`](fmt::Display) writes it in
 /// canonical form.
 #[derive(Clone, Debug)]
-pub struct Quantity {
+pub(crate) struct Quantity {
     mantissa: i128,
     scale: i32,
     format: Format,
@@ -79,7 +79,7 @@ impl Quantity {
     /// # Errors
     ///
     /// When the text is not a number with a known unit.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, ParseError> {
         let parts = Parts::split(text)?;
         let (format, exponent) = unit(parts.suffix).ok_or(ParseError::Suffix)?;
         let digits = format!("{}{}", parts.whole, parts.fraction);
@@ -135,19 +135,19 @@ impl Quantity {
 
     /// Whether it is nothing.
     #[must_use]
-    pub fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.mantissa == 0
     }
 
     /// Whether it is less than nothing.
     #[must_use]
-    pub fn is_negative(&self) -> bool {
+    pub(crate) fn is_negative(&self) -> bool {
         self.mantissa < 0
     }
 
     /// Which of two is more, whatever they are written in.
     #[must_use]
-    pub fn compare(&self, other: &Self) -> Ordering {
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let scale = self.scale.min(other.scale);
         let at_scale = |quantity: &Self| {
             let shift = u32::try_from(quantity.scale - scale).ok()?;
@@ -168,13 +168,13 @@ impl Quantity {
 
     /// The amount in whole units, rounded away from zero, capped at what 64 bits hold.
     #[must_use]
-    pub fn value(&self) -> i64 {
+    pub(crate) fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
     /// The amount in thousandths, rounded away from zero, capped at what 64 bits hold.
     #[must_use]
-    pub fn milli_value(&self) -> i64 {
+    pub(crate) fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 

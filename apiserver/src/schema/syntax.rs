@@ -29,7 +29,7 @@ enum Fault {
 
 /// The syntax error of a JSON text, `None` if it has none.
 #[must_use]
-pub fn syntax_error(json: &[u8]) -> Option<String> {
+pub(crate) fn syntax_error(json: &[u8]) -> Option<String> {
     let mut scanner = Scanner { json, at: 0 };
     match scanner.document().err()? {
         Fault::End => Some("unexpected end of JSON input".to_owned()),

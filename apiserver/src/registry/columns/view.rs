@@ -230,7 +230,7 @@ pub(super) fn elapsed(then: Timestamp, now: Timestamp) -> String {
 /// Clocks may disagree by up to two seconds: that little before zero is `0s`, more is `<invalid>`.
 /// Mirrors `duration.HumanDuration`.
 #[must_use]
-pub fn human_duration(seconds: i64) -> String {
+pub(crate) fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
