@@ -1,0 +1,126 @@
+//! Time and randomness: the only module that reads a clock or draws a number.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// What time it is: the machine's, or a fixed epoch plus tokio's virtual elapsed time.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Real,
+    Simulated {
+        epoch: Timestamp,
+        start: tokio::time::Instant,
+    },
+}
+
+impl Clock {
+    /// The machine's clock.
+    #[must_use]
+    pub fn real() -> Self {
+        Self(Source::Real)
+    }
+
+    /// `epoch` now, and tokio's time from here on.
+    ///
+    /// Under `tokio::time::pause` the server's timestamps and every tokio timer share one time.
+    #[must_use]
+    pub fn simulated(epoch: Timestamp) -> Self {
+        Self(Source::Simulated {
+            epoch,
+            start: tokio::time::Instant::now(),
+        })
+    }
+
+    /// The present time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        match &self.0 {
+            #[expect(clippy::disallowed_methods, reason = "the one home of the wall clock")]
+            Source::Real => Timestamp::try_from(std::time::SystemTime::now())
+                .expect("the machine's clock is within jiff's range"),
+            Source::Simulated { epoch, start } => {
+                let elapsed = jiff::SignedDuration::try_from(start.elapsed())
+                    .expect("a run is shorter than the age of the universe");
+                *epoch + elapsed
+            }
+        }
+    }
+}
+
+/// A time as `metav1.Time` is written: UTC, whole seconds.
+#[must_use]
+pub fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The seeded source of uids, name suffixes and tokens. Same seed, same order of draws: same values.
+#[derive(Clone, Debug)]
+pub(crate) struct Entropy(Arc<Mutex<ChaCha8Rng>>);
+
+impl Entropy {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))))
+    }
+
+    /// A version 4 UUID.
+    pub(crate) fn uid(&self) -> String {
+        let mut bytes = [0_u8; 16];
+        self.0.lock().fill_bytes(&mut bytes);
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        let hex = |range: std::ops::Range<usize>| {
+            bytes[range]
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        };
+        format!(
+            "{}-{}-{}-{}-{}",
+            hex(0..4),
+            hex(4..6),
+            hex(6..8),
+            hex(8..10),
+            hex(10..16)
+        )
+    }
+
+    /// Five characters for `generateName`, from the alphabet that forms no words.
+    pub(crate) fn name_suffix(&self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut rng = self.0.lock();
+        (0..5)
+            .map(|_| char::from(ALPHABET[rng.next_u32() as usize % ALPHABET.len()]))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_uids_and_suffixes() {
+        let draw = |seed| {
+            let entropy = Entropy::seeded(seed);
+            (entropy.uid(), entropy.name_suffix(), entropy.uid())
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+        assert_eq!(draw(7).0.as_bytes()[14], b'4');
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn simulated_time_is_the_epoch_plus_virtual_time() {
+        let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let clock = Clock::simulated(epoch);
+        tokio::time::advance(std::time::Duration::from_secs(90)).await;
+        assert_eq!(rfc3339(clock.now()), "2026-01-01T00:01:30Z");
+    }
+}

@@ -1,0 +1,158 @@
+//! Objects and their past events, by resource. Knows keys and versions, not HTTP and not kinds.
+//!
+//! One [`Storage`] holds a [`Table`] per resource; all share one revision counter, as etcd has.
+
+mod object;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::meta::{GroupResource, GroupVersionResource};
+
+pub(crate) use object::{ObjectKey, StoredObject};
+pub(crate) use table::{Change, Commit, Event, Snapshot, Table, WindowError, watch_frame};
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// It was created.
+    Added,
+    /// It was changed.
+    Modified,
+    /// It was removed.
+    Deleted,
+}
+
+impl EventType {
+    /// The `type` of the watch event.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+}
+
+/// One commit, as the journal keeps it.
+#[derive(Clone, Debug)]
+pub struct JournalEntry {
+    /// The `resourceVersion` the commit took.
+    pub rv: u64,
+    /// When it happened, on the server's clock.
+    pub time: Timestamp,
+    /// The resource written.
+    pub gvr: GroupVersionResource,
+    /// What happened.
+    pub event: EventType,
+    /// `User-Agent` of the writer, empty for the server itself.
+    pub user_agent: Arc<str>,
+    /// The object after the commit; for a deletion its last state.
+    pub object: Arc<Value>,
+    /// The object before the commit.
+    pub previous: Option<Arc<Value>>,
+}
+
+/// The revision counter and what is told of every commit; shared by all tables.
+#[derive(Debug)]
+pub(crate) struct Revisions {
+    counter: AtomicU64,
+    latest: watch::Sender<u64>,
+    journal: Option<Mutex<Vec<JournalEntry>>>,
+}
+
+impl Revisions {
+    /// The latest revision given out.
+    pub(crate) fn current(&self) -> u64 {
+        self.counter.load(Ordering::Acquire)
+    }
+
+    /// The next revision. Called only under the write lock of the table that commits it.
+    fn take(&self) -> u64 {
+        self.counter.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    fn record(&self, entry: impl FnOnce() -> JournalEntry) {
+        if let Some(journal) = &self.journal {
+            journal.lock().push(entry());
+        }
+    }
+}
+
+/// All tables of a server.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    revisions: Arc<Revisions>,
+    tables: DashMap<GroupResource, Arc<Table>>,
+    window_events_max: usize,
+}
+
+impl Storage {
+    /// Empty storage; each table remembers `window_events_max` past events.
+    pub(crate) fn new(window_events_max: usize, journal: bool) -> Self {
+        let revisions = Revisions {
+            counter: AtomicU64::new(1),
+            latest: watch::Sender::new(1),
+            journal: journal.then(Mutex::default),
+        };
+        Self {
+            revisions: Arc::new(revisions),
+            tables: DashMap::new(),
+            window_events_max,
+        }
+    }
+
+    /// The table of `gvr`'s resource, made on first use; versions of a resource share it.
+    pub(crate) fn table(&self, gvr: &GroupVersionResource) -> Arc<Table> {
+        let key = gvr.group_resource();
+        if let Some(table) = self.tables.get(&key) {
+            return Arc::clone(&table);
+        }
+        let table = self.tables.entry(key).or_insert_with(|| {
+            let revisions = Arc::clone(&self.revisions);
+            Arc::new(Table::new(gvr.clone(), revisions, self.window_events_max))
+        });
+        Arc::clone(&table)
+    }
+
+    /// Forgets the past events of every resource.
+    pub(crate) fn compact(&self) {
+        for table in &self.tables {
+            table.compact();
+        }
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.revisions.current()
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.revisions.latest.subscribe()
+    }
+
+    /// Every commit so far in order of revision; empty unless the journal is on.
+    pub(crate) fn journal(&self) -> Vec<JournalEntry> {
+        let Some(journal) = &self.revisions.journal else {
+            return Vec::new();
+        };
+        let mut entries = journal.lock().clone();
+        entries.sort_by_key(|entry| entry.rv);
+        entries
+    }
+
+    /// The entries behind the first `seen`, in the order they were recorded.
+    pub(crate) fn journal_after(&self, seen: usize) -> Vec<JournalEntry> {
+        let Some(journal) = &self.revisions.journal else {
+            return Vec::new();
+        };
+        journal.lock().get(seen..).unwrap_or_default().to_vec()
+    }
+}

@@ -1,0 +1,339 @@
+//! One resource: its objects, and the window of its past events.
+//!
+//! Lock order: a table's lock, then the journal's. Nothing else is taken under it.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use imbl::OrdMap;
+use jiff::Timestamp;
+use parking_lot::RwLock;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::{EventType, JournalEntry, ObjectKey, Revisions, StoredObject};
+use crate::meta::GroupVersionResource;
+
+/// A past event, shared by all who watch.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) rv: u64,
+    pub(crate) event_type: EventType,
+    /// The object after the event; for a deletion its last state, at the deletion's version.
+    pub(crate) object: Arc<StoredObject>,
+    /// The object before the event: a selector may have matched it.
+    pub(crate) previous: Option<Arc<StoredObject>>,
+    /// All objects after the event: a list at this very version.
+    objects: OrdMap<ObjectKey, Arc<StoredObject>>,
+    frame: OnceLock<Bytes>,
+}
+
+impl Event {
+    /// The line of a plain JSON watch, the same bytes for every watcher.
+    pub(crate) fn frame(&self) -> Bytes {
+        self.frame
+            .get_or_init(|| watch_frame(self.event_type, &self.object.json()))
+            .clone()
+    }
+}
+
+/// One line of a watch stream.
+pub(crate) fn watch_frame(event_type: EventType, object: &[u8]) -> Bytes {
+    let mut line = Vec::with_capacity(object.len() + 40);
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(event_type.as_str().as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    line.extend_from_slice(object);
+    line.extend_from_slice(b"}\n");
+    line.into()
+}
+
+/// The objects of a resource at one version.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) rv: u64,
+    objects: OrdMap<ObjectKey, Arc<StoredObject>>,
+}
+
+impl Snapshot {
+    /// Objects of `namespace` (all for `None`) in key order, from `start` on if given.
+    pub(crate) fn range(
+        &self,
+        namespace: Option<&str>,
+        start: Option<&ObjectKey>,
+    ) -> impl Iterator<Item = &Arc<StoredObject>> {
+        let prefix = ObjectKey::prefix(namespace);
+        let from = start
+            .filter(|start| **start > prefix)
+            .unwrap_or(&prefix)
+            .clone();
+        self.objects
+            .range((Bound::Included(from), Bound::Unbounded))
+            .take_while(move |(key, _)| key.as_str().starts_with(prefix.as_str()))
+            .map(|(_, object)| object)
+    }
+}
+
+/// What a commit does to a key.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Store this value.
+    Put(Value),
+    /// Remove the object, whose last state is this value.
+    Remove(Value),
+}
+
+/// A write decided upon an object as it was read.
+#[derive(Debug)]
+pub(crate) struct Commit<'a> {
+    pub(crate) key: &'a ObjectKey,
+    /// The object that the decision was made upon; `None` if there was none.
+    pub(crate) expected: Option<&'a Arc<StoredObject>>,
+    pub(crate) change: Change,
+    pub(crate) time: Timestamp,
+    pub(crate) user_agent: &'a Arc<str>,
+}
+
+/// The object was written by somebody else since it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Raced;
+
+/// Why the window can't serve a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowError {
+    /// It is before the oldest version remembered.
+    Expired {
+        /// The version before the oldest event held.
+        compacted: u64,
+    },
+    /// It has not been given out yet.
+    Future {
+        /// The latest version given out.
+        current: u64,
+    },
+}
+
+/// A resource's objects and window behind one lock.
+#[derive(Debug)]
+pub(crate) struct Table {
+    gvr: GroupVersionResource,
+    revisions: Arc<Revisions>,
+    state: RwLock<State>,
+    latest: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct State {
+    objects: OrdMap<ObjectKey, Arc<StoredObject>>,
+    /// Ascending by `rv`; holds every event above `compacted`.
+    window: VecDeque<Arc<Event>>,
+    /// Versions below this one are forgotten; a watch may start from it.
+    compacted: u64,
+    /// The objects at version `compacted`.
+    base: OrdMap<ObjectKey, Arc<StoredObject>>,
+    window_events_max: usize,
+}
+
+impl Table {
+    pub(super) fn new(
+        gvr: GroupVersionResource,
+        revisions: Arc<Revisions>,
+        window_events_max: usize,
+    ) -> Self {
+        let state = State {
+            objects: OrdMap::new(),
+            window: VecDeque::new(),
+            compacted: 0,
+            base: OrdMap::new(),
+            window_events_max,
+        };
+        Self {
+            gvr,
+            revisions,
+            state: RwLock::new(state),
+            latest: watch::Sender::new(0),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
+        self.state.read().objects.get(key).cloned()
+    }
+
+    /// The objects now, with the version to watch from.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let state = self.state.read();
+        // Read under the lock: a later commit to this table takes a greater version.
+        Snapshot {
+            rv: self.revisions.current(),
+            objects: state.objects.clone(),
+        }
+    }
+
+    /// The objects as they were at version `rv`.
+    pub(crate) fn snapshot_at(&self, rv: u64) -> Result<Snapshot, WindowError> {
+        let state = self.state.read();
+        let objects = state.objects_at(rv, self.revisions.current())?;
+        Ok(Snapshot { rv, objects })
+    }
+
+    /// Applies `commit` if nobody wrote the key since it was read.
+    ///
+    /// One guard assigns the version and appends the event, so window order is version order.
+    pub(crate) fn commit(&self, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
+        let object = {
+            let mut state = self.state.write();
+            let current = state.objects.get(commit.key);
+            let unchanged = match (current, commit.expected) {
+                (None, None) => true,
+                (Some(current), Some(expected)) => Arc::ptr_eq(current, expected),
+                _ => false,
+            };
+            if !unchanged {
+                return Err(Raced);
+            }
+            let previous = current.cloned();
+            let rv = self.revisions.take();
+            let event = state.apply(commit.key, commit.change, previous, rv);
+            self.revisions.record(|| JournalEntry {
+                rv,
+                time: commit.time,
+                gvr: self.gvr.clone(),
+                event: event.event_type,
+                user_agent: Arc::clone(commit.user_agent),
+                object: Arc::clone(&event.object.value),
+                previous: event
+                    .previous
+                    .as_ref()
+                    .map(|previous| Arc::clone(&previous.value)),
+            });
+            Arc::clone(&event.object)
+        };
+        let rv = object.rv;
+        self.latest.send_replace(rv);
+        self.revisions.latest.send_if_modified(|latest| {
+            let newer = rv > *latest;
+            *latest = rv.max(*latest);
+            newer
+        });
+        Ok(object)
+    }
+
+    /// Events above version `rv`, oldest first, at most `max`; and the version they reach to.
+    pub(crate) fn events_after(
+        &self,
+        rv: u64,
+        max: usize,
+    ) -> Result<(Vec<Arc<Event>>, u64), WindowError> {
+        let state = self.state.read();
+        if rv < state.compacted {
+            return Err(WindowError::Expired {
+                compacted: state.compacted,
+            });
+        }
+        let start = state.window.partition_point(|event| event.rv <= rv);
+        let events: Vec<_> = state.window.range(start..).take(max).cloned().collect();
+        let complete = start + events.len() == state.window.len();
+        let reached = if complete {
+            self.revisions.current()
+        } else {
+            events.last().map_or(rv, |event| event.rv)
+        };
+        Ok((events, reached.max(rv)))
+    }
+
+    /// Woken after each commit to this table.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.latest.subscribe()
+    }
+
+    /// Forgets all past events, as etcd's compaction does: older versions are Expired from now on.
+    pub(crate) fn compact(&self) {
+        let mut state = self.state.write();
+        let current = self.revisions.current();
+        state.window.clear();
+        state.base = state.objects.clone();
+        state.compacted = current;
+        drop(state);
+        self.latest.send_replace(current);
+    }
+}
+
+impl State {
+    fn apply(
+        &mut self,
+        key: &ObjectKey,
+        change: Change,
+        previous: Option<Arc<StoredObject>>,
+        rv: u64,
+    ) -> Arc<Event> {
+        let stored = |mut value: Value| {
+            value["metadata"]["resourceVersion"] = rv.to_string().into();
+            Arc::new(StoredObject::new(key.clone(), rv, value))
+        };
+        let (event_type, object) = match change {
+            Change::Put(value) => {
+                let object = stored(value);
+                self.objects.insert(key.clone(), Arc::clone(&object));
+                let added = previous.is_none();
+                (
+                    if added {
+                        EventType::Added
+                    } else {
+                        EventType::Modified
+                    },
+                    object,
+                )
+            }
+            Change::Remove(value) => {
+                self.objects.remove(key);
+                (EventType::Deleted, stored(value))
+            }
+        };
+        let objects = self.objects.clone();
+        let event = Arc::new(Event {
+            rv,
+            event_type,
+            object,
+            previous,
+            objects,
+            frame: OnceLock::new(),
+        });
+        debug_assert!(
+            self.window.back().is_none_or(|last| last.rv < rv),
+            "versions ascend"
+        );
+        self.window.push_back(Arc::clone(&event));
+        if self.window.len() > self.window_events_max
+            && let Some(oldest) = self.window.pop_front()
+        {
+            self.compacted = oldest.rv;
+            self.base = oldest.objects.clone();
+        }
+        event
+    }
+
+    fn objects_at(
+        &self,
+        rv: u64,
+        current: u64,
+    ) -> Result<OrdMap<ObjectKey, Arc<StoredObject>>, WindowError> {
+        if rv > current {
+            return Err(WindowError::Future { current });
+        }
+        if rv < self.compacted {
+            return Err(WindowError::Expired {
+                compacted: self.compacted,
+            });
+        }
+        let after = self.window.partition_point(|event| event.rv <= rv);
+        Ok(match after.checked_sub(1) {
+            Some(last) => self.window[last].objects.clone(),
+            None => self.base.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

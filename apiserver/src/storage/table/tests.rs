@@ -1,0 +1,164 @@
+use serde_json::json;
+
+use super::super::Storage;
+use super::*;
+
+fn configmaps(window_events_max: usize) -> (Storage, Arc<Table>) {
+    let storage = Storage::new(window_events_max, true);
+    let gvr = GroupVersionResource {
+        group: String::new(),
+        version: "v1".to_owned(),
+        resource: "configmaps".to_owned(),
+    };
+    let table = storage.table(&gvr);
+    (storage, table)
+}
+
+fn commit(table: &Table, name: &str, change: Change) -> Result<Arc<StoredObject>, Raced> {
+    let key = ObjectKey::new(Some("ns"), name);
+    let expected = table.get(&key);
+    table.commit(Commit {
+        key: &key,
+        expected: expected.as_ref(),
+        change,
+        time: Timestamp::UNIX_EPOCH,
+        user_agent: &Arc::from("test"),
+    })
+}
+
+fn put(table: &Table, name: &str, data: &str) -> u64 {
+    commit(
+        table,
+        name,
+        Change::Put(json!({"metadata": {"name": name}, "data": data})),
+    )
+    .unwrap()
+    .rv
+}
+
+fn names(snapshot: &Snapshot) -> Vec<&str> {
+    snapshot
+        .range(Some("ns"), None)
+        .map(|object| object.key.as_str())
+        .collect()
+}
+
+#[test]
+fn versions_ascend_across_tables_and_are_written_into_the_object() {
+    let (storage, table) = configmaps(10);
+    let first = put(&table, "a", "1");
+    let second = put(&table, "a", "2");
+    assert_eq!((first, second, storage.revision()), (2, 3, 3));
+    let object = table.get(&ObjectKey::new(Some("ns"), "a")).unwrap();
+    assert_eq!(object.value["metadata"]["resourceVersion"], "3");
+    assert_eq!(
+        serde_json::from_slice::<Value>(&object.json()).unwrap(),
+        *object.value
+    );
+}
+
+#[test]
+fn a_commit_upon_an_old_read_is_refused_and_changes_nothing() {
+    let (storage, table) = configmaps(10);
+    put(&table, "a", "1");
+    let key = ObjectKey::new(Some("ns"), "a");
+    let stale = table.get(&key);
+    put(&table, "a", "2");
+    for expected in [stale.as_ref(), None] {
+        let commit = Commit {
+            key: &key,
+            expected,
+            change: Change::Put(json!({"metadata": {}})),
+            time: Timestamp::UNIX_EPOCH,
+            user_agent: &Arc::from("test"),
+        };
+        assert_eq!(table.commit(commit).unwrap_err(), Raced);
+    }
+    assert_eq!(table.get(&key).unwrap().value["data"], "2");
+    assert_eq!(storage.revision(), 3);
+}
+
+#[test]
+fn the_window_answers_events_and_lists_of_any_version_it_holds() {
+    let (_, table) = configmaps(10);
+    put(&table, "a", "1");
+    put(&table, "b", "1");
+    let last = json!({"metadata": {"name": "a"}, "data": "1"});
+    let deleted = commit(&table, "a", Change::Remove(last)).unwrap();
+    assert_eq!(deleted.value["metadata"]["resourceVersion"], "4");
+
+    let (events, reached) = table.events_after(2, 100).unwrap();
+    let types: Vec<_> = events.iter().map(|event| event.event_type).collect();
+    assert_eq!(
+        (types, reached),
+        (vec![EventType::Added, EventType::Deleted], 4)
+    );
+
+    assert_eq!(names(&table.snapshot_at(1).unwrap()), Vec::<&str>::new());
+    assert_eq!(names(&table.snapshot_at(3).unwrap()), ["ns/a", "ns/b"]);
+    assert_eq!(names(&table.snapshot_at(4).unwrap()), ["ns/b"]);
+    assert_eq!(
+        table.snapshot_at(5).unwrap_err(),
+        WindowError::Future { current: 4 }
+    );
+}
+
+#[test]
+fn versions_before_the_window_are_expired() {
+    let (_, table) = configmaps(2);
+    for data in ["1", "2", "3", "4"] {
+        put(&table, "a", data);
+    }
+    let expired = WindowError::Expired { compacted: 3 };
+    assert_eq!(table.events_after(2, 100).unwrap_err(), expired);
+    assert_eq!(table.snapshot_at(2).unwrap_err(), expired);
+    assert_eq!(table.events_after(3, 100).unwrap().0.len(), 2);
+    assert_eq!(names(&table.snapshot_at(3).unwrap()), ["ns/a"]);
+    table.compact();
+    assert_eq!(
+        table.events_after(4, 9).unwrap_err(),
+        WindowError::Expired { compacted: 5 }
+    );
+    assert!(table.events_after(5, 9).unwrap().0.is_empty());
+}
+
+#[test]
+fn watchers_of_an_event_share_its_bytes() {
+    let (_, table) = configmaps(10);
+    put(&table, "a", "1");
+    let one = table.events_after(0, 1).unwrap().0[0].frame();
+    let other = table.events_after(0, 1).unwrap().0[0].frame();
+    assert_eq!(one.as_ptr(), other.as_ptr());
+}
+
+#[test]
+fn keys_are_ordered_by_bytes_as_in_etcd() {
+    let (_, table) = configmaps(10);
+    for (namespace, name) in [("a", "x"), ("a-b", "x"), ("a", "b")] {
+        let key = ObjectKey::new(Some(namespace), name);
+        let change = Change::Put(json!({"metadata": {}}));
+        let user_agent = Arc::from("");
+        let time = Timestamp::UNIX_EPOCH;
+        table
+            .commit(Commit {
+                key: &key,
+                expected: None,
+                change,
+                time,
+                user_agent: &user_agent,
+            })
+            .unwrap();
+    }
+    let snapshot = table.snapshot();
+    let all: Vec<_> = snapshot
+        .range(None, None)
+        .map(|object| object.key.as_str())
+        .collect();
+    assert_eq!(all, ["a-b/x", "a/b", "a/x"]);
+    let start = ObjectKey::from_text("a/c");
+    let rest: Vec<_> = snapshot
+        .range(Some("a"), Some(&start))
+        .map(|object| object.key.as_str())
+        .collect();
+    assert_eq!(rest, ["a/x"]);
+}
