@@ -11,6 +11,7 @@ pub mod garbage_collector;
 mod history;
 mod informer;
 mod inventory;
+pub mod manager;
 mod mirror;
 pub mod namespace;
 pub mod node;
@@ -21,3 +22,4 @@ pub mod statefulset;
 mod work_queue;
 
 pub use error::Error;
+pub use manager::{CONTROLLERS, Manager, Options};
