@@ -7,7 +7,7 @@ use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::list::Selectors;
-use super::list_options::{invalid, parse_rv};
+use super::list_options::{invalid, storage_rv};
 use super::{Answer, Request};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{MediaType, Transform};
@@ -25,7 +25,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         selectors = selectors.and_name(name);
     }
     let send_initial_events = initial_events(request)?;
-    let rv = parse_rv(request.query.get("resourceVersion").unwrap_or_default())?;
+    let rv = storage_rv(request.query.get("resourceVersion").unwrap_or_default())?;
     let table = request.store(false).table();
     let namespace = request.namespace().filter(|_| request.resource.namespaced);
     // From a version on: no initial events. From unset or 0: the present state first.
