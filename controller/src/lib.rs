@@ -1,1 +1,25 @@
-//! Controllers.
+//! Kubernetes controllers and simulated nodes on kube-rs.
+//!
+//! The code knows the API server only as an API: it runs unchanged against any cluster.
+
+mod claim;
+pub mod clock;
+pub mod context;
+mod controller_ref;
+pub mod error;
+pub mod garbage_collector;
+mod history;
+mod informer;
+mod inventory;
+pub mod manager;
+mod mirror;
+pub mod namespace;
+pub mod node;
+pub mod persistent_volume;
+mod pod;
+mod recorder;
+pub mod statefulset;
+mod work_queue;
+
+pub use error::Error;
+pub use manager::{CONTROLLERS, Manager, Options};
