@@ -1,5 +1,7 @@
 //! The StatefulSet controller end to end, against the emulator in process under virtual time.
 
+#![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
+
 use std::future::Future;
 
 use futures::StreamExt;
