@@ -1,1 +1,7 @@
-//! Controllers.
+//! Kubernetes controllers and simulated nodes on kube-rs.
+//!
+//! The code knows the API server only as an API: it runs unchanged against any cluster.
+
+pub mod clock;
+pub mod context;
+pub mod recorder;
