@@ -75,7 +75,8 @@ impl Api {
         for group_version in group_versions {
             let list = api.send("GET", &root(&group_version), None, "").await?;
             for resource in list["resources"].as_array().into_iter().flatten() {
-                api.resources.extend(read_resource(&group_version, resource));
+                api.resources
+                    .extend(read_resource(&group_version, resource));
             }
         }
         Ok(api)
@@ -94,7 +95,8 @@ impl Api {
     pub async fn create(&self, object: &Value) -> Result<Value, ApiError> {
         let resource = self.resource_of(object)?;
         let path = self.path(&resource, object["metadata"]["namespace"].as_str(), "");
-        self.send("POST", &path, Some(object), "application/json").await
+        self.send("POST", &path, Some(object), "application/json")
+            .await
     }
 
     /// Creates `object`, or merges it into the one that exists.
@@ -153,7 +155,8 @@ impl Api {
         options: &Value,
     ) -> Result<Value, ApiError> {
         let path = self.path(&self.resource(resource)?, None, name);
-        self.send("DELETE", &path, Some(options), "application/json").await
+        self.send("DELETE", &path, Some(options), "application/json")
+            .await
     }
 
     /// The server's table of all objects of `resource` in the namespace.
@@ -232,7 +235,11 @@ impl Api {
 }
 
 fn root(group_version: &str) -> String {
-    let prefix = if group_version.contains('/') { "/apis" } else { "/api" };
+    let prefix = if group_version.contains('/') {
+        "/apis"
+    } else {
+        "/api"
+    };
     format!("{prefix}/{group_version}")
 }
 

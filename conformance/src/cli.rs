@@ -73,7 +73,10 @@ mod tests {
     #[test]
     fn controllers_are_chosen_by_name() {
         assert!(controllers("none").unwrap().is_empty());
-        assert_eq!(controllers("all").unwrap().len(), kubeproof_controller::CONTROLLERS.len());
+        assert_eq!(
+            controllers("all").unwrap().len(),
+            kubeproof_controller::CONTROLLERS.len()
+        );
         assert_eq!(controllers("statefulset").unwrap(), ["statefulset"]);
         let error = controllers("statefulset,nonsense").unwrap_err();
         assert!(error.to_string().contains("\"nonsense\""), "{error}");

@@ -18,7 +18,11 @@ const TABLES: &[&str] = &[
     "persistentvolumeclaims",
 ];
 /// Whose Normal events say nothing about the controllers under test.
-const UNTOLD_SOURCES: &[&str] = &["default-scheduler", "kubelet", "persistentvolume-controller"];
+const UNTOLD_SOURCES: &[&str] = &[
+    "default-scheduler",
+    "kubelet",
+    "persistentvolume-controller",
+];
 
 /// The lines of the outcome.
 ///
@@ -62,9 +66,15 @@ fn indented(rows: Vec<String>) -> impl Iterator<Item = String> {
 /// The last state of every object of `resource` that is still there, by namespace and name.
 fn present<'a>(journal: &'a [JournalEntry], resource: &str) -> Vec<&'a Value> {
     let mut objects = BTreeMap::new();
-    for entry in journal.iter().filter(|entry| entry.gvr.resource == resource) {
+    for entry in journal
+        .iter()
+        .filter(|entry| entry.gvr.resource == resource)
+    {
         let metadata = &entry.object["metadata"];
-        let key = (metadata["namespace"].to_string(), metadata["name"].to_string());
+        let key = (
+            metadata["namespace"].to_string(),
+            metadata["name"].to_string(),
+        );
         match entry.event {
             kubeproof_apiserver::EventType::Deleted => objects.remove(&key),
             _ => objects.insert(key, entry.object.as_ref()),
@@ -105,7 +115,9 @@ fn pods(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
                 format!(
                     "{}@{}",
                     metadata["name"].as_str().unwrap_or_default(),
-                    timeline.revisions().short(label("controller-revision-hash"))
+                    timeline
+                        .revisions()
+                        .short(label("controller-revision-hash"))
                 ),
                 images.join(","),
                 if owners.is_empty() {
@@ -123,7 +135,10 @@ fn pods(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
 fn events(journal: &[JournalEntry]) -> Vec<String> {
     let mut counts: Vec<(String, i64)> = Vec::new();
     let mut lines_by_event: BTreeMap<String, (usize, i64)> = BTreeMap::new();
-    for entry in journal.iter().filter(|entry| entry.gvr.resource == "events") {
+    for entry in journal
+        .iter()
+        .filter(|entry| entry.gvr.resource == "events")
+    {
         let event = &entry.object;
         let text = |field: &str| event[field].as_str().unwrap_or_default();
         let source = event["source"]["component"].as_str().unwrap_or_default();
@@ -144,10 +159,15 @@ fn events(journal: &[JournalEntry]) -> Vec<String> {
         // An event object repeats its count with each write; several objects add up.
         let count = event["count"].as_i64().unwrap_or(1);
         let name = event["metadata"]["name"].as_str().unwrap_or_default();
-        let (_, before) = lines_by_event.insert(name.to_owned(), (index, count)).unwrap_or_default();
+        let (_, before) = lines_by_event
+            .insert(name.to_owned(), (index, count))
+            .unwrap_or_default();
         counts[index].1 += count - before;
     }
-    counts.into_iter().map(|(line, count)| format!("×{count} {line}")).collect()
+    counts
+        .into_iter()
+        .map(|(line, count)| format!("×{count} {line}"))
+        .collect()
 }
 
 fn uid_pattern() -> Regex {
@@ -161,10 +181,13 @@ pub(crate) fn mask_uids(text: &str) -> String {
     uid_pattern()
         .replace_all(text, |found: &Captures<'_>| {
             let uid = &found[0];
-            let index = seen.iter().position(|known| known == uid).unwrap_or_else(|| {
-                seen.push(uid.to_owned());
-                seen.len() - 1
-            });
+            let index = seen
+                .iter()
+                .position(|known| known == uid)
+                .unwrap_or_else(|| {
+                    seen.push(uid.to_owned());
+                    seen.len() - 1
+                });
             format!("<uid:{}>", index + 1)
         })
         .into_owned()

@@ -78,7 +78,10 @@ async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, Run
         timings: scenario.given.timings,
         ..TestbedOptions::default()
     };
-    let controllers = options.controllers.as_ref().or(scenario.given.controllers.as_ref());
+    let controllers = options
+        .controllers
+        .as_ref()
+        .or(scenario.given.controllers.as_ref());
     if let Some(controllers) = controllers {
         testbed_options.controllers.clone_from(controllers);
     }
@@ -142,7 +145,9 @@ async fn write_transcript(
     let journal = testbed.journal();
     let mut timeline = Timeline::default();
     let mut lines = header(scenario);
-    let first_rv = sections.first().map_or(u64::MAX, |section| section.after_rv);
+    let first_rv = sections
+        .first()
+        .map_or(u64::MAX, |section| section.after_rv);
     let mut entries = journal.iter().peekable();
     while let Some(entry) = entries.next_if(|entry| entry.rv <= first_rv) {
         timeline.learn(entry);
@@ -151,7 +156,9 @@ async fn write_transcript(
     lines.push(String::new());
     lines.push("timeline".to_owned());
     for (index, section) in sections.iter().enumerate() {
-        let until = sections.get(index + 1).map_or(u64::MAX, |next| next.after_rv);
+        let until = sections
+            .get(index + 1)
+            .map_or(u64::MAX, |next| next.after_rv);
         lines.push(String::new());
         lines.push(section.heading.clone());
         lines.extend(section.note.iter().map(|note| format!("   # {note}")));
@@ -173,7 +180,11 @@ async fn write_transcript(
 }
 
 fn header(scenario: &Scenario) -> Vec<String> {
-    let marks = if scenario.portable { "derived, portable" } else { "derived" };
+    let marks = if scenario.portable {
+        "derived, portable"
+    } else {
+        "derived"
+    };
     let given = &scenario.given;
     let nodes = match given.nodes {
         0 => "no nodes".to_owned(),

@@ -199,6 +199,9 @@ mod tests {
 
     #[test]
     fn the_name_is_the_area_and_the_file_stem() {
-        assert_eq!(scenario_name(Path::new("/x/scenarios/statefulset/a.yaml")), "statefulset/a");
+        assert_eq!(
+            scenario_name(Path::new("/x/scenarios/statefulset/a.yaml")),
+            "statefulset/a"
+        );
     }
 }

@@ -35,7 +35,10 @@ pub fn find(path: &Path) -> std::io::Result<Vec<PathBuf>> {
         let path = entry?.path();
         if path.is_dir() {
             found.extend(find(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "yaml")
+        {
             found.push(path);
         }
     }
@@ -80,7 +83,12 @@ pub enum Verdict {
 pub fn check(path: &Path, options: &RunOptions) -> (String, Verdict) {
     let file = match ScenarioFile::read(path) {
         Ok(file) => file,
-        Err(error) => return (path.display().to_string(), Verdict::Failed(error.to_string())),
+        Err(error) => {
+            return (
+                path.display().to_string(),
+                Verdict::Failed(error.to_string()),
+            );
+        }
     };
     let verdict = match runner::run(&file.scenario, options) {
         Ok(transcript) => compare(&golden_path(path, &file.name), &transcript),
@@ -111,7 +119,9 @@ fn compare(golden: &Path, transcript: &str) -> Verdict {
 
 /// A snapshot file's content: what follows the metadata between its two `---` lines.
 fn content(snapshot: &str) -> &str {
-    let body = snapshot.strip_prefix("---\n").and_then(|text| text.split_once("\n---\n"));
+    let body = snapshot
+        .strip_prefix("---\n")
+        .and_then(|text| text.split_once("\n---\n"));
     body.map_or(snapshot, |(_, content)| content)
 }
 
@@ -134,6 +144,9 @@ mod tests {
 
     #[test]
     fn the_metadata_of_a_snapshot_is_not_compared() {
-        assert_eq!(content("---\nsource: x\n---\n# title\n---\n"), "# title\n---\n");
+        assert_eq!(
+            content("---\nsource: x\n---\n# title\n---\n"),
+            "# title\n---\n"
+        );
     }
 }

@@ -51,7 +51,10 @@ pub(crate) fn align(rows: &[Vec<String>]) -> Vec<String> {
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
             let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+            cells
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or_default()
         })
         .collect();
     rows.iter()
@@ -81,7 +84,10 @@ mod tests {
             ],
             "rows": [{"cells": ["web", "10m", "nginx:1.25"]}, {"cells": ["longer", "2s", ""]}],
         });
-        assert_eq!(render(&table, false), ["NAME     AGE", "web      10m", "longer   2s"]);
+        assert_eq!(
+            render(&table, false),
+            ["NAME     AGE", "web      10m", "longer   2s"]
+        );
         assert_eq!(render(&table, true)[1], "web      10m   nginx:1.25");
     }
 

@@ -47,15 +47,26 @@ struct Finished {
 pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     refuse_unbuilt(&args)?;
     let options = RunOptions {
-        controllers: args.controllers.as_deref().map(super::controllers).transpose()?,
+        controllers: args
+            .controllers
+            .as_deref()
+            .map(super::controllers)
+            .transpose()?,
     };
     let paths = scenario_paths(args.paths)?;
     let progress = progress_bar(paths.len(), args.json);
     let finished = run_all(paths, &options, &progress, args.json);
     progress.finish_and_clear();
-    let failed = finished.iter().filter(|one| one.verdict != Verdict::Passed).count();
+    let failed = finished
+        .iter()
+        .filter(|one| one.verdict != Verdict::Passed)
+        .count();
     println!("{} passed, {failed} failed", finished.len() - failed);
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn refuse_unbuilt(args: &RunArgs) -> anyhow::Result<()> {
@@ -72,7 +83,11 @@ fn refuse_unbuilt(args: &RunArgs) -> anyhow::Result<()> {
 
 fn scenario_paths(paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
     let given = !paths.is_empty();
-    let roots = if given { paths } else { vec![suite::scenarios_dir()] };
+    let roots = if given {
+        paths
+    } else {
+        vec![suite::scenarios_dir()]
+    };
     let mut found = Vec::new();
     for root in roots {
         anyhow::ensure!(
@@ -82,7 +97,10 @@ fn scenario_paths(paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
         let below = suite::find(&root);
         found.extend(below.with_context(|| format!("cannot list {}", root.display()))?);
     }
-    anyhow::ensure!(!found.is_empty(), "there is no scenario file (*.yaml) there");
+    anyhow::ensure!(
+        !found.is_empty(),
+        "there is no scenario file (*.yaml) there"
+    );
     Ok(found)
 }
 

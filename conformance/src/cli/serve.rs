@@ -50,13 +50,18 @@ pub(super) struct ServeArgs {
 }
 
 pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(!args.tls, "serve has no --tls in this version; it speaks plain HTTP");
+    anyhow::ensure!(
+        !args.tls,
+        "serve has no --tls in this version; it speaks plain HTTP"
+    );
     anyhow::ensure!(
         args.authorization == "AlwaysAllow",
         "--authorization {} is not supported in this version, only AlwaysAllow",
         args.authorization
     );
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(serve_until_signal(args))?;
     Ok(ExitCode::SUCCESS)
 }

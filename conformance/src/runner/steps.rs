@@ -42,8 +42,14 @@ pub(super) async fn perform(testbed: &Testbed, step: &Step) -> Result<Vec<String
         (None, result) => result,
         (Some(expect), Err(StepError::Api(ApiError::Refused(status)))) => {
             let as_expected = status.code == expect.code
-                && expect.reason.as_ref().is_none_or(|reason| *reason == status.reason);
-            let said = format!("refused: {} {}: {}", status.code, status.reason, status.message);
+                && expect
+                    .reason
+                    .as_ref()
+                    .is_none_or(|reason| *reason == status.reason);
+            let said = format!(
+                "refused: {} {}: {}",
+                status.code, status.reason, status.message
+            );
             if as_expected {
                 Ok(said.lines().map(str::to_owned).collect())
             } else {
@@ -82,12 +88,14 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
             let target = (step.target.resource.as_str(), step.target.name.as_str());
             let content_type = step.patch_type.content_type();
             let subresource = step.subresource.as_deref();
-            api.patch(target, subresource, content_type, &step.patch).await?;
+            api.patch(target, subresource, content_type, &step.patch)
+                .await?;
         }
         Verb::Scale(step) => {
             let target = (step.target.resource.as_str(), step.target.name.as_str());
             let patch = json!({"spec": {"replicas": step.replicas}});
-            api.patch(target, None, "application/merge-patch+json", &patch).await?;
+            api.patch(target, None, "application/merge-patch+json", &patch)
+                .await?;
         }
         Verb::Delete(step) => delete(api, step).await?,
         Verb::Pod(step) => annotate(api, step).await?,
@@ -130,10 +138,14 @@ async fn annotate(api: &Api, step: &PodStep) -> Result<(), ApiError> {
             .collect();
         json!({"metadata": {"annotations": annotations}})
     };
-    match api.patch(("pods", &step.name), None, merge, &patch("")).await {
+    match api
+        .patch(("pods", &step.name), None, merge, &patch(""))
+        .await
+    {
         Err(error) if error.is_not_found() => {
             let patch = patch(&format!("{}.pods.", step.name));
-            api.patch(("namespaces", api.namespace()), None, merge, &patch).await?;
+            api.patch(("namespaces", api.namespace()), None, merge, &patch)
+                .await?;
             Ok(())
         }
         other => other.map(|_| ()),
@@ -145,7 +157,10 @@ async fn wait(testbed: &Testbed, step: &WaitStep) -> Result<(), StepError> {
     let until = async {
         loop {
             written.borrow_and_update();
-            let object = testbed.api().get(&step.target.resource, &step.target.name).await;
+            let object = testbed
+                .api()
+                .get(&step.target.resource, &step.target.name)
+                .await;
             match object {
                 Ok(object) if is_met(step, &object) => return Ok(()),
                 Err(error) if error.is_not_found() && step.gone => return Ok(()),
@@ -187,7 +202,10 @@ fn is_met(step: &WaitStep, object: &Value) -> bool {
 async fn show(api: &Api, step: &TableStep) -> Result<Vec<String>, StepError> {
     let lines = table::render(&api.table(&step.resource).await?, step.wide);
     if lines.is_empty() {
-        return Ok(vec![format!("No resources found in {} namespace.", api.namespace())]);
+        return Ok(vec![format!(
+            "No resources found in {} namespace.",
+            api.namespace()
+        )]);
     }
     Ok(lines)
 }

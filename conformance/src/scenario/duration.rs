@@ -84,11 +84,16 @@ mod tests {
 
     #[test]
     fn durations_are_read_and_printed_alike() {
-        for text in ["0s", "30s", "1.5s", "0.25s", "1m30s", "10m", "2h", "1h0.005s"] {
+        for text in [
+            "0s", "30s", "1.5s", "0.25s", "1m30s", "10m", "2h", "1h0.005s",
+        ] {
             let read: HumanDuration = text.parse().unwrap();
             assert_eq!(read.to_string(), text);
         }
-        assert_eq!("250ms".parse::<HumanDuration>().unwrap().to_string(), "0.25s");
+        assert_eq!(
+            "250ms".parse::<HumanDuration>().unwrap().to_string(),
+            "0.25s"
+        );
     }
 
     #[test]

@@ -125,7 +125,10 @@ pub fn read_objects(path: &Path) -> Result<Vec<Value>, String> {
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
         .map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(objects.into_iter().filter(|object| !object.is_null()).collect())
+    Ok(objects
+        .into_iter()
+        .filter(|object| !object.is_null())
+        .collect())
 }
 
 #[cfg(test)]

@@ -64,7 +64,9 @@ impl TryFrom<String> for Target {
                 resource: resource.to_owned(),
                 name: name.to_owned(),
             }),
-            _ => Err(format!("{text:?} is not kind/name, such as statefulset/web")),
+            _ => Err(format!(
+                "{text:?} is not kind/name, such as statefulset/web"
+            )),
         }
     }
 }
@@ -179,7 +181,11 @@ impl PodStep {
     /// The annotations under `kubeproof.dev/` that say so, without the prefix.
     #[must_use]
     pub fn annotations(&self) -> Vec<(&'static str, String)> {
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
         [
             ("ready", self.ready.map(|ready| ready.to_string())),
             ("phase", self.phase.clone()),

@@ -27,7 +27,11 @@ fn collect(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
             keys.sort();
             keys.dedup();
             for key in keys {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
                 collect(&path, &old[key], &new[key], found);
             }
         }

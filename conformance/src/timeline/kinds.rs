@@ -28,9 +28,14 @@ pub(super) fn describe(entry: &JournalEntry, revisions: &RevisionNames) -> Vec<S
     let noun = match resource {
         "pods" => "pod".to_owned(),
         "persistentvolumeclaims" => "claim".to_owned(),
-        _ => entry.object["kind"].as_str().unwrap_or(resource).to_lowercase(),
+        _ => entry.object["kind"]
+            .as_str()
+            .unwrap_or(resource)
+            .to_lowercase(),
     };
-    let name = entry.object["metadata"]["name"].as_str().unwrap_or_default();
+    let name = entry.object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default();
     let what = match (entry.event, entry.previous.as_deref()) {
         (EventType::Added, _) => created(resource, &entry.object, revisions),
         (EventType::Deleted, _) => gone(&entry.object),
@@ -75,15 +80,17 @@ fn created(resource: &str, object: &Value, revisions: &RevisionNames) -> Vec<Str
 
 fn gone(object: &Value) -> Vec<String> {
     let graceful = !object["metadata"]["deletionTimestamp"].is_null();
-    vec![if graceful { "gone" } else { "deleted, gone at once" }.to_owned()]
+    vec![
+        if graceful {
+            "gone"
+        } else {
+            "deleted, gone at once"
+        }
+        .to_owned(),
+    ]
 }
 
-fn changed(
-    resource: &str,
-    old: &Value,
-    new: &Value,
-    revisions: &RevisionNames,
-) -> Vec<String> {
+fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
     let mut changes = meta::changes(old, new, revisions);
     match resource {
         "pods" => changes.extend(pod(old, new)),
@@ -93,8 +100,7 @@ fn changed(
         }
         "controllerrevisions" => {
             if old["revision"] != new["revision"] {
-                let letter =
-                    revisions.short(new["metadata"]["name"].as_str().unwrap_or_default());
+                let letter = revisions.short(new["metadata"]["name"].as_str().unwrap_or_default());
                 changes.push(format!(
                     "= {letter} revision {} → {}",
                     old["revision"], new["revision"]
@@ -118,7 +124,12 @@ fn changed(
 
 fn pod(old: &Value, new: &Value) -> Vec<String> {
     let mut changes = Vec::new();
-    let phase = |pod: &Value| pod["status"]["phase"].as_str().unwrap_or("Pending").to_owned();
+    let phase = |pod: &Value| {
+        pod["status"]["phase"]
+            .as_str()
+            .unwrap_or("Pending")
+            .to_owned()
+    };
     let (phase_before, phase_now) = (phase(old), phase(new));
     if phase_before != phase_now {
         changes.push(match new["status"]["reason"].as_str() {
@@ -148,32 +159,50 @@ fn is_ready(pod: &Value) -> bool {
 
 fn condition<'a>(pod: &'a Value, wanted: &str) -> Option<&'a str> {
     let conditions = pod["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|condition| condition["type"] == wanted)?;
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == wanted)?;
     found["status"].as_str()
 }
 
 fn restarts(old: &Value, new: &Value) -> Vec<String> {
     let count = |pod: &Value, index: usize| {
-        pod["status"]["containerStatuses"][index]["restartCount"].as_i64().unwrap_or(0)
+        pod["status"]["containerStatuses"][index]["restartCount"]
+            .as_i64()
+            .unwrap_or(0)
     };
-    let containers = new["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let containers = new["status"]["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten();
     containers
         .enumerate()
         .filter(|(index, _)| count(old, *index) != count(new, *index))
         .map(|(index, container)| {
             let name = container["name"].as_str().unwrap_or_default();
-            format!("container {name} restarted (restartCount {})", count(new, index))
+            format!(
+                "container {name} restarted (restartCount {})",
+                count(new, index)
+            )
         })
         .collect()
 }
 
 /// Conditions that the pod's readiness gates name; the kubelet's own are told as readiness.
 fn readiness_gates(old: &Value, new: &Value) -> Vec<String> {
-    let gates = new["spec"]["readinessGates"].as_array().into_iter().flatten();
+    let gates = new["spec"]["readinessGates"]
+        .as_array()
+        .into_iter()
+        .flatten();
     gates
         .filter_map(|gate| gate["conditionType"].as_str())
         .filter(|gate| condition(old, gate) != condition(new, gate))
-        .map(|gate| format!("condition {gate} {}", condition(new, gate).unwrap_or("unset")))
+        .map(|gate| {
+            format!(
+                "condition {gate} {}",
+                condition(new, gate).unwrap_or("unset")
+            )
+        })
         .collect()
 }
 
@@ -191,7 +220,11 @@ fn workload_status(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<S
     if collisions(old) != collisions(new) {
         changes.push(format!("collisionCount {}", collisions(new)));
     }
-    changes.extend(diff::fields("conditions", &old["conditions"], &new["conditions"]));
+    changes.extend(diff::fields(
+        "conditions",
+        &old["conditions"],
+        &new["conditions"],
+    ));
     changes
 }
 
@@ -224,6 +257,14 @@ fn event(entry: &JournalEntry) -> Option<String> {
     }
     let text = |field: &str| event[field].as_str().unwrap_or_default();
     let count = event["count"].as_i64().unwrap_or(1);
-    let times = if count > 1 { format!(" (×{count})") } else { String::new() };
-    Some(format!("event Warning {}: {}{times}", text("reason"), text("message")))
+    let times = if count > 1 {
+        format!(" (×{count})")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "event Warning {}: {}{times}",
+        text("reason"),
+        text("message")
+    ))
 }

@@ -35,7 +35,10 @@ fn termination(old: &Value, new: &Value) -> Option<String> {
         (0, false) => format!("terminating (held by {})", finalizers.join(", ")),
         (grace, true) => format!("terminating (grace {grace}s)"),
         (grace, false) => {
-            format!("terminating (grace {grace}s, held by {})", finalizers.join(", "))
+            format!(
+                "terminating (grace {grace}s, held by {})",
+                finalizers.join(", ")
+            )
         }
     })
 }
@@ -44,10 +47,15 @@ fn owners(old: &Value, new: &Value) -> Vec<String> {
     let list = |refs: &Value| refs.as_array().cloned().unwrap_or_default();
     let (before, after) = (list(old), list(new));
     let same_uid = |refs: &[Value], wanted: &Value| {
-        refs.iter().find(|known| known["uid"] == wanted["uid"]).cloned()
+        refs.iter()
+            .find(|known| known["uid"] == wanted["uid"])
+            .cloned()
     };
     let mut changes = Vec::new();
-    for gone in before.iter().filter(|known| same_uid(&after, known).is_none()) {
+    for gone in before
+        .iter()
+        .filter(|known| same_uid(&after, known).is_none())
+    {
         changes.push(format!("owner {} removed", owner(gone)));
     }
     for now in &after {
@@ -64,10 +72,17 @@ fn owners(old: &Value, new: &Value) -> Vec<String> {
 
 /// An owner reference in words.
 pub(super) fn owner(reference: &Value) -> String {
-    let role = if reference["controller"] == true { " (controller)" } else { "" };
+    let role = if reference["controller"] == true {
+        " (controller)"
+    } else {
+        ""
+    };
     format!(
         "{} {}{role}",
-        reference["kind"].as_str().unwrap_or_default().to_lowercase(),
+        reference["kind"]
+            .as_str()
+            .unwrap_or_default()
+            .to_lowercase(),
         reference["name"].as_str().unwrap_or_default()
     )
 }
@@ -100,7 +115,10 @@ fn annotations(old: &Value, new: &Value) -> Vec<String> {
 
 fn differing_keys(old: &Value, new: &Value) -> Vec<String> {
     let keys = |map: &Value| -> Vec<String> {
-        map.as_object().into_iter().flat_map(|map| map.keys().cloned()).collect()
+        map.as_object()
+            .into_iter()
+            .flat_map(|map| map.keys().cloned())
+            .collect()
     };
     let mut all = keys(old);
     all.extend(keys(new));
@@ -121,7 +139,11 @@ fn finalizers(old: &Value, new: &Value) -> Vec<String> {
 }
 
 fn words(list: &Value) -> Vec<&str> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 #[cfg(test)]
@@ -132,7 +154,8 @@ mod tests {
 
     #[test]
     fn adoption_and_release_read_as_owners() {
-        let reference = json!({"kind": "StatefulSet", "name": "web", "uid": "u", "controller": true});
+        let reference =
+            json!({"kind": "StatefulSet", "name": "web", "uid": "u", "controller": true});
         let owned = json!({"metadata": {"ownerReferences": [reference]}});
         let orphan = json!({"metadata": {}});
         let revisions = RevisionNames::default();
@@ -152,6 +175,9 @@ mod tests {
         let none = json!({"metadata": {}});
         let revisions = RevisionNames::default();
         assert!(changes(&none, &annotated("kubeproof.dev/ready"), &revisions).is_empty());
-        assert_eq!(changes(&none, &annotated("a"), &revisions), ["annotation a=x"]);
+        assert_eq!(
+            changes(&none, &annotated("a"), &revisions),
+            ["annotation a=x"]
+        );
     }
 }

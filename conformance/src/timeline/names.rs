@@ -14,7 +14,9 @@ impl RevisionNames {
         if entry.gvr.resource != "controllerrevisions" || entry.event != EventType::Added {
             return;
         }
-        let name = entry.object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = entry.object["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default();
         if !self.names.iter().any(|known| known == name) {
             self.names.push(name.to_owned());
         }
