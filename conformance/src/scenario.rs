@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use duration::HumanDuration;
+pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
+pub(crate) use step::field;
 pub use step::{
-    DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, Step, TableStep, Target, Verb,
+    DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, ShowStep, Step, TableStep, Target, Verb,
     WaitStep,
 };
 

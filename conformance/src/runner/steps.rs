@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::api::{Api, ApiError};
-use crate::scenario::{DeleteStep, Expect, Manifest, PodStep, Step, TableStep, Verb, WaitStep};
+use crate::scenario::{
+    DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field, in_flow,
+};
 use crate::table;
 use crate::testbed::{Testbed, TestbedError};
 
@@ -104,7 +106,8 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
             testbed.settle(quiet.0).await?;
         }
         Verb::Advance(time) => tokio::time::sleep(time.0).await,
-        Verb::Table(step) => return show(api, step).await,
+        Verb::Table(step) => return show_table(api, step).await,
+        Verb::Show(step) => return show_fields(api, step).await,
     }
     Ok(Vec::new())
 }
@@ -184,22 +187,26 @@ fn is_met(step: &WaitStep, object: &Value) -> bool {
             known["type"].as_str() == Some(condition) && known["status"].as_str() == Some("True")
         });
     }
-    let Some(field) = &step.field else {
+    let Some(path) = &step.field else {
         return false;
     };
-    let pointer = if field.starts_with('/') {
-        field.clone()
-    } else {
-        format!("/{}", field.trim_start_matches('.').replace('.', "/"))
-    };
-    match (object.pointer(&pointer), &step.is) {
+    match (field(object, path), &step.is) {
         (Some(found), Some(wanted)) => found == wanted,
         (Some(_), None) => true,
         (None, _) => false,
     }
 }
 
-async fn show(api: &Api, step: &TableStep) -> Result<Vec<String>, StepError> {
+async fn show_fields(api: &Api, step: &ShowStep) -> Result<Vec<String>, StepError> {
+    let object = api.get(&step.target.resource, &step.target.name).await?;
+    let lines = step.fields.iter().map(|path| {
+        let value = field(&object, path).map_or_else(|| "unset".to_owned(), in_flow);
+        format!("{path}: {value}")
+    });
+    Ok(lines.collect())
+}
+
+async fn show_table(api: &Api, step: &TableStep) -> Result<Vec<String>, StepError> {
     let lines = table::render(&api.table(&step.resource).await?, step.wide);
     if lines.is_empty() {
         return Ok(vec![format!(

@@ -43,6 +43,8 @@ pub enum Verb {
     Advance(HumanDuration),
     /// Shows a table as kubectl would.
     Table(TableStep),
+    /// Shows fields of an object.
+    Show(ShowStep),
 }
 
 /// Read from `kind/name`, such as `statefulset/web`; any name of the resource that discovery knows.
@@ -224,6 +226,24 @@ fn default_timeout() -> HumanDuration {
     HumanDuration::from_secs(600)
 }
 
+/// Fields of an object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowStep {
+    /// The object.
+    pub target: Target,
+    /// JSON pointers or dotted paths, such as `.spec.replicas`.
+    pub fields: Vec<String>,
+}
+
+/// The value at a JSON pointer or a dotted path.
+pub(crate) fn field<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    if path.starts_with('/') {
+        return object.pointer(path);
+    }
+    object.pointer(&format!("/{}", path.trim_start_matches('.').replace('.', "/")))
+}
+
 /// A table of a resource.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(from = "TableFields")]
@@ -280,6 +300,7 @@ struct StepFields {
     wait: Option<WaitStep>,
     advance: Option<HumanDuration>,
     table: Option<TableStep>,
+    show: Option<ShowStep>,
 }
 
 impl TryFrom<StepFields> for Step {
@@ -302,12 +323,13 @@ impl TryFrom<StepFields> for Step {
             quiet.map(Verb::Settle),
             fields.advance.map(Verb::Advance),
             fields.table.map(Verb::Table),
+            fields.show.map(Verb::Show),
         ]
         .into_iter()
         .flatten();
         let verb = verbs.next().ok_or(
             "a step needs a verb: apply, create, patch, scale, delete, pod, wait, \
-             settle: {quiet: …}, advance or table",
+             settle: {quiet: …}, advance, table or show",
         )?;
         if verbs.next().is_some() {
             return Err("a step has one verb".to_owned());
@@ -337,7 +359,11 @@ impl Verb {
             | Self::Scale(_)
             | Self::Delete(_)
             | Self::Pod(_) => true,
-            Self::Wait(_) | Self::Settle(_) | Self::Advance(_) | Self::Table(_) => false,
+            Self::Wait(_)
+            | Self::Settle(_)
+            | Self::Advance(_)
+            | Self::Table(_)
+            | Self::Show(_) => false,
         }
     }
 
@@ -392,6 +418,7 @@ impl Verb {
                 let wide = if table.wide { " -o wide" } else { "" };
                 format!("table: get {}{wide}", table.resource)
             }
+            Self::Show(show) => format!("show {}", show.target),
         }
     }
 }
