@@ -1,14 +1,28 @@
 //! An in-memory Kubernetes API server with the behaviour of v1.36.
 //!
+//! - `endpoints`: discovery, health, OpenAPI, and objects as tables or metadata only
 //! - [`meta`]: names, group-version-resources, selectors, access to an object's metadata
+//! - `registry`: the facts about each resource, and its objects as cells of a table
+//! - `schema`: the fields of every kind, decoding into them, quantities
 //! - [`status`]: everything a handler may answer with instead of an object
+//! - `patch`: JSON, merge and strategic merge patches
+//! - `admission`: what a cluster's default admission plugins do to writes
+//! - `server`: [`ApiServer`], its builder and its listener
 //! - [`clock`]: time and randomness
 //! - `storage`: objects and their past events, by resource
 
+mod admission;
 pub mod clock;
+mod endpoints;
 pub mod meta;
+mod patch;
+mod registry;
+mod schema;
+mod server;
 pub mod status;
 mod storage;
 
 pub use clock::Clock;
+pub use endpoints::body::ResponseBody;
+pub use server::{ApiServer, ApiServerBuilder, serve};
 pub use storage::{EventType, JournalEntry};

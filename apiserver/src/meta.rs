@@ -1,5 +1,8 @@
-//! Names, group-version-resources and access to an object's metadata.
+//! Names, group-version-resources, selectors, validation of names and access to metadata.
 
 mod gvk;
+pub(crate) mod object;
+pub mod selector;
+pub mod validation;
 
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};

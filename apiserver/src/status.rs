@@ -282,7 +282,7 @@ impl ApiError {
             | Self::TooManyRequests { causes, .. }
             | Self::Timeout { causes, .. } => causes.iter().map(Cause::to_value).collect(),
             Self::Internal(message) => vec![json!({ "message": message })],
-            Self::InvalidRequest { message, .. } => {
+            Self::InvalidRequest { message, .. } if !message.is_empty() => {
                 vec![json!({ "reason": "UnexpectedServerResponse", "message": message })]
             }
             _ => Vec::new(),

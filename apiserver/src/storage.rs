@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::meta::{GroupResource, GroupVersionResource};
 
 pub(crate) use object::{ObjectKey, StoredObject};
-pub(crate) use table::{Change, Commit, Event, Raced, Snapshot, Table, WindowError};
+pub(crate) use table::{Change, Commit, Event, Snapshot, Table, WindowError, watch_frame};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +121,13 @@ impl Storage {
             Arc::new(Table::new(gvr.clone(), revisions, self.window_events_max))
         });
         Arc::clone(&table)
+    }
+
+    /// Forgets the past events of every resource.
+    pub(crate) fn compact(&self) {
+        for table in &self.tables {
+            table.compact();
+        }
     }
 
     pub(crate) fn revision(&self) -> u64 {

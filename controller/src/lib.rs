@@ -4,4 +4,11 @@
 
 pub mod clock;
 pub mod context;
+pub mod error;
+pub mod garbage_collector;
+mod inventory;
+mod mirror;
+pub mod namespace;
+pub mod node;
+pub mod persistent_volume;
 pub mod recorder;

@@ -34,6 +34,12 @@ impl ObjectKey {
         Self(text.into())
     }
 
+    pub(crate) fn is_in_namespace(&self, namespace: &str) -> bool {
+        self.0
+            .strip_prefix(namespace)
+            .is_some_and(|rest| rest.starts_with('/'))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,11 +57,18 @@ pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
     pub(crate) rv: u64,
     pub(crate) value: Arc<Value>,
-    json: OnceLock<Bytes>,
+    json: OnceLock<Json>,
+}
+
+#[derive(Debug)]
+struct Json {
+    bytes: Bytes,
+    /// Where the fields behind `kind` and `apiVersion` begin.
+    fields: usize,
 }
 
 impl StoredObject {
-    pub(super) fn new(key: ObjectKey, rv: u64, value: Value) -> Self {
+    pub(crate) fn new(key: ObjectKey, rv: u64, value: Value) -> Self {
         Self {
             key,
             rv,
@@ -66,11 +79,46 @@ impl StoredObject {
 
     /// The object as JSON, serialized by the first who asks and shared from then on.
     pub(crate) fn json(&self) -> Bytes {
-        self.json
-            .get_or_init(|| {
-                let text = serde_json::to_vec(&*self.value);
-                Bytes::from(text.expect("a JSON value with string keys can be serialized"))
-            })
-            .clone()
+        self.encoded().bytes.clone()
     }
+
+    /// The object without `kind` and `apiVersion`, less its opening brace: an item of a list.
+    pub(crate) fn json_fields(&self) -> &[u8] {
+        let encoded = self.encoded();
+        &encoded.bytes[encoded.fields..]
+    }
+
+    fn encoded(&self) -> &Json {
+        self.json.get_or_init(|| {
+            let mut text = Vec::with_capacity(1024);
+            text.push(b'{');
+            for field in ["kind", "apiVersion"] {
+                if let Some(value) = self.value.get(field) {
+                    write_field(&mut text, field, value);
+                }
+            }
+            let fields = text.len();
+            for (field, value) in self.value.as_object().into_iter().flatten() {
+                if field != "kind" && field != "apiVersion" {
+                    write_field(&mut text, field, value);
+                }
+            }
+            if text.last() == Some(&b',') {
+                text.pop();
+            }
+            text.push(b'}');
+            Json {
+                bytes: text.into(),
+                fields,
+            }
+        })
+    }
+}
+
+fn write_field(text: &mut Vec<u8>, field: &str, value: &Value) {
+    text.push(b'"');
+    text.extend_from_slice(field.as_bytes());
+    text.extend_from_slice(b"\":");
+    serde_json::to_writer(&mut *text, value).expect("a JSON value with string keys can be written");
+    text.push(b',');
 }

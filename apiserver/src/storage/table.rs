@@ -182,7 +182,7 @@ impl Table {
     ///
     /// One guard assigns the version and appends the event, so window order is version order.
     pub(crate) fn commit(&self, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
-        let (object, rv) = {
+        let object = {
             let mut state = self.state.write();
             let current = state.objects.get(commit.key);
             let unchanged = match (current, commit.expected) {
@@ -208,8 +208,9 @@ impl Table {
                     .as_ref()
                     .map(|previous| Arc::clone(&previous.value)),
             });
-            (Arc::clone(&event.object), rv)
+            Arc::clone(&event.object)
         };
+        let rv = object.rv;
         self.latest.send_replace(rv);
         self.revisions.latest.send_if_modified(|latest| {
             let newer = rv > *latest;
@@ -256,10 +257,6 @@ impl Table {
         state.compacted = current;
         drop(state);
         self.latest.send_replace(current);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.state.read().objects.len()
     }
 }
 

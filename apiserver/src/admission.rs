@@ -1,0 +1,177 @@
+//! What a cluster's default admission plugins do to writes, in upstream's order.
+
+use serde_json::{Value, json};
+
+use crate::meta::object::{
+    child_mut, default, finalizers, is_terminating, name, namespace, set_finalizers,
+};
+use crate::meta::{GroupResource, GroupVersionResource};
+use crate::registry::catalog::ResourceInfo;
+use crate::server::Core;
+use crate::status::{ApiError, Cause};
+use crate::storage::ObjectKey;
+
+/// Namespaces that no client may delete.
+const PROTECTED_NAMESPACES: [&str; 3] = ["default", "kube-public", "kube-system"];
+
+/// Admits the creation of `object`, defaulted and not yet validated.
+///
+/// # Errors
+/// `NotFound` or `Forbidden` for a namespace that is absent or terminating.
+pub(crate) fn admit_create(
+    core: &Core,
+    resource: &ResourceInfo,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    if resource.namespaced {
+        namespace_lifecycle(core, resource, object)?;
+    }
+    if is_core(resource, "pods") {
+        default_toleration_seconds(object);
+        priority(object);
+    }
+    match (
+        resource.gvr().group.as_str(),
+        resource.gvr().resource.as_str(),
+    ) {
+        ("", "persistentvolumeclaims") => protect(object, "kubernetes.io/pvc-protection"),
+        ("", "persistentvolumes") => protect(object, "kubernetes.io/pv-protection"),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Admits an update; `object` has been defaulted.
+///
+/// # Errors
+/// None of the default plugins refuses an update yet; the signature is that of the others.
+pub(crate) fn admit_update(
+    _core: &Core,
+    resource: &ResourceInfo,
+    object: &mut Value,
+    old: &Value,
+) -> Result<(), ApiError> {
+    if is_core(resource, "pods") {
+        for field in ["priority", "preemptionPolicy"] {
+            if object["spec"][field].is_null() && !old["spec"][field].is_null() {
+                object["spec"][field] = old["spec"][field].clone();
+            }
+        }
+        default_toleration_seconds(object);
+    }
+    Ok(())
+}
+
+/// Admits a deletion.
+///
+/// # Errors
+/// `Forbidden` for the namespaces a cluster can't do without.
+pub(crate) fn admit_delete(
+    _core: &Core,
+    resource: &ResourceInfo,
+    object: &Value,
+) -> Result<(), ApiError> {
+    if is_core(resource, "namespaces") && PROTECTED_NAMESPACES.contains(&name(object)) {
+        return Err(ApiError::Forbidden {
+            resource: resource.gvr().group_resource(),
+            name: name(object).to_owned(),
+            message: "this namespace may not be deleted".to_owned(),
+            causes: Vec::new(),
+        });
+    }
+    Ok(())
+}
+
+fn is_core(resource: &ResourceInfo, plural: &str) -> bool {
+    resource.gvr().group.is_empty() && resource.gvr().resource == plural
+}
+
+fn namespace_lifecycle(
+    core: &Core,
+    resource: &ResourceInfo,
+    object: &Value,
+) -> Result<(), ApiError> {
+    let namespaces = GroupVersionResource {
+        group: String::new(),
+        version: "v1".to_owned(),
+        resource: "namespaces".to_owned(),
+    };
+    let own = namespace(object);
+    let found = core
+        .storage
+        .table(&namespaces)
+        .get(&ObjectKey::new(None, own));
+    let Some(found) = found else {
+        let resource = GroupResource {
+            group: String::new(),
+            resource: "namespaces".to_owned(),
+        };
+        return Err(ApiError::NotFound {
+            resource,
+            name: own.to_owned(),
+        });
+    };
+    if !is_terminating(&found.value) {
+        return Ok(());
+    }
+    Err(ApiError::Forbidden {
+        resource: resource.gvr().group_resource(),
+        name: name(object).to_owned(),
+        message: format!(
+            "unable to create new content in namespace {own} because it is being terminated"
+        ),
+        causes: vec![Cause {
+            reason: "NamespaceTerminating".to_owned(),
+            message: format!("namespace {own} is being terminated"),
+            field: "metadata.namespace".to_owned(),
+        }],
+    })
+}
+
+/// Pods tolerate a node that is not ready or unreachable for five minutes unless they say otherwise.
+fn default_toleration_seconds(pod: &mut Value) {
+    const SECONDS: i64 = 300;
+    let tolerates = |pod: &Value, taint: &str| {
+        pod["spec"]["tolerations"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|toleration| {
+                let key = toleration["key"].as_str().unwrap_or("");
+                let effect = toleration["effect"].as_str().unwrap_or("");
+                (key == taint || key.is_empty()) && matches!(effect, "NoExecute" | "")
+            })
+    };
+    for taint in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ] {
+        if tolerates(pod, taint) {
+            continue;
+        }
+        let toleration = json!({
+            "key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS,
+        });
+        let spec = child_mut(pod, "spec");
+        match spec.get_mut("tolerations").and_then(Value::as_array_mut) {
+            Some(tolerations) => tolerations.push(toleration),
+            None => {
+                spec.insert("tolerations".to_owned(), json!([toleration]));
+            }
+        }
+    }
+}
+
+fn priority(pod: &mut Value) {
+    let spec = child_mut(pod, "spec");
+    default(spec, "priority", 0);
+    default(spec, "preemptionPolicy", "PreemptLowerPriority");
+}
+
+fn protect(object: &mut Value, finalizer: &str) {
+    let mut all: Vec<String> = finalizers(object).map(str::to_owned).collect();
+    if !all.iter().any(|own| own == finalizer) {
+        all.push(finalizer.to_owned());
+        set_finalizers(object, all);
+    }
+}

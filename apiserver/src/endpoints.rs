@@ -1,0 +1,14 @@
+//! From an HTTP request to an HTTP response.
+
+pub(crate) mod body;
+pub(crate) mod discovery;
+pub(crate) mod handlers;
+pub(crate) mod health;
+pub(crate) mod negotiation;
+pub(crate) mod openapi;
+pub(crate) mod options;
+pub(crate) mod partial;
+pub(crate) mod request_info;
+pub(crate) mod response;
+pub(crate) mod table;
+pub(crate) mod watch;

@@ -1,0 +1,102 @@
+//! Bodies: read whole with a limit on the way in, whole or streamed on the way out.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures::Stream;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+
+use crate::status::ApiError;
+
+/// Upstream's `MaxRequestBodyBytes`: 3 MiB.
+const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// Reads a request's body whole.
+///
+/// # Errors
+/// `TooLarge` above 3 MiB, `BadRequest` when the client goes away in the middle.
+pub(crate) async fn read<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes>,
+{
+    let mut body = std::pin::pin!(body);
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return Err(ApiError::BadRequest("unexpected EOF".to_owned()));
+        };
+        if let Some(data) = frame.data_ref() {
+            if read.len() + data.len() > REQUEST_BYTES_MAX {
+                return Err(ApiError::TooLarge(format!("limit is {REQUEST_BYTES_MAX}")));
+            }
+            read.extend_from_slice(data);
+        }
+    }
+    Ok(read.freeze())
+}
+
+/// The body of a response.
+pub struct ResponseBody(Inner);
+
+enum Inner {
+    Whole(Option<Bytes>),
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl ResponseBody {
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Inner::Whole(Some(bytes.into())))
+    }
+
+    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(Inner::Stream(Box::pin(stream)))
+    }
+}
+
+impl std::fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Inner::Whole(bytes) => {
+                write!(f, "Whole({} bytes)", bytes.as_ref().map_or(0, Bytes::len))
+            }
+            Inner::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Inner::Whole(bytes) => {
+                let frame = bytes.take().filter(|bytes| !bytes.is_empty());
+                Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
+            }
+            Inner::Stream(stream) => stream
+                .as_mut()
+                .poll_next(cx)
+                .map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Inner::Whole(bytes) if bytes.as_ref().is_none_or(Bytes::is_empty))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Inner::Stream(_) => SizeHint::default(),
+        }
+    }
+}

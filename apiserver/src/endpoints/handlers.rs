@@ -1,0 +1,184 @@
+//! One file a verb. A handler decides nothing about kinds: it reads the request, asks the store,
+//! and shapes the answer.
+
+mod continue_token;
+mod create;
+mod decode;
+mod delete;
+mod delete_collection;
+mod get;
+pub(crate) mod list;
+mod list_options;
+mod patch;
+mod scale;
+mod subresource;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::body::ResponseBody;
+use super::negotiation::{self, Accepted, Transform};
+use super::options::Query;
+use super::request_info::{RequestInfo, Verb};
+use super::table::{IncludeObject, TableOptions};
+use super::{partial, response, table};
+use crate::patch::PatchType;
+use crate::registry::catalog::ResourceInfo;
+use crate::registry::store::{Store, Written};
+use crate::registry::strategy;
+use crate::server::Core;
+use crate::status::ApiError;
+use crate::storage::StoredObject;
+
+/// What a handler makes of a request.
+type Answer = Result<Response<ResponseBody>, ApiError>;
+
+/// A request for a resource, read and not yet answered.
+pub(crate) struct Request<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) info: RequestInfo,
+    pub(crate) resource: Arc<ResourceInfo>,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) user_agent: Arc<str>,
+    pub(crate) body: Bytes,
+    pub(crate) accepted: Accepted,
+    /// Texts for `Warning` headers, in the order they came up.
+    pub(crate) warnings: Mutex<Vec<String>>,
+}
+
+impl Request<'_> {
+    fn store(&self, dry_run: bool) -> Store<'_> {
+        Store {
+            core: self.core,
+            resource: &self.resource,
+            strategy: strategy(&self.resource.gvr().group_resource()),
+            user_agent: &self.user_agent,
+            dry_run,
+        }
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.info.namespace.as_deref()
+    }
+
+    fn name(&self) -> &str {
+        self.info.name.as_deref().unwrap_or_default()
+    }
+
+    fn warn(&self, warning: String) {
+        self.warnings.lock().push(warning);
+    }
+
+    /// One stored object in the representation asked for.
+    fn object(&self, code: u16, object: &StoredObject) -> Answer {
+        match self.accepted.transform {
+            Transform::None => Ok(response::json(code, object.json(), self.accepted)),
+            _ => self.value(code, &object.value),
+        }
+    }
+
+    fn patch_type(&self) -> Result<PatchType, ApiError> {
+        let content_type = self
+            .headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
+        PatchType::from_content_type(content_type.unwrap_or_default())
+    }
+
+    /// How a table is to look.
+    fn table_options(&self) -> Result<TableOptions<'static>, ApiError> {
+        let include = self.query.get("includeObject").unwrap_or_default();
+        Ok(TableOptions {
+            include_object: IncludeObject::parse(include)?,
+            version: self.accepted.version,
+            ..TableOptions::new(self.core.clock.now())
+        })
+    }
+
+    fn written(&self, code: u16, written: &Written) -> Answer {
+        match written {
+            Written::Stored(object) => self.object(code, object),
+            Written::DryRun(value) => self.value(code, value),
+        }
+    }
+
+    /// One object that is not stored in this form, in the representation asked for.
+    fn value(&self, code: u16, object: &Value) -> Answer {
+        let transformed = match self.accepted.transform {
+            Transform::None => return Ok(response::value(code, object, self.accepted)),
+            Transform::Table => table::table_of_one(&self.resource, object, self.table_options()?),
+            Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
+                partial::partial_object_metadata(object, self.accepted.version)
+            }
+        };
+        Ok(response::value(code, &transformed, self.accepted))
+    }
+}
+
+/// Answers a request for a resource.
+///
+/// # Errors
+/// Whatever the verb refuses; `MethodNotAllowed` and `NoSuchPath` for what is not served.
+pub(crate) fn handle(request: &Request<'_>) -> Answer {
+    if !request.info.rest.is_empty() {
+        return Err(ApiError::NoSuchPath);
+    }
+    let Some(verb) = request.info.verb else {
+        return Err(ApiError::MethodNotAllowed);
+    };
+    if let Some(name) = &request.info.subresource {
+        let subresource = request
+            .resource
+            .subresource(name)
+            .ok_or(ApiError::NoSuchPath)?;
+        if !subresource
+            .verbs
+            .iter()
+            .any(|served| served == verb.as_str())
+        {
+            return Err(ApiError::MethodNotAllowed);
+        }
+        return subresource::handle(request, name, verb);
+    }
+    if !request.resource.has_verb(verb.as_str()) {
+        return Err(ApiError::MethodNotAllowed);
+    }
+    let named = request.info.name.is_some();
+    let in_namespace = request.info.namespace.is_some();
+    match verb {
+        Verb::Get => get::get(request),
+        Verb::List => list::list(request),
+        Verb::Watch => watch::watch(request),
+        Verb::Create if named || in_namespace != request.resource.namespaced => {
+            Err(ApiError::MethodNotAllowed)
+        }
+        Verb::Create => create::create(request),
+        Verb::Update if !named => Err(ApiError::MethodNotAllowed),
+        Verb::Update => update::update(request),
+        Verb::Patch if !named => Err(ApiError::MethodNotAllowed),
+        Verb::Patch => patch::patch(request),
+        Verb::Delete => delete::delete(request),
+        Verb::DeleteCollection => delete_collection::delete_collection(request),
+    }
+}
+
+/// Agrees on a representation; watches offer stream forms as well.
+///
+/// # Errors
+/// `NotAcceptable`.
+pub(crate) fn negotiate(
+    headers: &HeaderMap,
+    query: &Query,
+    verb: Option<Verb>,
+) -> Result<Accepted, ApiError> {
+    let streams = matches!(verb, Some(Verb::List | Verb::Watch));
+    negotiation::accepted(headers, query.get("pretty"), streams)
+}

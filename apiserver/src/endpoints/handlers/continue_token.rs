@@ -1,0 +1,124 @@
+//! Page tokens: the version of the first page, and the key behind the last object shown.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use crate::status::ApiError;
+use crate::storage::ObjectKey;
+
+const VERSION: &str = "meta.k8s.io/v1";
+
+/// What `continue` holds: base64 of JSON, as upstream writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ContinueToken {
+    /// −1 stands for any version.
+    rv: i64,
+    /// The key to go on with, relative to the namespace listed.
+    start: String,
+}
+
+impl ContinueToken {
+    /// A token for what follows `last` in a list of `namespace`.
+    pub(super) fn after(rv: u64, last: &ObjectKey, namespace: Option<&str>) -> Self {
+        let key = match namespace {
+            Some(namespace) => last.as_str().strip_prefix(&format!("{namespace}/")),
+            None => None,
+        };
+        let start = format!("{}\0", key.unwrap_or(last.as_str()));
+        let rv = i64::try_from(rv).expect("a server writes fewer than 2^63 times");
+        Self { rv, start }
+    }
+
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// `BadRequest` saying what is wrong with it.
+    pub(super) fn decode(token: &str) -> Result<Self, ApiError> {
+        let invalid = |why: String| {
+            ApiError::BadRequest(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let bytes = URL_SAFE_NO_PAD
+            .decode(token.trim_end_matches('='))
+            .map_err(|error| {
+                invalid(match error {
+                    base64::DecodeError::InvalidByte(at, _) => {
+                        format!("illegal base64 data at input byte {at}")
+                    }
+                    _ => format!("illegal base64 data at input byte {}", token.len()),
+                })
+            })?;
+        let value: Value = serde_json::from_slice(&bytes)
+            .map_err(|_| invalid(crate::schema::syntax_error(&bytes).unwrap_or_default()))?;
+        let version = value["v"].as_str().unwrap_or_default();
+        if version != VERSION {
+            return Err(invalid(format!(
+                "server does not recognize this encoded version {version}"
+            )));
+        }
+        let rv = value["rv"].as_i64().unwrap_or(0);
+        if rv == 0 {
+            return Err(invalid(format!(
+                "incorrect encoded start resourceVersion (version {VERSION})"
+            )));
+        }
+        let start = value["start"].as_str().unwrap_or_default();
+        if start.is_empty() {
+            return Err(invalid(format!(
+                "encoded start key empty (version {VERSION})"
+            )));
+        }
+        if start.starts_with('/') || start.split('/').any(|part| part == "..") {
+            return Err(invalid(start.to_owned()));
+        }
+        Ok(Self {
+            rv,
+            start: start.to_owned(),
+        })
+    }
+
+    pub(super) fn encode(&self) -> String {
+        let json = json!({ "v": VERSION, "rv": self.rv, "start": self.start });
+        URL_SAFE_NO_PAD.encode(json.to_string())
+    }
+
+    /// The same place at any version.
+    pub(super) fn inconsistent(&self) -> Self {
+        Self {
+            rv: -1,
+            start: self.start.clone(),
+        }
+    }
+
+    /// The version to read at; `None` for any.
+    pub(super) fn rv(&self) -> Option<u64> {
+        u64::try_from(self.rv).ok()
+    }
+
+    /// The first key of the next page.
+    pub(super) fn start(&self, namespace: Option<&str>) -> ObjectKey {
+        match namespace {
+            Some(namespace) => ObjectKey::from_text(&format!("{namespace}/{}", self.start)),
+            None => ObjectKey::from_text(&self.start),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_comes_back_as_it_was_made() {
+        let key = ObjectKey::new(Some("ns"), "a");
+        let token = ContinueToken::after(7, &key, Some("ns"));
+        let read = ContinueToken::decode(&token.encode()).unwrap();
+        assert_eq!(read, token);
+        assert_eq!(read.rv(), Some(7));
+        assert!(read.start(Some("ns")) > key);
+        assert!(read.start(Some("ns")) < ObjectKey::new(Some("ns"), "a0"));
+        assert_eq!(read.inconsistent().rv(), None);
+    }
+}

@@ -1,0 +1,308 @@
+//! The body of a write: its encoding, its kind, and its fields against the kind's schema.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::Request;
+
+use crate::endpoints::negotiation::{MediaType, content_type};
+use crate::endpoints::options::field_validation;
+use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
+use crate::patch::{self, PatchType};
+use crate::schema::{self, DecodeError, Decoded, FieldValidation};
+use crate::status::{ApiError, FieldErrors, FieldPath};
+
+/// Bytes of a body that an error shows.
+const EXCERPT_BYTES_MAX: usize = 30;
+
+/// Decodes the body as an object of kind `gvk`; `options` names the query's kind in errors.
+///
+/// # Errors
+/// `BadRequest` for what is no such object, `UnsupportedMediaType` for a foreign encoding.
+pub(super) fn object(
+    request: &Request<'_>,
+    gvk: &GroupVersionKind,
+    options: &str,
+) -> Result<Value, ApiError> {
+    let validation = field_validation(&request.query, options)?;
+    let unrecognized = |why: &str| {
+        ApiError::BadRequest(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            gvk.kind,
+            excerpt(&request.body),
+        ))
+    };
+    let json = match content_type(&request.headers)? {
+        MediaType::Json => request.body.clone(),
+        MediaType::Yaml => yaml_to_json(&request.body)
+            .map_err(|why| unrecognized(&why))?
+            .into(),
+    };
+    let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
+        let why = schema::syntax_error(&json).unwrap_or_default();
+        unrecognized(&format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    })?;
+    let found = type_meta(&parsed).map_err(|why| {
+        unrecognized(&format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    })?;
+    let Some(group_version) = GroupVersion::parse(&found.api_version) else {
+        return Err(unrecognized(&format!(
+            "unexpected GroupVersion string: {}",
+            found.api_version
+        )));
+    };
+    check_kind(gvk, &found, &group_version)?;
+    let decoded = match schema::builtin(gvk) {
+        Some(schema) => schema::decode_json(schema, &json, validation),
+        None => Ok(Decoded {
+            value: parsed,
+            warnings: Vec::new(),
+        }),
+    };
+    let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, &error))?;
+    for warning in warnings {
+        request.warn(warning);
+    }
+    Ok(with_type_meta(value, gvk))
+}
+
+/// Decodes the outcome of a patch.
+///
+/// # Errors
+/// `Invalid` on the field `patch`, as upstream has it.
+pub(super) fn value(
+    request: &Request<'_>,
+    gvk: &GroupVersionKind,
+    patched: Value,
+    options: &str,
+) -> Result<Value, ApiError> {
+    let validation = field_validation(&request.query, options)?;
+    let Some(schema) = schema::builtin(gvk) else {
+        return Ok(patched);
+    };
+    let shown = patched.to_string();
+    let decoded = schema::decode_value(schema, patched, validation)
+        .map_err(|error| invalid_patch(&shown, &error.to_string()))?;
+    for warning in decoded.warnings {
+        request.warn(warning);
+    }
+    Ok(with_type_meta(decoded.value, gvk))
+}
+
+/// Warns of duplicate and unknown members of the patch itself, or refuses them.
+///
+/// # Errors
+/// `Invalid` under strict validation.
+pub(super) fn check_patch(request: &Request<'_>, patch_type: PatchType) -> Result<(), ApiError> {
+    let validation = field_validation(&request.query, "PatchOptions")?;
+    let faults = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        _ => patch::strict_faults(patch_type, &request.body),
+    };
+    if validation == FieldValidation::Strict && !faults.is_empty() {
+        let text = format!("strict decoding error: {}", faults.join(", "));
+        return Err(invalid_patch(
+            &String::from_utf8_lossy(&request.body),
+            &text,
+        ));
+    }
+    for fault in faults {
+        request.warn(fault);
+    }
+    Ok(())
+}
+
+/// The body of a DELETE, if there is one.
+///
+/// # Errors
+/// `BadRequest` for a body that is not DeleteOptions.
+pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, ApiError> {
+    if request.body.is_empty() {
+        return Ok(None);
+    }
+    let json = match content_type(&request.headers)? {
+        MediaType::Json => request.body.clone(),
+        MediaType::Yaml => yaml_to_json(&request.body)
+            .map_err(ApiError::BadRequest)?
+            .into(),
+    };
+    if !json.trim_ascii_start().starts_with(b"{") {
+        return Err(ApiError::UnsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
+    }
+    let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
+        let why = schema::syntax_error(&json).unwrap_or_default();
+        ApiError::BadRequest(format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    })?;
+    let kind = parsed["kind"].as_str().unwrap_or("DeleteOptions");
+    if kind != "DeleteOptions" {
+        let version = parsed["apiVersion"].as_str().unwrap_or_default();
+        return Err(ApiError::BadRequest(not_registered(kind, version)));
+    }
+    let gvk = GroupVersionKind {
+        group: "meta.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+    };
+    let schema = schema::builtin(&gvk).expect("the table of types has DeleteOptions");
+    let decoded = schema::decode_json(schema, &json, FieldValidation::Ignore)
+        .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+    Ok(Some(decoded.value))
+}
+
+/// A fault of the patch as a whole, which has no kind.
+fn invalid_patch(shown: &str, detail: &str) -> ApiError {
+    let mut errors = FieldErrors::new();
+    errors.invalid(&FieldPath::new("patch"), &shown.into(), detail);
+    let kind = GroupKind {
+        group: String::new(),
+        kind: String::new(),
+    };
+    ApiError::Invalid {
+        kind,
+        name: String::new(),
+        errors,
+    }
+}
+
+struct TypeMeta {
+    api_version: String,
+    kind: String,
+}
+
+fn type_meta(value: &Value) -> Result<TypeMeta, String> {
+    let type_of = |value: &Value| match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    if !value.is_object() && !value.is_null() {
+        return Err(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            type_of(value)
+        ));
+    }
+    let text = |field: &str| match &value[field] {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go struct field .{field} of type string",
+            type_of(other)
+        )),
+    };
+    Ok(TypeMeta {
+        api_version: text("apiVersion")?,
+        kind: text("kind")?,
+    })
+}
+
+/// Whether an object that says it is `found` may be handled as a `gvk`.
+fn check_kind(
+    gvk: &GroupVersionKind,
+    found: &TypeMeta,
+    group_version: &GroupVersion,
+) -> Result<(), ApiError> {
+    let kind = if found.kind.is_empty() {
+        &gvk.kind
+    } else {
+        &found.kind
+    };
+    let same_version = found.api_version.is_empty() || *group_version == gvk.group_version();
+    if *kind == gvk.kind && same_version {
+        return Ok(());
+    }
+    let cannot = |why: &str| {
+        Err(ApiError::BadRequest(format!(
+            "{kind} in version {:?} cannot be handled as a {}: {why}",
+            gvk.version, gvk.kind
+        )))
+    };
+    let known = |version: &str| {
+        schema::builtin(&GroupVersionKind {
+            group: group_version.group.clone(),
+            version: version.to_owned(),
+            kind: kind.clone(),
+        })
+        .is_some()
+    };
+    let registered = if same_version {
+        known(&gvk.version)
+    } else {
+        known("v1")
+    };
+    if !registered {
+        return cannot(&not_registered(kind, &found.api_version));
+    }
+    if !same_version {
+        return Err(ApiError::BadRequest(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            found.api_version,
+            gvk.api_version()
+        )));
+    }
+    let internal = if gvk.group.is_empty() {
+        "core"
+    } else {
+        gvk.group.split('.').next().unwrap_or("")
+    };
+    cannot(&format!(
+        "converting ({}.{kind}) to ({internal}.{}): unknown conversion",
+        gvk.version, gvk.kind
+    ))
+}
+
+fn not_registered(kind: &str, version: &str) -> String {
+    format!(
+        "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+    )
+}
+
+fn cannot_handle(gvk: &GroupVersionKind, error: &DecodeError) -> ApiError {
+    ApiError::BadRequest(format!(
+        "{} in version {:?} cannot be handled as a {}: {error}",
+        gvk.kind, gvk.version, gvk.kind
+    ))
+}
+
+fn with_type_meta(mut value: Value, gvk: &GroupVersionKind) -> Value {
+    value["apiVersion"] = gvk.api_version().into();
+    value["kind"] = gvk.kind.as_str().into();
+    value
+}
+
+fn yaml_to_json(yaml: &[u8]) -> Result<Vec<u8>, String> {
+    let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| match error.location() {
+        Some(place) => format!("yaml: line {}: did not find expected key", place.line()),
+        None => "yaml: did not find expected node content".to_owned(),
+    })?;
+    Ok(value.to_string().into_bytes())
+}
+
+/// The beginning of a body as an error shows it: text if it looks like JSON, else hexadecimal.
+fn excerpt(body: &[u8]) -> String {
+    if body.is_empty() {
+        return "<empty>".to_owned();
+    }
+    let (shown, more) = match body.get(..EXCERPT_BYTES_MAX) {
+        Some(shown) if body.len() > EXCERPT_BYTES_MAX => (shown, " ..."),
+        _ => (body, ""),
+    };
+    if shown.trim_ascii_start().starts_with(b"{") {
+        return format!("{}{more}", String::from_utf8_lossy(shown));
+    }
+    let mut hex = String::new();
+    for byte in shown {
+        write!(hex, "{byte:02x}").expect("writing to a String can't fail");
+    }
+    format!("{hex}{more}")
+}

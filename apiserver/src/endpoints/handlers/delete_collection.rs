@@ -1,0 +1,24 @@
+//! DELETE of all objects that a list would show.
+
+use super::list;
+use super::{Answer, Request, decode};
+use crate::endpoints::options::DeleteOptions;
+use crate::meta::object;
+
+/// The same options apply to every object, one by one; one that is gone already is passed over.
+pub(super) fn delete_collection(request: &Request<'_>) -> Answer {
+    let body = decode::delete_options(request)?;
+    let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
+    let page = list::page(request)?;
+    let store = request.store(options.dry_run);
+    for item in &page.objects {
+        let namespace = object::namespace(&item.value);
+        let namespace = (!namespace.is_empty()).then_some(namespace);
+        match store.delete(namespace, object::name(&item.value), &options) {
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    list::answer(request, &page)
+}

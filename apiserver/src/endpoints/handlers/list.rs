@@ -1,0 +1,235 @@
+//! GET of a collection: a snapshot, filtered, in pages of one version.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::continue_token::ContinueToken;
+use super::list_options::ListOptions;
+use super::{Answer, Request};
+use crate::endpoints::negotiation::{MediaType, Transform};
+use crate::endpoints::watch::expired;
+use crate::endpoints::{partial, response, table};
+use crate::meta::object::name;
+use crate::meta::selector::{FieldSelector, LabelSelector};
+use crate::status::ApiError;
+use crate::storage::{Snapshot, StoredObject, WindowError};
+
+/// Which objects of a collection a request is about.
+pub(crate) struct Selectors {
+    label: LabelSelector,
+    field: FieldSelector,
+    /// Only the object of this name: a watch of one object.
+    name: Option<String>,
+}
+
+impl Selectors {
+    /// Narrowed to the object called `name`.
+    pub(super) fn and_name(self, name: &str) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            ..self
+        }
+    }
+
+    /// Reads and checks the selectors of a request.
+    pub(super) fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
+        let query = |key: &str| request.query.get(key).unwrap_or_default();
+        let label = LabelSelector::parse(query("labelSelector"))
+            .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        let field = FieldSelector::parse(query("fieldSelector"))
+            .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+        let resource = &request.resource;
+        if let Some(unknown) = field.fields().find(|field| !resource.selects_by(field)) {
+            return Err(ApiError::BadRequest(resource.field_label_error(unknown)));
+        }
+        Ok(Self {
+            label,
+            field,
+            name: None,
+        })
+    }
+
+    fn is_everything(&self) -> bool {
+        self.label.is_everything() && self.field.is_everything()
+    }
+
+    /// Whether the object is in the namespace (any for `None`) and selected.
+    pub(crate) fn matches(&self, namespace: Option<&str>, object: &StoredObject) -> bool {
+        let in_namespace = namespace.is_none_or(|namespace| object.key.is_in_namespace(namespace));
+        in_namespace && self.select(&object.value)
+    }
+
+    fn select(&self, object: &Value) -> bool {
+        let labels = &object["metadata"]["labels"];
+        self.name
+            .as_deref()
+            .is_none_or(|wanted| name(object) == wanted)
+            && (self.label.is_everything() || self.label.matches(labels))
+            && (self.field.is_everything()
+                || self.field.matches(|field| Some(field_value(object, field))))
+    }
+}
+
+/// The value of a selectable field as text; absent booleans and numbers have their zero value.
+fn field_value(object: &Value, field: &str) -> String {
+    let value = match field {
+        "source" => &object["source"]["component"],
+        "reportingComponent" => &object["reportingComponent"],
+        _ => field.split('.').fold(object, |value, part| &value[part]),
+    };
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null if matches!(field, "spec.hostNetwork" | "spec.unschedulable") => {
+            "false".to_owned()
+        }
+        Value::Null if matches!(field, "status.replicas" | "status.successful") => "0".to_owned(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// One page of a collection.
+pub(super) struct Page {
+    pub(super) objects: Vec<Arc<StoredObject>>,
+    rv: u64,
+    next: Option<String>,
+    remaining: Option<usize>,
+}
+
+pub(super) fn list(request: &Request<'_>) -> Answer {
+    let page = page(request)?;
+    answer(request, &page)
+}
+
+/// Reads the page that the request asks for.
+pub(super) fn page(request: &Request<'_>) -> Result<Page, ApiError> {
+    let selectors = Selectors::parse(request)?;
+    let options = ListOptions::parse(request)?;
+    let namespace = request.namespace().filter(|_| request.resource.namespaced);
+    let snapshot = snapshot(request, &options)?;
+    let limit = usize::try_from(options.limit).unwrap_or(0);
+    let start = options.token.as_ref().map(|token| token.start(namespace));
+    let mut objects = Vec::new();
+    let mut next = None;
+    let mut remaining = None;
+    let mut rest = snapshot.range(namespace, start.as_ref());
+    for object in rest.by_ref() {
+        if !selectors.select(&object.value) {
+            continue;
+        }
+        if limit > 0 && objects.len() == limit {
+            let last: &Arc<StoredObject> = objects.last().expect("limit is above 0");
+            next = Some(ContinueToken::after(snapshot.rv, &last.key, namespace).encode());
+            break;
+        }
+        objects.push(Arc::clone(object));
+    }
+    if next.is_some() && selectors.is_everything() {
+        remaining = Some(rest.count() + 1);
+    }
+    Ok(Page {
+        objects,
+        rv: snapshot.rv,
+        next,
+        remaining,
+    })
+}
+
+fn snapshot(request: &Request<'_>, options: &ListOptions) -> Result<Snapshot, ApiError> {
+    let table = request.store(false).table();
+    if let Some(token) = &options.token {
+        // A token without a version continues at whatever version there is.
+        let Some(rv) = token.rv() else {
+            return Ok(table.snapshot());
+        };
+        return table.snapshot_at(rv).map_err(|error| match error {
+            WindowError::Future { .. } => expired(rv, error),
+            WindowError::Expired { .. } => ApiError::ExpiredContinue {
+                message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.".to_owned(),
+                next: token.inconsistent().encode(),
+            },
+        });
+    }
+    let exact = options.exact();
+    match options.rv {
+        Some(rv) if exact && rv > 0 => table.snapshot_at(rv).map_err(|error| match error {
+            WindowError::Future { .. } => expired(rv, error),
+            WindowError::Expired { .. } => ApiError::Expired(
+                "The resourceVersion for the provided list is too old.".to_owned(),
+            ),
+        }),
+        Some(rv) => {
+            let snapshot = table.snapshot();
+            if rv > snapshot.rv {
+                return Err(expired(
+                    rv,
+                    WindowError::Future {
+                        current: snapshot.rv,
+                    },
+                ));
+            }
+            Ok(snapshot)
+        }
+        None => Ok(table.snapshot()),
+    }
+}
+
+/// A page in the representation asked for.
+pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
+    let mut metadata = json!({ "resourceVersion": page.rv.to_string() });
+    if let Some(next) = &page.next {
+        metadata["continue"] = next.as_str().into();
+    }
+    if let Some(remaining) = page.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    let accepted = request.accepted;
+    let values = || page.objects.iter().map(|object| &*object.value);
+    match accepted.transform {
+        Transform::None if accepted.media == MediaType::Json && !accepted.pretty => {
+            let json = joined(request, page, &metadata);
+            Ok(response::whole(200, MediaType::Json.as_str(), json))
+        }
+        Transform::None => {
+            let json: Value = serde_json::from_slice(&joined(request, page, &metadata))
+                .expect("items are valid JSON");
+            Ok(response::value(200, &json, accepted))
+        }
+        Transform::Table => {
+            let options = request.table_options()?;
+            let list = table::table(&request.resource, values(), &metadata, options);
+            Ok(response::value(200, &list, accepted))
+        }
+        Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
+            let list = partial::partial_object_metadata_list(values(), &metadata, accepted.version);
+            Ok(response::value(200, &list, accepted))
+        }
+    }
+}
+
+/// The list as JSON: a head, and the bytes of the items as they are.
+fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
+    let gvk = request.resource.gvk();
+    let size: usize = page
+        .objects
+        .iter()
+        .map(|object| object.json_fields().len() + 2)
+        .sum();
+    let head = format!(
+        "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{metadata},\"items\":[",
+        format!("{}List", gvk.kind),
+        gvk.api_version(),
+    );
+    let mut json = Vec::with_capacity(head.len() + size + 3);
+    json.extend_from_slice(head.as_bytes());
+    for (index, object) in page.objects.iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        json.push(b'{');
+        json.extend_from_slice(object.json_fields());
+    }
+    json.extend_from_slice(b"]}\n");
+    json
+}

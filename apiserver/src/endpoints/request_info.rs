@@ -1,0 +1,173 @@
+//! What a request asks for, read off its method and path. Mirrors apiserver's `RequestInfo`.
+
+use http::Method;
+
+/// What is to be done with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+/// A request on a resource path; all other paths are not of this form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestInfo {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) resource: String,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    /// Path segments behind the subresource.
+    pub(crate) rest: Vec<String>,
+    /// `None` for a method that resources do not know.
+    pub(crate) verb: Option<Verb>,
+}
+
+impl RequestInfo {
+    /// Reads a path below `/api/V` or `/apis/G/V`; `None` when it names no resource.
+    pub(crate) fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
+        let mut parts = path.trim_matches('/').split('/').map(|part| {
+            percent_encoding::percent_decode_str(part)
+                .decode_utf8_lossy()
+                .into_owned()
+        });
+        let (group, version) = match parts.next()?.as_str() {
+            "api" => (String::new(), parts.next()?),
+            "apis" => (parts.next()?, parts.next()?),
+            _ => return None,
+        };
+        let mut rest: Vec<String> = parts.collect();
+        let legacy_watch = rest.first().is_some_and(|part| part == "watch");
+        if legacy_watch {
+            rest.remove(0);
+        }
+        // `namespaces/N` is the namespace of what follows it, and a resource when nothing does.
+        let mut namespace = None;
+        if rest.len() > 1 && rest[0] == "namespaces" {
+            namespace = Some(rest[1].clone());
+            let own = rest.len() == 2 || matches!(rest[2].as_str(), "status" | "finalize");
+            if !own {
+                rest.drain(..2);
+            }
+        }
+        let mut rest = rest.into_iter();
+        let resource = rest.next().filter(|resource| !resource.is_empty())?;
+        let name = rest.next();
+        let subresource = rest.next();
+        if resource == "namespaces" && namespace.is_some() && name.is_some() {
+            namespace = None;
+        }
+        let watch = legacy_watch || (name.is_none() && wants_watch(query));
+        let verb = match *method {
+            Method::GET | Method::HEAD if watch => Some(Verb::Watch),
+            Method::GET | Method::HEAD if name.is_some() => Some(Verb::Get),
+            Method::GET | Method::HEAD => Some(Verb::List),
+            Method::POST => Some(Verb::Create),
+            Method::PUT => Some(Verb::Update),
+            Method::PATCH => Some(Verb::Patch),
+            Method::DELETE if name.is_some() => Some(Verb::Delete),
+            Method::DELETE => Some(Verb::DeleteCollection),
+            _ => None,
+        };
+        let rest = rest.collect();
+        Some(Self {
+            group,
+            version,
+            namespace,
+            resource,
+            name,
+            subresource,
+            rest,
+            verb,
+        })
+    }
+}
+
+fn wants_watch(query: &str) -> bool {
+    super::options::pairs(query)
+        .any(|(key, value)| key == "watch" && matches!(value.as_str(), "" | "1" | "true"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_as_upstream_reads_them() {
+        let table: &[(&str, &str, &str)] = &[
+            ("GET", "/api/v1/namespaces/ns/pods/p", "get /v1 pods ns p -"),
+            ("GET", "/api/v1/namespaces/ns/pods", "list /v1 pods ns - -"),
+            ("GET", "/api/v1/pods?watch=true", "watch /v1 pods - - -"),
+            (
+                "GET",
+                "/api/v1/watch/namespaces/ns/pods",
+                "watch /v1 pods ns - -",
+            ),
+            ("GET", "/api/v1/namespaces", "list /v1 namespaces - - -"),
+            ("GET", "/api/v1/namespaces/ns", "get /v1 namespaces - ns -"),
+            (
+                "PUT",
+                "/api/v1/namespaces/ns/finalize",
+                "update /v1 namespaces - ns finalize",
+            ),
+            (
+                "POST",
+                "/api/v1/namespaces/ns/pods/p/binding",
+                "create /v1 pods ns p binding",
+            ),
+            (
+                "PATCH",
+                "/apis/apps/v1/namespaces/ns/statefulsets/w/scale",
+                "patch apps/v1 statefulsets ns w scale",
+            ),
+            (
+                "DELETE",
+                "/api/v1/nodes",
+                "deletecollection /v1 nodes - - -",
+            ),
+            ("DELETE", "/api/v1/nodes/n", "delete /v1 nodes - n -"),
+        ];
+        for (method, uri, want) in table {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let info =
+                RequestInfo::parse(&method.parse().unwrap(), path, query).expect("a resource path");
+            let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+            let got = format!(
+                "{} {}/{} {} {} {} {}",
+                info.verb.map_or("?", Verb::as_str),
+                info.group,
+                info.version,
+                info.resource,
+                dash(&info.namespace),
+                dash(&info.name),
+                dash(&info.subresource)
+            );
+            assert_eq!(got, *want, "{method} {uri}");
+        }
+        for path in ["/", "/api", "/api/v1", "/apis/apps/v1", "/healthz"] {
+            assert_eq!(RequestInfo::parse(&Method::GET, path, ""), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Merging of lists: items find each other by a merge key, scalars by their value.
+
+use std::mem::{self, Discriminant};
+
+use serde_json::{Map, Value};
+
+use super::fields::Field;
+use super::text::{bad_arg_type, bad_patch_type, no_merge_key, show_list};
+use super::{PATCH, SET_ELEMENT_ORDER, merge_map, unknown, unprocessable};
+use crate::status::ApiError;
+
+type Items = Vec<Value>;
+
+/// Merges `patch` into `original`, or takes it out of it where it `deletes` scalars.
+pub(super) fn merge_list(
+    original: Items,
+    patch: Items,
+    field: &Field<'_>,
+    deletes: bool,
+) -> Result<Items, ApiError> {
+    if original.is_empty() && patch.is_empty() {
+        return Ok(original);
+    }
+    if item_kind(&[&original, &patch])? != mem::discriminant(&Value::Object(Map::new())) {
+        if deletes {
+            let keep = |item: &Value| !patch.contains(item);
+            return Ok(original.into_iter().filter(keep).collect());
+        }
+        let mut merged: Items = Vec::new();
+        for item in original.iter().chain(&patch) {
+            if !merged.contains(item) {
+                merged.push(item.clone());
+            }
+        }
+        return in_order(merged, &patch, &original, None);
+    }
+    let Some(merge_key) = field.merge_key else {
+        let message = "cannot merge lists without merge key for struct";
+        return Err(unknown(message.to_owned()));
+    };
+    let (live, patch) = follow_directives(original, patch, merge_key)?;
+    let merged = merge_items(live.clone(), &patch, merge_key, field)?;
+    in_order(merged, &patch, &live, Some(merge_key))
+}
+
+/// What kind of JSON all items are; lists of lists and mixtures cannot be merged.
+pub(super) fn item_kind(lists: &[&Items]) -> Result<Discriminant<Value>, ApiError> {
+    let mut kind = None;
+    for item in lists.iter().copied().flatten() {
+        let found = mem::discriminant(item);
+        match kind {
+            None if item.is_array() => return Err(unprocessable()),
+            None => kind = Some(found),
+            Some(kind) if kind == found => {}
+            Some(_) => {
+                let lists: Vec<String> = lists.iter().map(|list| show_list(list)).collect();
+                let lists = lists.join(" ");
+                return Err(unknown(format!(
+                    "list element types are not identical: [{lists}]"
+                )));
+            }
+        }
+    }
+    kind.ok_or_else(|| unknown("no elements in any of the given slices".to_owned()))
+}
+
+/// Handles items with a `$patch`: what remains of the list, and the other items of the patch.
+fn follow_directives(
+    mut original: Items,
+    patch: Items,
+    merge_key: &str,
+) -> Result<(Items, Items), ApiError> {
+    let mut plain = Vec::new();
+    let mut replace = false;
+    for item in patch {
+        let map = item.as_object().expect("all items are objects");
+        let Some(directive) = map.get(PATCH) else {
+            plain.push(item);
+            continue;
+        };
+        match directive.as_str() {
+            Some("delete") => {
+                let value = map
+                    .get(merge_key)
+                    .ok_or_else(|| no_merge_key(map, merge_key))?;
+                original.retain(|held| held.get(merge_key) != Some(value));
+            }
+            Some("replace") => replace = true,
+            Some("merge") => {
+                let message = "merging lists cannot yet be specified in the patch";
+                return Err(unknown(message.to_owned()));
+            }
+            _ => return Err(bad_patch_type(directive, map)),
+        }
+    }
+    if replace {
+        return Ok((plain, Vec::new()));
+    }
+    Ok((original, plain))
+}
+
+fn merge_items(
+    mut items: Items,
+    patch: &[Value],
+    merge_key: &str,
+    field: &Field<'_>,
+) -> Result<Items, ApiError> {
+    for item in patch {
+        let Value::Object(map) = item else {
+            return Err(bad_arg_type("map[string]interface {}", item));
+        };
+        let value = map
+            .get(merge_key)
+            .ok_or_else(|| no_merge_key(map, merge_key))?;
+        let held = items
+            .iter_mut()
+            .find(|held| held.get(merge_key) == Some(value));
+        match held {
+            Some(Value::Object(held)) => {
+                *held = merge_map(mem::take(held), map.clone(), field.of)?;
+            }
+            _ => items.push(item.clone()),
+        }
+    }
+    Ok(items)
+}
+
+/// Puts the items named in `order` into that order, the others into that of `live`, and
+/// interleaves the two: an item only held stands before the first item that followed it there.
+pub(super) fn in_order(
+    items: Items,
+    order: &[Value],
+    live: &[Value],
+    merge_key: Option<&str>,
+) -> Result<Items, ApiError> {
+    if let Some(key) = merge_key {
+        for item in items.iter().chain(order).chain(live) {
+            let Value::Object(map) = item else {
+                return Err(bad_arg_type("map[string]interface {}", item));
+            };
+            if !map.contains_key(key) {
+                return Err(no_merge_key(map, key));
+            }
+        }
+    }
+    let rank = |list: &[Value], item: &Value| {
+        let same = |other: &Value| identity(other, merge_key) == identity(item, merge_key);
+        list.iter().position(same)
+    };
+    let (mut named, mut others): (Items, Items) = items
+        .into_iter()
+        .partition(|item| rank(order, item).is_some());
+    named.sort_by_key(|item| rank(order, item));
+    others.sort_by_key(|item| rank(live, item).unwrap_or(usize::MAX));
+
+    let mut merged = Vec::with_capacity(named.len() + others.len());
+    let mut named = named.into_iter().peekable();
+    let mut others = others.into_iter().peekable();
+    while let (Some(of_order), Some(other)) = (named.peek(), others.peek()) {
+        let stands_before = match (rank(live, other), rank(live, of_order)) {
+            (Some(other), Some(of_order)) => other < of_order,
+            _ => false,
+        };
+        let next = if stands_before {
+            others.next()
+        } else {
+            named.next()
+        };
+        merged.extend(next);
+    }
+    merged.extend(named.chain(others));
+    Ok(merged)
+}
+
+fn identity<'v>(item: &'v Value, merge_key: Option<&str>) -> Option<&'v Value> {
+    match merge_key {
+        Some(key) => item.get(key),
+        None => Some(item),
+    }
+}
+
+/// The items of `patch` must stand in `order`, in the same relative order.
+pub(super) fn validate_order(
+    patch: &[Value],
+    order: &[Value],
+    merge_key: Option<&str>,
+) -> Result<(), ApiError> {
+    if patch.is_empty() || order.is_empty() {
+        return Ok(());
+    }
+    let identify = |item: &Value| match (merge_key, item) {
+        (None, item) => Ok(item.clone()),
+        (Some(key), Value::Object(map)) => {
+            let value = map.get(key).cloned();
+            value.ok_or_else(|| no_merge_key(map, key))
+        }
+        (Some(_), item) => Err(bad_arg_type("map[string]interface {}", item)),
+    };
+    let mut places = order.iter();
+    for item in patch {
+        if item.get(PATCH).is_some() {
+            continue;
+        }
+        let value = identify(item)?;
+        let mut found = false;
+        for place in places.by_ref() {
+            found = identify(place)? == value;
+            if found {
+                break;
+            }
+        }
+        if !found {
+            return Err(unknown(format!(
+                "The order in patch list:\n{}\n doesn't match {SET_ELEMENT_ORDER} list:\n{}\n",
+                show_list(patch),
+                show_list(order)
+            )));
+        }
+    }
+    Ok(())
+}

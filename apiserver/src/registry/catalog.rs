@@ -1,0 +1,447 @@
+//! What the server knows about each resource: names, verbs, subresources, columns, selectable fields.
+//!
+//! The facts of the built-in resources are data (`resources.json`), so that discovery, OpenAPI,
+//! tables and selectors read one source.
+
+use std::sync::{Arc, LazyLock};
+
+use serde::Deserialize;
+
+use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
+
+static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| {
+    let groups: Vec<GroupData> = serde_json::from_str(include_str!("resources.json"))
+        .expect("resources.json is part of the program");
+    Catalog {
+        groups: groups.into_iter().map(Group::from).collect(),
+    }
+});
+
+/// Scale isn't a resource, only the kind of a subresource; its columns are no resource's either.
+static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
+    let column = |name: &str, cell_type: &str, description: &str| Column {
+        name: name.to_owned(),
+        cell_type: cell_type.to_owned(),
+        format: String::new(),
+        description: description.to_owned(),
+        priority: 0,
+    };
+    let scale = ResourceData {
+        plural: "scales".to_owned(),
+        singular: "scale".to_owned(),
+        kind: "Scale".to_owned(),
+        namespaced: true,
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        storage_version_hash: None,
+        verbs: Vec::new(),
+        warning: None,
+        field_labels: default_field_labels(),
+        field_label_error: default_field_label_error(),
+        subresources: Vec::new(),
+        columns: vec![
+            column("Name", "string", "Name of the scaled object."),
+            column("Desired", "integer", "Number of pods wanted."),
+            column("Available", "integer", "Number of pods there are."),
+            column("Age", "string", "Time since the scaled object was created."),
+        ],
+    };
+    let version = GroupVersion {
+        group: "autoscaling".to_owned(),
+        version: "v1".to_owned(),
+    };
+    scale.into_info(&version)
+});
+
+/// The resources of a server, by group and version, in the order of discovery.
+///
+/// A clone is shallow: it shares the resources.
+#[derive(Clone, Debug)]
+pub(crate) struct Catalog {
+    groups: Vec<Group>,
+}
+
+/// An API group; the core group comes first and has the name `""`.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// Name, such as `apps`.
+    pub name: String,
+    /// Its versions, the preferred one first.
+    pub versions: Vec<Version>,
+}
+
+/// One version of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Version {
+    /// Group and version.
+    pub group_version: GroupVersion,
+    /// Resources, sorted by plural.
+    pub resources: Vec<Arc<ResourceInfo>>,
+}
+
+/// The facts about one resource in one version.
+#[derive(Clone, Debug)]
+pub(crate) struct ResourceInfo {
+    gvr: GroupVersionResource,
+    gvk: GroupVersionKind,
+    /// Singular name, such as `pod`.
+    pub singular: String,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// Short names that clients may use, such as `po`.
+    pub short_names: Vec<String>,
+    /// Categories that it belongs to, such as `all`.
+    pub categories: Vec<String>,
+    /// Verbs, in the order of discovery.
+    pub verbs: Vec<String>,
+    /// Opaque mark of the encoding in storage; only resources in storage have one.
+    pub storage_version_hash: Option<String>,
+    /// Text of the `Warning` header that every answer carries, for deprecated resources.
+    pub warning: Option<String>,
+    /// Subresources, sorted by name.
+    pub subresources: Vec<SubresourceInfo>,
+    /// Columns of the resource's Table.
+    pub columns: Vec<Column>,
+    /// Labels that a field selector may name.
+    pub field_labels: Vec<String>,
+    field_label_error: String,
+}
+
+/// A subresource, such as `status` of `pods`.
+#[derive(Clone, Debug)]
+pub(crate) struct SubresourceInfo {
+    /// Name without that of the resource.
+    pub name: String,
+    /// What it reads or writes; may belong to another group than the resource.
+    pub gvk: GroupVersionKind,
+    /// Verbs, in the order of discovery.
+    pub verbs: Vec<String>,
+}
+
+/// A column of a Table.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct Column {
+    /// Heading.
+    pub name: String,
+    /// OpenAPI type of the cells: `string`, `integer`, `boolean`, `date`, ...
+    #[serde(rename = "type", default = "string_type")]
+    pub cell_type: String,
+    /// OpenAPI format of the cells, or `""`; `name` marks the column of the object's name.
+    #[serde(default)]
+    pub format: String,
+    /// What the column shows.
+    #[serde(default)]
+    pub description: String,
+    /// 0 is always shown, higher only in wide output.
+    #[serde(default)]
+    pub priority: i32,
+}
+
+impl Catalog {
+    /// The resources that a v1.36 server starts with.
+    #[must_use]
+    pub(crate) fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    /// The groups in the order of discovery, the core group first.
+    #[must_use]
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The group named `name`; `""` is core.
+    #[must_use]
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| group.name == name)
+    }
+
+    /// One version of a group.
+    #[must_use]
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Version> {
+        let mut versions = self.group(group)?.versions.iter();
+        versions.find(|found| found.group_version.version == version)
+    }
+
+    /// One resource by its plural name.
+    #[must_use]
+    pub(crate) fn resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<&Arc<ResourceInfo>> {
+        let resources = &self.version(group, version)?.resources;
+        resources.iter().find(|info| info.gvr.resource == plural)
+    }
+
+    /// The resource of a kind.
+    #[must_use]
+    pub(crate) fn kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<ResourceInfo>> {
+        let resources = &self.version(&gvk.group, &gvk.version)?.resources;
+        resources.iter().find(|info| info.gvk.kind == gvk.kind)
+    }
+
+    /// Every resource, in the order of discovery.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
+        let versions = self.groups.iter().flat_map(|group| &group.versions);
+        versions.flat_map(|version| &version.resources)
+    }
+
+    /// The part of the catalog that a server serves.
+    ///
+    /// `serves` is asked about each resource (with `None`) and about each subresource of those that
+    /// stay. A version or group without resources goes too.
+    #[must_use]
+    pub(crate) fn served(
+        &self,
+        serves: impl Fn(&ResourceInfo, Option<&SubresourceInfo>) -> bool,
+    ) -> Self {
+        let resource = |info: &Arc<ResourceInfo>| {
+            if !serves(info, None) {
+                return None;
+            }
+            let stays = |sub: &SubresourceInfo| serves(info, Some(sub));
+            if info.subresources.iter().all(stays) {
+                return Some(Arc::clone(info));
+            }
+            let mut info = ResourceInfo::clone(info);
+            let all = std::mem::take(&mut info.subresources);
+            info.subresources = all
+                .into_iter()
+                .filter(|sub| serves(&info, Some(sub)))
+                .collect();
+            Some(Arc::new(info))
+        };
+        let version = |version: &Version| Version {
+            group_version: version.group_version.clone(),
+            resources: version.resources.iter().filter_map(resource).collect(),
+        };
+        let group = |group: &Group| Group {
+            name: group.name.clone(),
+            versions: group
+                .versions
+                .iter()
+                .map(version)
+                .filter(|version| !version.resources.is_empty())
+                .collect(),
+        };
+        Self {
+            groups: self
+                .groups
+                .iter()
+                .map(group)
+                .filter(|group| !group.versions.is_empty())
+                .collect(),
+        }
+    }
+}
+
+impl ResourceInfo {
+    /// What `autoscaling/v1` Scale, the kind of the `scale` subresources, shows as a table.
+    #[must_use]
+    pub(crate) fn scale() -> &'static Self {
+        &SCALE
+    }
+
+    /// Group, version and plural.
+    #[must_use]
+    pub(crate) fn gvr(&self) -> &GroupVersionResource {
+        &self.gvr
+    }
+
+    /// Group, version and kind.
+    #[must_use]
+    pub(crate) fn gvk(&self) -> &GroupVersionKind {
+        &self.gvk
+    }
+
+    /// Whether the resource itself (not a subresource) has `verb`.
+    #[must_use]
+    pub(crate) fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|has| has == verb)
+    }
+
+    /// The subresource called `name`.
+    #[must_use]
+    pub(crate) fn subresource(&self, name: &str) -> Option<&SubresourceInfo> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+
+    /// Whether a field selector may name `label`.
+    #[must_use]
+    pub(crate) fn selects_by(&self, label: &str) -> bool {
+        self.field_labels.iter().any(|known| known == label)
+    }
+
+    /// What the server answers to a field selector with the unknown `label`.
+    #[must_use]
+    pub(crate) fn field_label_error(&self, label: &str) -> String {
+        self.field_label_error.replace("<label>", label)
+    }
+}
+
+#[derive(Deserialize)]
+struct GroupData {
+    group: String,
+    versions: Vec<VersionData>,
+}
+
+#[derive(Deserialize)]
+struct VersionData {
+    version: String,
+    resources: Vec<ResourceData>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ResourceData {
+    plural: String,
+    singular: String,
+    kind: String,
+    #[serde(default)]
+    namespaced: bool,
+    #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+    storage_version_hash: Option<String>,
+    verbs: Vec<String>,
+    warning: Option<String>,
+    #[serde(default = "default_field_labels")]
+    field_labels: Vec<String>,
+    #[serde(default = "default_field_label_error")]
+    field_label_error: String,
+    #[serde(default)]
+    subresources: Vec<SubresourceData>,
+    #[serde(default)]
+    columns: Vec<Column>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubresourceData {
+    name: String,
+    /// Absent, as `version`, where it is the resource's own.
+    group: Option<String>,
+    version: Option<String>,
+    kind: String,
+    verbs: Vec<String>,
+}
+
+impl From<GroupData> for Group {
+    fn from(data: GroupData) -> Self {
+        let version = |version: VersionData| {
+            let group_version = GroupVersion {
+                group: data.group.clone(),
+                version: version.version,
+            };
+            let resources = version.resources.into_iter();
+            Version {
+                resources: resources
+                    .map(|resource| Arc::new(resource.into_info(&group_version)))
+                    .collect(),
+                group_version,
+            }
+        };
+        Self {
+            versions: data.versions.into_iter().map(version).collect(),
+            name: data.group,
+        }
+    }
+}
+
+impl ResourceData {
+    fn into_info(self, gv: &GroupVersion) -> ResourceInfo {
+        let subresource = |data: SubresourceData| SubresourceInfo {
+            name: data.name,
+            gvk: GroupVersionKind {
+                group: data.group.unwrap_or_else(|| gv.group.clone()),
+                version: data.version.unwrap_or_else(|| gv.version.clone()),
+                kind: data.kind,
+            },
+            verbs: data.verbs,
+        };
+        ResourceInfo {
+            gvr: GroupVersionResource {
+                group: gv.group.clone(),
+                version: gv.version.clone(),
+                resource: self.plural,
+            },
+            gvk: GroupVersionKind {
+                group: gv.group.clone(),
+                version: gv.version.clone(),
+                kind: self.kind,
+            },
+            singular: self.singular,
+            namespaced: self.namespaced,
+            short_names: self.short_names,
+            categories: self.categories,
+            verbs: self.verbs,
+            storage_version_hash: self.storage_version_hash,
+            warning: self.warning,
+            subresources: self.subresources.into_iter().map(subresource).collect(),
+            columns: self.columns,
+            field_labels: self.field_labels,
+            field_label_error: self.field_label_error,
+        }
+    }
+}
+
+fn string_type() -> String {
+    "string".to_owned()
+}
+
+fn default_field_labels() -> Vec<String> {
+    vec!["metadata.name".to_owned(), "metadata.namespace".to_owned()]
+}
+
+fn default_field_label_error() -> String {
+    let known = r#"only "metadata.name", "metadata.namespace""#;
+    format!(r#""<label>" is not a known field selector: {known}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builtin_resources_are_found_by_name_and_by_kind() {
+        let catalog = Catalog::builtin();
+        let pods = catalog.resource("", "v1", "pods").unwrap();
+        assert!(pods.namespaced && pods.short_names == ["po"]);
+        assert_eq!(pods.subresource("eviction").unwrap().gvk.group, "policy");
+        assert_eq!(catalog.kind(pods.gvk()).unwrap().gvr(), pods.gvr());
+        assert!(catalog.resource("apps", "v1", "pods").is_none());
+    }
+
+    #[test]
+    fn the_error_for_an_unknown_field_label_is_worded_per_resource() {
+        let error = |group: &str, plural: &str| {
+            let info = Catalog::builtin().resource(group, "v1", plural).unwrap();
+            assert!(info.selects_by("metadata.name") && !info.selects_by("x"));
+            info.field_label_error("x")
+        };
+        assert_eq!(error("", "pods"), "field label not supported: x");
+        assert_eq!(
+            error("", "configmaps"),
+            r#""x" is not a known field selector: only "metadata.name", "metadata.namespace""#
+        );
+        assert_eq!(
+            error("batch", "jobs"),
+            r#"field label "x" not supported for Job"#
+        );
+    }
+
+    #[test]
+    fn a_served_part_leaves_out_what_the_filter_refuses() {
+        let part = Catalog::builtin().served(|info, sub| match sub {
+            None => info.gvk().group == "apps" && info.has_verb("list"),
+            Some(sub) => sub.name != "scale",
+        });
+        assert_eq!(part.groups().len(), 1);
+        let statefulsets = part.resource("apps", "v1", "statefulsets").unwrap();
+        assert!(statefulsets.subresource("scale").is_none());
+        assert!(statefulsets.subresource("status").is_some());
+    }
+}

@@ -1,0 +1,65 @@
+//! Events of both groups, which are one kind in two spellings.
+
+use serde_json::{Value, json};
+
+use super::view::View;
+
+pub(super) fn event(view: View<'_>) -> Vec<Value> {
+    // Each field has a name in core/v1 and another in events.k8s.io/v1.
+    let either = |core: &'static str, new: &'static str| {
+        if view.get(core).is_some() { core } else { new }
+    };
+    let since = |pointer: &str| view.time(pointer).map(|_| view.since(pointer));
+    let first = since(either("/firstTimestamp", "/deprecatedFirstTimestamp"))
+        .unwrap_or_else(|| view.since("/eventTime"));
+    let last = since(either("/lastTimestamp", "/deprecatedLastTimestamp"));
+    let (last, count) = match view.get("/series") {
+        Some(_) => (
+            view.since("/series/lastObservedTime"),
+            view.int("/series/count"),
+        ),
+        None => (
+            last.unwrap_or_else(|| first.clone()),
+            view.int(either("/count", "/deprecatedCount")).max(1),
+        ),
+    };
+    let regarding = either("/involvedObject", "/regarding");
+    let about = |field: &str| view.str(&format!("{regarding}/{field}"));
+    let kind = about("kind").to_lowercase();
+    let object = match about("name") {
+        "" => kind,
+        name => format!("{kind}/{name}"),
+    };
+    vec![
+        json!(last),
+        json!(view.str("/type")),
+        json!(view.str("/reason")),
+        json!(object),
+        json!(about("fieldPath")),
+        json!(source(view)),
+        json!(view.str(either("/message", "/note")).trim()),
+        json!(first),
+        json!(count),
+        view.name(),
+    ]
+}
+
+fn source(view: View<'_>) -> String {
+    let sources = [
+        ("/source/component", "/source/host"),
+        ("/deprecatedSource/component", "/deprecatedSource/host"),
+        // core/v1 says `reportingComponent` where events.k8s.io/v1 says `reportingController`.
+        ("/reportingComponent", "/reportingInstance"),
+        ("/reportingController", "/reportingInstance"),
+    ];
+    let named = sources
+        .into_iter()
+        .find(|(component, _)| !view.str(component).is_empty());
+    let Some((component, instance)) = named else {
+        return String::new();
+    };
+    match (view.str(component), view.str(instance)) {
+        (component, "") => component.to_owned(),
+        (component, instance) => format!("{component}, {instance}"),
+    }
+}

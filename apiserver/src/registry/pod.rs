@@ -1,0 +1,130 @@
+//! Pods.
+
+use serde_json::{Value, json};
+
+use super::pod_template::default_pod_spec;
+use super::{Context, Strategy, pod_validation};
+use crate::endpoints::options::DeleteOptions;
+use crate::meta::object::{child_mut, default};
+use crate::status::FieldErrors;
+
+#[derive(Debug)]
+pub(super) struct Pod;
+
+impl Strategy for Pod {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn default(&self, pod: &mut Value) {
+        let spec = child_mut(pod, "spec");
+        default(spec, "enableServiceLinks", true);
+        let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
+        for list in ["containers", "initContainers"] {
+            for container in spec
+                .get_mut(list)
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
+                requests_from_limits(container);
+            }
+        }
+        default_pod_spec(&mut pod["spec"]);
+        if host_network {
+            default(child_mut(pod, "spec"), "hostNetwork", true);
+        }
+    }
+
+    fn prepare_for_create(&self, pod: &mut Value, _context: Context<'_>) {
+        let qos = qos_class(pod);
+        pod["status"] = json!({ "phase": "Pending", "qosClass": qos });
+        let gated = pod["spec"]["schedulingGates"]
+            .as_array()
+            .is_some_and(|gates| !gates.is_empty());
+        if gated {
+            pod["status"]["conditions"] = json!([{
+                "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": null, "lastTransitionTime": null,
+            }]);
+        }
+    }
+
+    fn validate(&self, pod: &Value) -> FieldErrors {
+        pod_validation::validate_pod(pod)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        pod_validation::validate_pod_update(new, old)
+    }
+
+    /// What the request asks for, or the pod's own; none for a pod that no kubelet has, or that is
+    /// done already. A negative grace counts as 1.
+    fn grace_period_seconds(&self, pod: &Value, options: &DeleteOptions) -> Option<i64> {
+        let unbound = pod["spec"]["nodeName"]
+            .as_str()
+            .unwrap_or_default()
+            .is_empty();
+        let done = matches!(
+            pod["status"]["phase"].as_str(),
+            Some("Failed" | "Succeeded")
+        );
+        if unbound || done {
+            return Some(0);
+        }
+        let own = || {
+            pod["spec"]["terminationGracePeriodSeconds"]
+                .as_i64()
+                .unwrap_or(0)
+        };
+        let grace = options.grace_period_seconds.unwrap_or_else(own);
+        Some(if grace < 0 { 1 } else { grace })
+    }
+}
+
+fn requests_from_limits(container: &mut Value) {
+    let Some(limits) = container["resources"]["limits"].as_object().cloned() else {
+        return;
+    };
+    let requests = child_mut(&mut container["resources"], "requests");
+    for (resource, quantity) in limits {
+        requests.entry(resource).or_insert(quantity);
+    }
+}
+
+/// Guaranteed when every container's limits equal its requests for CPU and memory, BestEffort when
+/// none has any, else Burstable.
+fn qos_class(pod: &Value) -> &'static str {
+    let containers: Vec<&Value> = ["containers", "initContainers"]
+        .iter()
+        .flat_map(|list| pod["spec"][*list].as_array().into_iter().flatten())
+        .collect();
+    let compute = ["cpu", "memory"];
+    let has = |container: &Value, half: &str| {
+        compute
+            .iter()
+            .any(|resource| container["resources"][half][*resource].is_string())
+    };
+    if !containers
+        .iter()
+        .any(|container| has(container, "requests") || has(container, "limits"))
+    {
+        return "BestEffort";
+    }
+    let guaranteed = containers.iter().all(|container| {
+        compute.iter().all(|resource| {
+            let limit = &container["resources"]["limits"][*resource];
+            limit.is_string() && *limit == container["resources"]["requests"][*resource]
+        })
+    });
+    if guaranteed {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}

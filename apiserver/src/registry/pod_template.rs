@@ -1,0 +1,198 @@
+//! Defaults of a pod's spec, wherever one occurs: in pods and in every template.
+
+use serde_json::{Map, Value, json};
+
+use crate::meta::object::default;
+
+/// File mode 0644, in decimal as JSON has it.
+const MODE: i64 = 420;
+
+/// Fills in the spec of a pod or of a pod template.
+pub(super) fn default_pod_spec(spec: &mut Value) {
+    let Some(spec) = spec.as_object_mut() else {
+        return;
+    };
+    default(spec, "dnsPolicy", "ClusterFirst");
+    default(spec, "restartPolicy", "Always");
+    default(spec, "schedulerName", "default-scheduler");
+    default(spec, "securityContext", json!({}));
+    default(spec, "terminationGracePeriodSeconds", 30);
+    let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in items(spec, list) {
+            default_container(container, host_network);
+        }
+    }
+    for volume in items(spec, "volumes") {
+        default_volume(volume);
+    }
+}
+
+fn items<'a>(
+    map: &'a mut Map<String, Value>,
+    list: &str,
+) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    map.get_mut(list)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+}
+
+fn default_container(container: &mut Map<String, Value>, host_network: bool) {
+    let image = container
+        .get("image")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let policy = if pulls_always(image) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    };
+    default(container, "imagePullPolicy", policy);
+    default(container, "resources", json!({}));
+    default(container, "terminationMessagePath", "/dev/termination-log");
+    default(container, "terminationMessagePolicy", "File");
+    for port in items(container, "ports") {
+        default(port, "protocol", "TCP");
+        if host_network && let Some(number) = port.get("containerPort").cloned() {
+            default(port, "hostPort", number);
+        }
+    }
+    for variable in items(container, "env") {
+        let field = variable
+            .get_mut("valueFrom")
+            .and_then(|source| source.get_mut("fieldRef"))
+            .and_then(Value::as_object_mut);
+        if let Some(field) = field {
+            default(field, "apiVersion", "v1");
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = container.get_mut(probe).and_then(Value::as_object_mut) {
+            default_probe(probe);
+        }
+    }
+    if let Some(lifecycle) = container
+        .get_mut("lifecycle")
+        .and_then(Value::as_object_mut)
+    {
+        for hook in ["postStart", "preStop"] {
+            if let Some(hook) = lifecycle.get_mut(hook).and_then(Value::as_object_mut) {
+                default_http_get(hook);
+            }
+        }
+    }
+}
+
+/// Whether the image has no tag but `latest`, and no digest.
+fn pulls_always(image: &str) -> bool {
+    if image.is_empty() || image.contains('@') {
+        return image.is_empty();
+    }
+    let name = image.rsplit('/').next().unwrap_or(image);
+    name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+fn default_probe(probe: &mut Map<String, Value>) {
+    default(probe, "timeoutSeconds", 1);
+    default(probe, "periodSeconds", 10);
+    default(probe, "successThreshold", 1);
+    default(probe, "failureThreshold", 3);
+    default_http_get(probe);
+    if let Some(grpc) = probe.get_mut("grpc").and_then(Value::as_object_mut) {
+        default(grpc, "service", "");
+    }
+}
+
+fn default_http_get(handler: &mut Map<String, Value>) {
+    if let Some(get) = handler.get_mut("httpGet").and_then(Value::as_object_mut) {
+        default(get, "path", "/");
+        default(get, "scheme", "HTTP");
+    }
+}
+
+fn default_volume(volume: &mut Map<String, Value>) {
+    let has_source = volume.keys().any(|field| field != "name");
+    if !has_source {
+        volume.insert("emptyDir".to_owned(), json!({}));
+    }
+    for source in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
+            default(source, "defaultMode", MODE);
+        }
+    }
+    if let Some(path) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {
+        default(path, "type", "");
+    }
+    if let Some(downward) = volume.get_mut("downwardAPI").and_then(Value::as_object_mut) {
+        default_field_refs(downward);
+    }
+    if let Some(projected) = volume.get_mut("projected").and_then(Value::as_object_mut) {
+        for source in items(projected, "sources") {
+            if let Some(token) = source
+                .get_mut("serviceAccountToken")
+                .and_then(Value::as_object_mut)
+            {
+                default(token, "expirationSeconds", 3600);
+            }
+            if let Some(downward) = source.get_mut("downwardAPI").and_then(Value::as_object_mut) {
+                default_field_refs(downward);
+            }
+        }
+    }
+    if let Some(claim) = volume
+        .get_mut("ephemeral")
+        .and_then(|source| source.get_mut("volumeClaimTemplate"))
+        .and_then(|template| template.get_mut("spec"))
+        .and_then(Value::as_object_mut)
+    {
+        default(claim, "volumeMode", "Filesystem");
+    }
+}
+
+fn default_field_refs(source: &mut Map<String, Value>) {
+    for item in items(source, "items") {
+        if let Some(field) = item.get_mut("fieldRef").and_then(Value::as_object_mut) {
+            default(field, "apiVersion", "v1");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_without_a_fixed_tag_are_pulled_always() {
+        let table = [
+            ("nginx", true),
+            ("nginx:latest", true),
+            ("nginx:1.25", false),
+            ("registry:5000/nginx", true),
+            ("registry:5000/nginx:1", false),
+            ("nginx@sha256:abc", false),
+        ];
+        for (image, always) in table {
+            assert_eq!(pulls_always(image), always, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_spec_of_one_container_gets_upstreams_defaults() {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i:1", "ports": [{"containerPort": 80}]}]});
+        default_pod_spec(&mut spec);
+        let want = json!({
+            "containers": [{
+                "name": "c", "image": "i:1", "imagePullPolicy": "IfNotPresent", "resources": {},
+                "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+            }],
+            "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "securityContext": {},
+            "schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 30,
+        });
+        assert_eq!(spec, want);
+        default_pod_spec(&mut spec);
+        assert_eq!(spec, want);
+    }
+}

@@ -1,0 +1,199 @@
+//! Faults of pods and pod templates.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::meta::validation::dns1123_label;
+use crate::status::{FieldErrors, FieldPath};
+
+const IMMUTABLE_SPEC: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
+    validate_pod_spec(&pod["spec"], &FieldPath::new("spec"))
+}
+
+/// Faults of a pod's spec at `path`.
+pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let volumes = validate_volumes(spec, &path.child("volumes"), &mut errors);
+    let mut names = BTreeSet::new();
+    let containers = path.child("containers");
+    if items(&spec["containers"]).next().is_none() {
+        errors.required(&containers, "");
+    }
+    for (index, container) in items(&spec["containers"]).enumerate() {
+        let path = containers.index(index);
+        validate_container(container, &path, &mut names, &volumes, &mut errors);
+    }
+    let containers = path.child("initContainers");
+    for (index, container) in items(&spec["initContainers"]).enumerate() {
+        let path = containers.index(index);
+        validate_container(container, &path, &mut names, &volumes, &mut errors);
+    }
+    supported(
+        &spec["restartPolicy"],
+        &path.child("restartPolicy"),
+        &["Always", "OnFailure", "Never"],
+        &mut errors,
+    );
+    supported(
+        &spec["dnsPolicy"],
+        &path.child("dnsPolicy"),
+        &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
+        &mut errors,
+    );
+    let grace = &spec["terminationGracePeriodSeconds"];
+    if grace.as_i64().is_some_and(|grace| grace < 0) {
+        let path = path.child("terminationGracePeriodSeconds");
+        errors.invalid(&path, grace, "must be greater than or equal to 0");
+    }
+    errors
+}
+
+fn items(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+fn supported(value: &Value, path: &FieldPath, supported: &[&str], errors: &mut FieldErrors) {
+    match value.as_str() {
+        None | Some("") => errors.required(path, ""),
+        Some(text) if supported.contains(&text) => {}
+        Some(_) => errors.not_supported(path, value, supported),
+    }
+}
+
+/// A name that must be a DNS label and unlike the others.
+fn validate_name(
+    item: &Value,
+    path: &FieldPath,
+    names: &mut BTreeSet<String>,
+    errors: &mut FieldErrors,
+) {
+    let path = path.child("name");
+    let name = item["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        errors.required(&path, "");
+        return;
+    }
+    for fault in dns1123_label(name) {
+        errors.invalid(&path, &name.into(), &fault);
+    }
+    if !names.insert(name.to_owned()) {
+        errors.duplicate(&path, &name.into());
+    }
+}
+
+fn validate_volumes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (index, volume) in items(&spec["volumes"]).enumerate() {
+        validate_name(volume, &path.index(index), &mut names, errors);
+    }
+    names
+}
+
+fn validate_container(
+    container: &Value,
+    path: &FieldPath,
+    names: &mut BTreeSet<String>,
+    volumes: &BTreeSet<String>,
+    errors: &mut FieldErrors,
+) {
+    validate_name(container, path, names, errors);
+    let image = container["image"].as_str().unwrap_or_default();
+    if image.is_empty() {
+        errors.required(&path.child("image"), "");
+    } else if image.trim() != image {
+        let detail = "must not have leading or trailing whitespace";
+        errors.invalid(&path.child("image"), &image.into(), detail);
+    }
+    let ports = path.child("ports");
+    for (index, port) in items(&container["ports"]).enumerate() {
+        validate_port(port, &ports.index(index), errors);
+    }
+    let mounts = path.child("volumeMounts");
+    for (index, mount) in items(&container["volumeMounts"]).enumerate() {
+        let path = mounts.index(index);
+        let name = mount["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        } else if !volumes.contains(name) {
+            errors.not_found(&path.child("name"), &name.into());
+        }
+        if mount["mountPath"].as_str().unwrap_or_default().is_empty() {
+            errors.required(&path.child("mountPath"), "");
+        }
+    }
+    supported(
+        &container["terminationMessagePolicy"],
+        &path.child("terminationMessagePolicy"),
+        &["File", "FallbackToLogsOnError"],
+        errors,
+    );
+    supported(
+        &container["imagePullPolicy"],
+        &path.child("imagePullPolicy"),
+        &["Always", "IfNotPresent", "Never"],
+        errors,
+    );
+}
+
+fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let number = port["containerPort"].as_i64().unwrap_or(0);
+    if number == 0 {
+        errors.required(&path.child("containerPort"), "");
+    } else if !(1..=65535).contains(&number) {
+        let detail = "must be between 1 and 65535, inclusive";
+        errors.invalid(&path.child("containerPort"), &number.into(), detail);
+    }
+    supported(
+        &port["protocol"],
+        &path.child("protocol"),
+        &["SCTP", "TCP", "UDP"],
+        errors,
+    );
+}
+
+/// Faults of an update: only images, deadlines, added tolerations and lifted gates may change.
+pub(super) fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = validate_pod(new);
+    let mut comparable = new["spec"].clone();
+    let before = &old["spec"];
+    for list in ["containers", "initContainers"] {
+        if let Some(containers) = comparable[list].as_array_mut() {
+            for (container, own) in containers.iter_mut().zip(items(&before[list])) {
+                container["image"] = own["image"].clone();
+            }
+        }
+    }
+    let restore = |comparable: &mut Value, field: &str| {
+        if let Some(fields) = comparable.as_object_mut() {
+            match before.get(field) {
+                Some(value) => fields.insert(field.to_owned(), value.clone()),
+                None => fields.remove(field),
+            };
+        }
+    };
+    restore(&mut comparable, "activeDeadlineSeconds");
+    let kept = items(&before["tolerations"])
+        .all(|toleration| items(&new["spec"]["tolerations"]).any(|own| own == toleration));
+    if kept {
+        restore(&mut comparable, "tolerations");
+    }
+    let gates_lifted = items(&new["spec"]["schedulingGates"])
+        .all(|gate| items(&before["schedulingGates"]).any(|own| own == gate));
+    if gates_lifted {
+        restore(&mut comparable, "schedulingGates");
+    }
+    if before["terminationGracePeriodSeconds"]
+        .as_i64()
+        .is_some_and(|grace| grace < 0)
+        && new["spec"]["terminationGracePeriodSeconds"] == 1
+    {
+        restore(&mut comparable, "terminationGracePeriodSeconds");
+    }
+    if comparable != *before {
+        errors.forbidden(&FieldPath::new("spec"), IMMUTABLE_SPEC);
+    }
+    errors
+}

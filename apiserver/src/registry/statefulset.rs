@@ -1,0 +1,335 @@
+//! StatefulSets.
+
+use serde_json::{Value, json};
+
+use super::pod_template::default_pod_spec;
+use super::{Context, Strategy, pod_validation};
+use crate::meta::object::{child_mut, default};
+use crate::meta::selector::LabelSelector;
+use crate::meta::validation::{NameRule, validate_label_selector, validate_labels};
+use crate::status::{FieldErrors, FieldPath};
+
+/// The fields of the spec that may change.
+const MUTABLE: [&str; 7] = [
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+#[derive(Debug)]
+pub(super) struct StatefulSet;
+
+impl Strategy for StatefulSet {
+    fn name_rule(&self) -> NameRule {
+        NameRule::DnsLabel
+    }
+
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn default(&self, set: &mut Value) {
+        let spec = child_mut(set, "spec");
+        default(spec, "podManagementPolicy", "OrderedReady");
+        let strategy = spec.entry("updateStrategy").or_insert_with(|| json!({}));
+        if let Some(strategy) = strategy.as_object_mut() {
+            let chosen = strategy
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            if chosen.is_empty() {
+                strategy.insert("type".to_owned(), "RollingUpdate".into());
+                default(strategy, "rollingUpdate", json!({}));
+            }
+            if let Some(rolling) = strategy
+                .get_mut("rollingUpdate")
+                .and_then(Value::as_object_mut)
+            {
+                default(rolling, "partition", 0);
+            }
+        }
+        let policy = spec
+            .entry("persistentVolumeClaimRetentionPolicy")
+            .or_insert_with(|| json!({}));
+        if let Some(policy) = policy.as_object_mut() {
+            for field in ["whenDeleted", "whenScaled"] {
+                if policy
+                    .get(field)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .is_empty()
+                {
+                    policy.insert(field.to_owned(), "Retain".into());
+                }
+            }
+        }
+        default(spec, "replicas", 1);
+        default(spec, "revisionHistoryLimit", 10);
+        if let Some(template) = spec.get_mut("template").and_then(Value::as_object_mut) {
+            default_pod_spec(template.entry("spec").or_insert_with(|| json!({})));
+        }
+        for claim in spec
+            .get_mut("volumeClaimTemplates")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            default_claim_template(claim);
+        }
+    }
+
+    fn prepare_for_create(&self, set: &mut Value, _context: Context<'_>) {
+        set["status"] = json!({ "replicas": 0, "availableReplicas": 0 });
+        drop_max_unavailable(set, None);
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        drop_max_unavailable(new, Some(old));
+    }
+
+    fn validate(&self, set: &Value) -> FieldErrors {
+        validate_spec(&set["spec"], &FieldPath::new("spec"))
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        let others = |set: &Value| {
+            let mut spec = set["spec"].clone();
+            if let Some(fields) = spec.as_object_mut() {
+                fields.retain(|field, _| !MUTABLE.contains(&field.as_str()));
+            }
+            spec
+        };
+        if others(new) != others(old) {
+            let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+            errors.forbidden(&FieldPath::new("spec"), detail);
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validate_status(new, old)
+    }
+}
+
+/// The gate `MaxUnavailableStatefulSet` is off: the field is dropped unless it is in use already.
+fn drop_max_unavailable(set: &mut Value, old: Option<&Value>) {
+    let used = old.is_some_and(|old| {
+        !old["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"].is_null()
+    });
+    if used {
+        return;
+    }
+    if let Some(rolling) = set["spec"]["updateStrategy"]["rollingUpdate"].as_object_mut() {
+        rolling.remove("maxUnavailable");
+    }
+}
+
+fn default_claim_template(claim: &mut Value) {
+    if let Some(claim) = claim.as_object_mut() {
+        default(claim, "apiVersion", "v1");
+        default(claim, "kind", "PersistentVolumeClaim");
+        let status = claim.entry("status").or_insert_with(|| json!({}));
+        if let Some(status) = status.as_object_mut() {
+            default(status, "phase", "Pending");
+        }
+        let spec = claim.entry("spec").or_insert_with(|| json!({}));
+        if let Some(spec) = spec.as_object_mut() {
+            default(spec, "volumeMode", "Filesystem");
+        }
+    }
+}
+
+fn validate_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let policy = &spec["podManagementPolicy"];
+    let policies = ["OrderedReady", "Parallel"];
+    if !policy
+        .as_str()
+        .is_some_and(|policy| policies.contains(&policy))
+    {
+        let detail = format!("must be '{}' or '{}'", policies[0], policies[1]);
+        errors.invalid(&path.child("podManagementPolicy"), policy, &detail);
+    }
+    validate_update_strategy(
+        &spec["updateStrategy"],
+        &path.child("updateStrategy"),
+        &mut errors,
+    );
+    validate_retention_policy(
+        &spec["persistentVolumeClaimRetentionPolicy"],
+        &path.child("persistentVolumeClaimRetentionPolicy"),
+        &mut errors,
+    );
+    for field in ["replicas", "minReadySeconds"] {
+        not_negative(&spec[field], &path.child(field), &mut errors);
+    }
+    if !spec["ordinals"].is_null() {
+        not_negative(
+            &spec["ordinals"]["start"],
+            &path.child("ordinals").child("start"),
+            &mut errors,
+        );
+    }
+    validate_selector(spec, path, &mut errors);
+    validate_template(spec, path, &mut errors);
+    errors
+}
+
+fn not_negative(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if value.as_i64().is_some_and(|number| number < 0) {
+        errors.invalid(path, value, "must be greater than or equal to 0");
+    }
+}
+
+fn validate_update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let rolling = &strategy["rollingUpdate"];
+    match strategy["type"].as_str() {
+        Some("OnDelete") => {
+            if !rolling.is_null() {
+                let detail = "only allowed for updateStrategy 'RollingUpdate'";
+                errors.invalid(&path.child("rollingUpdate"), rolling, detail);
+            }
+        }
+        Some("RollingUpdate") => {
+            let partition = path.child("rollingUpdate").child("partition");
+            not_negative(&rolling["partition"], &partition, errors);
+        }
+        _ => {
+            let detail = "must be 'RollingUpdate' or 'OnDelete'";
+            errors.invalid(path, strategy, detail);
+        }
+    }
+}
+
+fn validate_retention_policy(policy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for field in ["whenScaled", "whenDeleted"] {
+        let value = &policy[field];
+        if !matches!(value.as_str(), Some("Retain" | "Delete")) {
+            errors.not_supported(&path.child(field), value, &["Delete", "Retain"]);
+        }
+    }
+}
+
+fn validate_selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let selector = &spec["selector"];
+    let path = path.child("selector");
+    if selector.is_null() {
+        errors.required(&path, "");
+        return;
+    }
+    validate_label_selector(selector, false, &path, errors);
+    let empty = |field: &str| match &selector[field] {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+        _ => true,
+    };
+    if empty("matchLabels") && empty("matchExpressions") {
+        errors.invalid(&path, selector, "empty selector is invalid for statefulset");
+    }
+}
+
+fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let template = &spec["template"];
+    let path = path.child("template");
+    let labels = &template["metadata"]["labels"];
+    let label_path = path.child("metadata").child("labels");
+    if let Ok(selector) = LabelSelector::from_object(&spec["selector"])
+        && !selector.is_everything()
+        && !selector.matches(labels)
+    {
+        let detail = "`selector` does not match template `labels`";
+        errors.invalid(&label_path, labels, detail);
+    }
+    validate_labels(
+        Some(labels).filter(|labels| labels.is_object()),
+        &label_path,
+        errors,
+    );
+    // The volumes of the claims stand beside those of the template.
+    let mut pod_spec = template["spec"].clone();
+    let claims = spec["volumeClaimTemplates"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let claimed: Vec<Value> = claims
+        .map(|claim| json!({ "name": claim["metadata"]["name"], "emptyDir": {} }))
+        .collect();
+    if let Some(fields) = pod_spec.as_object_mut() {
+        let volumes = fields.entry("volumes").or_insert_with(|| json!([]));
+        if let Some(volumes) = volumes.as_array_mut() {
+            volumes.retain(|own| !claimed.iter().any(|claim| claim["name"] == own["name"]));
+            volumes.extend(claimed);
+        }
+    }
+    errors.extend(pod_validation::validate_pod_spec(
+        &pod_spec,
+        &path.child("spec"),
+    ));
+    let policy = &template["spec"]["restartPolicy"];
+    if policy != "Always" {
+        let path = path.child("spec").child("restartPolicy");
+        errors.not_supported(&path, policy, &["Always"]);
+    }
+    if !template["spec"]["activeDeadlineSeconds"].is_null() {
+        let path = path.child("spec").child("activeDeadlineSeconds");
+        errors.forbidden(
+            &path,
+            "activeDeadlineSeconds in StatefulSet is not Supported",
+        );
+    }
+}
+
+fn validate_status(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("status");
+    let status = &new["status"];
+    let count = |field: &str| status[field].as_i64().unwrap_or(0);
+    let counters = [
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+    ];
+    for field in counters {
+        not_negative(&status[field], &path.child(field), &mut errors);
+    }
+    not_negative(
+        &status["observedGeneration"],
+        &path.child("observedGeneration"),
+        &mut errors,
+    );
+    not_negative(
+        &status["collisionCount"],
+        &path.child("collisionCount"),
+        &mut errors,
+    );
+    for field in &counters[1..] {
+        if count(field) > count("replicas") {
+            let detail = "cannot be greater than status.replicas";
+            errors.invalid(&path.child(field), &count(field).into(), detail);
+        }
+    }
+    if count("availableReplicas") > count("readyReplicas") {
+        let detail = "cannot be greater than status.readyReplicas";
+        let value = count("availableReplicas").into();
+        errors.invalid(&path.child("availableReplicas"), &value, detail);
+    }
+    let collisions = |set: &Value| set["status"]["collisionCount"].as_i64();
+    if let Some(before) = collisions(old)
+        && collisions(new).is_none_or(|now| now < before)
+    {
+        let value = collisions(new).unwrap_or(0).into();
+        errors.invalid(
+            &path.child("collisionCount"),
+            &value,
+            "cannot be decremented",
+        );
+    }
+    errors
+}

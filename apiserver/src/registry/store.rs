@@ -1,0 +1,421 @@
+//! The generic store: every write of every kind goes through here.
+
+mod delete;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::catalog::ResourceInfo;
+use super::{Context, Strategy};
+use crate::admission;
+use crate::clock::rfc3339;
+use crate::endpoints::options::Preconditions;
+use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
+use crate::meta::validation;
+use crate::server::Core;
+use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
+
+pub(crate) use delete::Deleted;
+
+/// How often `generateName` draws a suffix before it gives up, as upstream.
+const GENERATE_NAME_TRIES: u32 = 8;
+
+/// Which half of an object a request writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status, where there is a status subresource.
+    Main,
+    /// The status and nothing else.
+    Status,
+    /// A subresource that changes the object by rules of its own: nothing is kept for it.
+    Whole,
+}
+
+/// Writes objects of one resource on behalf of one request.
+#[derive(Clone, Copy)]
+pub(crate) struct Store<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) resource: &'a ResourceInfo,
+    pub(crate) strategy: &'static dyn Strategy,
+    pub(crate) user_agent: &'a Arc<str>,
+    pub(crate) dry_run: bool,
+}
+
+/// The result of a write: stored, or what would have been stored by a dry run.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    Stored(Arc<StoredObject>),
+    DryRun(Value),
+}
+
+impl Written {
+    pub(crate) fn value(&self) -> &Value {
+        match self {
+            Self::Stored(object) => &object.value,
+            Self::DryRun(value) => value,
+        }
+    }
+}
+
+impl Store<'_> {
+    pub(crate) fn table(&self) -> Arc<Table> {
+        self.core.storage.table(self.resource.gvr())
+    }
+
+    pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> ObjectKey {
+        ObjectKey::new(namespace.filter(|_| self.resource.namespaced), name)
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> ApiError {
+        ApiError::NotFound {
+            resource: self.resource.gvr().group_resource(),
+            name: name.to_owned(),
+        }
+    }
+
+    pub(crate) fn conflict(&self, name: &str, message: impl Into<String>) -> ApiError {
+        ApiError::Conflict {
+            resource: self.resource.gvr().group_resource(),
+            name: name.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let kind = self.resource.gvk().group_kind();
+        Err(ApiError::Invalid {
+            kind,
+            name: name.to_owned(),
+            errors,
+        })
+    }
+
+    /// Reads one object.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub(crate) fn get(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Arc<StoredObject>, ApiError> {
+        self.table()
+            .get(&self.key(namespace, name))
+            .ok_or_else(|| self.not_found(name))
+    }
+
+    /// Creates `object`, decoded and not yet defaulted.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, `Invalid`, what admission refuses, `BadRequest` on a foreign namespace.
+    pub(crate) fn create(
+        &self,
+        namespace: Option<&str>,
+        mut object: Value,
+    ) -> Result<Written, ApiError> {
+        self.set_namespace(&mut object, namespace)?;
+        self.strategy.default(&mut object);
+        admission::admit_create(self.core, self.resource, &mut object)?;
+        if !matches!(meta(&object, "resourceVersion"), "" | "0") {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(ApiError::Unknown(message.to_owned()));
+        }
+        self.fill_system_fields(&mut object);
+        if self.resource.subresource("status").is_some()
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("status");
+        }
+        let siblings = self.table().snapshot();
+        self.strategy.prepare_for_create(
+            &mut object,
+            Context {
+                siblings: &siblings,
+            },
+        );
+        self.strategy.default(&mut object);
+        let generated =
+            object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
+        let tries = if generated { GENERATE_NAME_TRIES } else { 1 };
+        let mut name = String::new();
+        for _ in 0..tries {
+            if generated {
+                name = self.generate_name(&object);
+                meta_mut(&mut object).insert("name".to_owned(), name.as_str().into());
+            } else {
+                object::name(&object).clone_into(&mut name);
+            }
+            self.validate_new(&object, &name)?;
+            let key = self.key(namespace, &name);
+            let table = self.table();
+            if table.get(&key).is_some() {
+                continue;
+            }
+            if self.dry_run {
+                return Ok(Written::DryRun(object));
+            }
+            let commit = Commit {
+                key: &key,
+                expected: None,
+                change: Change::Put(object.clone()),
+                time: self.core.clock.now(),
+                user_agent: self.user_agent,
+            };
+            if let Ok(stored) = table.commit(commit) {
+                return Ok(Written::Stored(stored));
+            }
+        }
+        let resource = self.resource.gvr().group_resource();
+        Err(if generated {
+            ApiError::GenerateNameConflict { resource, name }
+        } else {
+            ApiError::AlreadyExists { resource, name }
+        })
+    }
+
+    /// The prefix cut so that the suffix fits into 63 characters, and five drawn characters.
+    fn generate_name(&self, object: &Value) -> String {
+        let prefix: String = meta(object, "generateName").chars().take(58).collect();
+        format!("{prefix}{}", self.core.entropy.name_suffix())
+    }
+
+    fn set_namespace(&self, object: &mut Value, namespace: Option<&str>) -> Result<(), ApiError> {
+        let Some(namespace) = namespace.filter(|_| self.resource.namespaced) else {
+            return Ok(());
+        };
+        let own = object::namespace(object);
+        if !own.is_empty() && own != namespace {
+            return Err(ApiError::BadRequest(
+                "the namespace of the provided object does not match the namespace sent on the request"
+                    .to_owned(),
+            ));
+        }
+        meta_mut(object).insert("namespace".to_owned(), namespace.into());
+        Ok(())
+    }
+
+    fn fill_system_fields(&self, object: &mut Value) {
+        let counts_generation = self.strategy.counts_generation();
+        let uid = self.core.entropy.uid();
+        let now = rfc3339(self.core.clock.now());
+        let meta = meta_mut(object);
+        for field in [
+            "resourceVersion",
+            "selfLink",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+        ] {
+            meta.remove(field);
+        }
+        meta.insert("uid".to_owned(), uid.into());
+        meta.insert("creationTimestamp".to_owned(), now.into());
+        if counts_generation {
+            meta.insert("generation".to_owned(), 1.into());
+        }
+    }
+
+    fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
+        let path = FieldPath::new("metadata");
+        let mut errors = validation::validate_object_meta(
+            &object["metadata"],
+            self.resource.namespaced,
+            self.strategy.name_rule(),
+            &path,
+        );
+        errors.extend(self.strategy.validate(object));
+        self.invalid(name, errors)
+    }
+
+    /// Replaces an object by what `change` makes of it; `change` runs again if somebody was faster.
+    ///
+    /// An update that changes nothing writes nothing. One that takes the last finalizer from a
+    /// terminating object removes it.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` on a foreign `resourceVersion` or uid, `Invalid`, and those of `change`.
+    pub(crate) fn update(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        part: Part,
+        mut change: impl FnMut(&Value) -> Result<Value, ApiError>,
+    ) -> Result<Written, ApiError> {
+        let key = self.key(namespace, name);
+        let table = self.table();
+        loop {
+            let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
+            let mut next = change(&current.value)?;
+            self.set_namespace(&mut next, namespace)?;
+            self.check_preconditions(&next, &current.value, name)?;
+            self.keep_system_fields(&mut next, &current.value, part);
+            self.strategy.default(&mut next);
+            admission::admit_update(self.core, self.resource, &mut next, &current.value)?;
+            if part == Part::Main {
+                let siblings = table.snapshot();
+                let context = Context {
+                    siblings: &siblings,
+                };
+                self.strategy
+                    .prepare_for_update(&mut next, &current.value, context);
+            }
+            self.bump_generation(&mut next, &current.value, part);
+            self.validate_changed(&next, &current.value, name, part)?;
+            if next == *current.value {
+                return Ok(Written::Stored(current));
+            }
+            if self.dry_run {
+                return Ok(Written::DryRun(next));
+            }
+            let gone = is_terminating(&next)
+                && object::finalizers(&next).next().is_none()
+                && !self.strategy.is_held(&next)
+                && next["metadata"]["deletionGracePeriodSeconds"]
+                    .as_i64()
+                    .unwrap_or(0)
+                    == 0;
+            let commit = Commit {
+                key: &key,
+                expected: Some(&current),
+                change: if gone {
+                    Change::Remove(next)
+                } else {
+                    Change::Put(next)
+                },
+                time: self.core.clock.now(),
+                user_agent: self.user_agent,
+            };
+            if let Ok(stored) = table.commit(commit) {
+                return Ok(Written::Stored(stored));
+            }
+        }
+    }
+
+    fn check_preconditions(
+        &self,
+        next: &Value,
+        current: &Value,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let uid = Some(meta(next, "uid").to_owned()).filter(|uid| !uid.is_empty());
+        if let Some(message) = (Preconditions { uid, rv: None }).violation(current) {
+            return Err(self.conflict(name, message));
+        }
+        let rv = meta(next, "resourceVersion");
+        if rv.is_empty() || rv == "0" {
+            if self.strategy.allows_unconditional_update() {
+                return Ok(());
+            }
+            let mut errors = FieldErrors::new();
+            let path = FieldPath::new("metadata.resourceVersion");
+            errors.invalid(&path, &0.into(), "must be specified for an update");
+            return self.invalid(name, errors);
+        }
+        if rv.parse::<u64>().is_err() {
+            let mut errors = FieldErrors::new();
+            let path = FieldPath::new("metadata.resourceVersion");
+            let detail = format!("strconv.ParseUint: parsing {rv:?}: invalid syntax");
+            errors.invalid(&path, &rv.into(), &detail);
+            return self.invalid(name, errors);
+        }
+        if rv != meta(current, "resourceVersion") {
+            let message = "the object has been modified; please apply your changes to the latest version and try again";
+            return Err(self.conflict(name, message));
+        }
+        Ok(())
+    }
+
+    /// Keeps what this request may not write: server-owned metadata and the other half.
+    fn keep_system_fields(&self, next: &mut Value, current: &Value, part: Part) {
+        if self.resource.subresource("status").is_some() {
+            match part {
+                Part::Main => copy_field(next, current, "status"),
+                Part::Status => {
+                    let status = next.get("status").cloned();
+                    let labels = next["metadata"].clone();
+                    *next = current.clone();
+                    // A status write may carry labels and annotations; the rest is not its own.
+                    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                        if self.keeps_on_status(field) {
+                            continue;
+                        }
+                        copy_field(&mut next["metadata"], &labels, field);
+                    }
+                    if let (Some(status), Some(fields)) = (status, next.as_object_mut()) {
+                        fields.insert("status".to_owned(), status);
+                    }
+                }
+                Part::Whole => {}
+            }
+        }
+        let system = [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ];
+        let kept = &current["metadata"];
+        for field in system {
+            let set = &next["metadata"][field];
+            let forced = matches!(field, "resourceVersion" | "selfLink");
+            if set.is_null() || forced {
+                copy_field(&mut next["metadata"], kept, field);
+            }
+        }
+        copy_field(&mut next["metadata"], kept, "generation");
+        for field in ["kind", "apiVersion"] {
+            copy_field(next, current, field);
+        }
+    }
+
+    /// Pods take labels and the like through the main resource only.
+    fn keeps_on_status(&self, field: &str) -> bool {
+        let pods = self.resource.gvr().group.is_empty() && self.resource.gvr().resource == "pods";
+        pods && field == "ownerReferences"
+    }
+
+    fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {
+        if !self.strategy.counts_generation() || part == Part::Status {
+            return;
+        }
+        let other_than_spec = ["metadata", "status", "kind", "apiVersion"];
+        let fields = |object: &Value| {
+            object.as_object().map(|fields| {
+                fields
+                    .iter()
+                    .filter(|(name, _)| !other_than_spec.contains(&name.as_str()))
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect::<Vec<_>>()
+            })
+        };
+        if fields(next) != fields(current) {
+            let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            meta_mut(next).insert("generation".to_owned(), generation.into());
+        }
+    }
+
+    fn validate_changed(
+        &self,
+        next: &Value,
+        current: &Value,
+        name: &str,
+        part: Part,
+    ) -> Result<(), ApiError> {
+        let path = FieldPath::new("metadata");
+        let mut errors =
+            validation::validate_object_meta_update(&next["metadata"], &current["metadata"], &path);
+        errors.extend(match part {
+            Part::Main => self.strategy.validate_update(next, current),
+            Part::Status => self.strategy.validate_status_update(next, current),
+            Part::Whole => FieldErrors::new(),
+        });
+        self.invalid(name, errors)
+    }
+}

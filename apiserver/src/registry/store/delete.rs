@@ -1,0 +1,241 @@
+//! Deletion: preconditions, grace, finalizers, and which of them lets the object go now.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::Store;
+use crate::clock::rfc3339;
+use crate::endpoints::options::{DeleteOptions, Propagation};
+use crate::meta::GroupResource;
+use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
+use crate::status::ApiError;
+use crate::storage::{Change, Commit, StoredObject};
+
+/// The garbage collector's finalizer for dependents that are to live on.
+const ORPHAN: &str = "orphan";
+/// The garbage collector's finalizer for an owner that waits for its dependents.
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// The outcome of a DELETE.
+#[derive(Clone, Debug)]
+pub(crate) enum Deleted {
+    /// The object is gone; this was its last state.
+    Gone(Arc<Value>),
+    /// It is terminating and still there.
+    Terminating(Arc<Value>),
+}
+
+/// What a DELETE does to an object, decided upon its state alone.
+enum Decision {
+    Nothing,
+    Mark(Value),
+    Remove(Value),
+}
+
+impl Store<'_> {
+    /// Deletes an object, or begins to.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` when the preconditions do not hold.
+    pub(crate) fn delete(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, ApiError> {
+        let key = self.key(namespace, name);
+        let table = self.table();
+        loop {
+            let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
+            self.check_delete_preconditions(&current, name, options)?;
+            crate::admission::admit_delete(self.core, self.resource, &current.value)?;
+            let change = match self.decide(&current.value, options) {
+                Decision::Nothing => {
+                    return Ok(Deleted::Terminating(Arc::clone(&current.value)));
+                }
+                Decision::Mark(next) => Change::Put(next),
+                Decision::Remove(last) => Change::Remove(last),
+            };
+            let gone = matches!(change, Change::Remove(_));
+            let value = if self.dry_run || options.dry_run {
+                let (Change::Put(value) | Change::Remove(value)) = change;
+                Arc::new(value)
+            } else {
+                let commit = Commit {
+                    key: &key,
+                    expected: Some(&current),
+                    change,
+                    time: self.core.clock.now(),
+                    user_agent: self.user_agent,
+                };
+                let Ok(stored) = table.commit(commit) else {
+                    continue;
+                };
+                Arc::clone(&stored.value)
+            };
+            return Ok(if gone {
+                Deleted::Gone(value)
+            } else {
+                Deleted::Terminating(value)
+            });
+        }
+    }
+
+    fn check_delete_preconditions(
+        &self,
+        current: &StoredObject,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<(), ApiError> {
+        let differs = |wanted: &Option<String>, field: &str| {
+            let found = meta(&current.value, field).to_owned();
+            wanted
+                .clone()
+                .filter(|wanted| *wanted != found)
+                .map(|wanted| (wanted, found))
+        };
+        let message = if let Some((wanted, found)) = differs(&options.preconditions.uid, "uid") {
+            format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
+            )
+        } else if let Some((wanted, found)) = differs(&options.preconditions.rv, "resourceVersion")
+        {
+            format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+            )
+        } else {
+            return Ok(());
+        };
+        // Upstream names the kind here, not the resource.
+        let kind = self.resource.gvk().group_kind();
+        let resource = GroupResource {
+            group: kind.group,
+            resource: kind.kind,
+        };
+        Err(ApiError::Conflict {
+            resource,
+            name: name.to_owned(),
+            message,
+        })
+    }
+
+    fn decide(&self, current: &Value, options: &DeleteOptions) -> Decision {
+        let now = self.core.clock.now();
+        let grace = self.strategy.grace_period_seconds(current, options);
+        let pending_grace = current["metadata"]["deletionGracePeriodSeconds"]
+            .as_i64()
+            .unwrap_or(0)
+            > 0;
+        if let (true, Some(grace)) = (is_terminating(current) && pending_grace, grace) {
+            return shorten(current, options, grace, now);
+        }
+        let wanted = self.finalizers_for(current, options);
+        let had: Vec<String> = finalizers(current).map(str::to_owned).collect();
+        let grace = grace.unwrap_or(0);
+        let held = self.strategy.is_held(current);
+        if is_terminating(current) {
+            if wanted == had {
+                return if had.is_empty() && grace == 0 && !held {
+                    Decision::Remove(current.clone())
+                } else {
+                    Decision::Nothing
+                };
+            }
+            let mut next = current.clone();
+            set_finalizers(&mut next, wanted.clone());
+            return if wanted.is_empty() && !held {
+                Decision::Remove(next)
+            } else {
+                Decision::Mark(next)
+            };
+        }
+        if wanted.is_empty() && grace == 0 && !held {
+            return Decision::Remove(current.clone());
+        }
+        let mut next = current.clone();
+        set_finalizers(&mut next, wanted);
+        mark(&mut next, now, grace);
+        self.strategy.prepare_for_termination(&mut next);
+        if let Some(generation) = current["metadata"]["generation"]
+            .as_i64()
+            .filter(|g| *g > 0)
+        {
+            meta_mut(&mut next).insert("generation".to_owned(), (generation + 1).into());
+        }
+        Decision::Mark(next)
+    }
+
+    /// The finalizers after the collector's were added or dropped as the options ask.
+    fn finalizers_for(&self, current: &Value, options: &DeleteOptions) -> Vec<String> {
+        let has = |finalizer: &str| finalizers(current).any(|own| own == finalizer);
+        let policy = options.propagation.unwrap_or_else(|| {
+            if has(ORPHAN) {
+                Propagation::Orphan
+            } else if has(FOREGROUND) {
+                Propagation::Foreground
+            } else {
+                self.strategy.default_propagation()
+            }
+        });
+        let collector = match policy {
+            Propagation::Orphan => Some(ORPHAN),
+            Propagation::Foreground => Some(FOREGROUND),
+            Propagation::Background => None,
+        };
+        let mut result: Vec<String> = finalizers(current)
+            .filter(|own| !matches!(*own, ORPHAN | FOREGROUND) || Some(*own) == collector)
+            .map(str::to_owned)
+            .collect();
+        if let Some(collector) = collector
+            && !has(collector)
+        {
+            result.push(collector.to_owned());
+        }
+        result
+    }
+}
+
+/// A further DELETE while the grace period runs: it may only be shortened.
+fn shorten(current: &Value, options: &DeleteOptions, grace: i64, now: Timestamp) -> Decision {
+    if options.grace_period_seconds.is_none() && grace != 0 {
+        return Decision::Nothing;
+    }
+    let had = current["metadata"]["deletionGracePeriodSeconds"]
+        .as_i64()
+        .unwrap_or(0);
+    if grace >= had {
+        return Decision::Nothing;
+    }
+    let mut next = current.clone();
+    if grace == 0 {
+        meta_mut(&mut next).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        mark(&mut next, now, 0);
+        let held = finalizers(&next).next().is_some();
+        return if held {
+            Decision::Mark(next)
+        } else {
+            Decision::Remove(next)
+        };
+    }
+    let due: Timestamp = meta(current, "deletionTimestamp").parse().unwrap_or(now);
+    let shortened = due - SignedDuration::from_secs(had) + SignedDuration::from_secs(grace);
+    // A deadline in the past becomes now, and the grace the least that is not zero.
+    let (due, grace) = if shortened < now {
+        (now, 1)
+    } else {
+        (shortened, grace)
+    };
+    let meta = meta_mut(&mut next);
+    meta.insert("deletionTimestamp".to_owned(), rfc3339(due).into());
+    meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+    Decision::Mark(next)
+}
+
+fn mark(object: &mut Value, now: Timestamp, grace: i64) {
+    let due = now + SignedDuration::from_secs(grace);
+    let meta = meta_mut(object);
+    meta.insert("deletionTimestamp".to_owned(), rfc3339(due).into());
+    meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
+}

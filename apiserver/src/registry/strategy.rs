@@ -1,0 +1,101 @@
+//! The questions the generic store asks a kind.
+
+use serde_json::Value;
+
+use crate::endpoints::options::{DeleteOptions, Propagation};
+use crate::meta::validation::NameRule;
+use crate::status::FieldErrors;
+use crate::storage::Snapshot;
+
+/// What a strategy may know of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    /// The objects of the same resource, all namespaces.
+    pub(crate) siblings: &'a Snapshot,
+}
+
+/// How a kind behaves. The defaults are those of a plain kind such as ConfigMap.
+///
+/// `prepare_*` may change the new object; `validate_*` finds all its faults, in upstream's order.
+/// The store has already kept what no client may change (uid, creation, deletion, generation) and,
+/// where the resource has a status subresource, the half that the request does not write.
+pub(crate) trait Strategy: Sync {
+    /// Which names are allowed.
+    fn name_rule(&self) -> NameRule {
+        NameRule::DnsSubdomain
+    }
+
+    /// Whether `metadata.generation` counts changes of the spec.
+    fn counts_generation(&self) -> bool {
+        false
+    }
+
+    /// Whether an update may leave out `metadata.resourceVersion`.
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether a PUT of an absent object creates it.
+    fn allows_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether a DELETE that removes at once answers with the object instead of a Status.
+    fn returns_deleted_object(&self) -> bool {
+        false
+    }
+
+    /// What becomes of dependents when the request does not say.
+    fn default_propagation(&self) -> Propagation {
+        Propagation::Background
+    }
+
+    /// Fills in values that were left out; runs on every write, before validation.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Drops or sets what a client may not choose at creation.
+    fn prepare_for_create(&self, _object: &mut Value, _context: Context<'_>) {}
+
+    /// Faults of a new object, beyond its metadata.
+    fn validate(&self, _object: &Value) -> FieldErrors {
+        FieldErrors::new()
+    }
+
+    /// Drops or keeps what an update of the main resource may not change.
+    fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) {}
+
+    /// Faults of an update of the main resource.
+    fn validate_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        self.validate(new)
+    }
+
+    /// Faults of an update of `/status`.
+    fn validate_status_update(&self, _new: &Value, _old: &Value) -> FieldErrors {
+        FieldErrors::new()
+    }
+
+    /// Whether something beyond `metadata.finalizers` keeps a terminating object.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// Shows in the object that its deletion has begun.
+    fn prepare_for_termination(&self, _object: &mut Value) {}
+
+    /// Seconds of grace before the object goes; `None` for kinds that go at once.
+    fn grace_period_seconds(&self, _object: &Value, _options: &DeleteOptions) -> Option<i64> {
+        None
+    }
+}
+
+/// A kind without rules of its own yet.
+#[derive(Debug)]
+pub(crate) struct Generic {
+    pub(crate) generation: bool,
+}
+
+impl Strategy for Generic {
+    fn counts_generation(&self) -> bool {
+        self.generation
+    }
+}

@@ -1,0 +1,280 @@
+//! The schema engine: what the fields of an object are, and how a document becomes an object.
+//!
+//! A [`Schema`] is a node of a compiled graph; an [`Object`] node names its fields in declaration
+//! order with what patching and applying must know of them. [`builtin`] finds the built-in kinds;
+//! [`decode_json`] and [`decode_value`] do what decoding into the Go type and encoding it again
+//! does: they find wrong types, unknown and duplicate fields, prune, and normalize.
+//!
+//! - [`quantity`]: amounts such as `100m` and `1Gi`
+
+mod builtin;
+mod bytes;
+mod decode;
+pub(crate) mod quantity;
+mod syntax;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value};
+
+pub(crate) use builtin::builtin;
+pub(crate) use decode::{
+    DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,
+};
+pub(crate) use syntax::syntax_error;
+
+/// What a value may be.
+#[derive(Debug)]
+pub(crate) enum Schema {
+    /// Anything, looked into only for duplicate fields.
+    Any,
+    /// Anything, kept as it is: `RawExtension`, `FieldsV1`.
+    Raw,
+    /// A bool.
+    Bool,
+    /// An integer of 32 bits.
+    Int32,
+    /// An integer of 64 bits.
+    Int64,
+    /// A string, with the name of its Go type.
+    String(Cow<'static, str>),
+    /// Bytes, base64 in JSON.
+    Bytes,
+    /// A time to the second.
+    Time,
+    /// A time to the microsecond.
+    MicroTime,
+    /// An amount with a unit.
+    Quantity,
+    /// An integer or a string.
+    IntOrString,
+    /// A list.
+    Array(Box<Array>),
+    /// A map with any keys.
+    Map(Box<Values>),
+    /// A struct.
+    Object(Arc<Object>),
+}
+
+/// The schema of a list.
+#[derive(Debug)]
+pub(crate) struct Array {
+    /// The schema of an item.
+    pub items: Schema,
+    go_type: Option<Cow<'static, str>>,
+}
+
+/// The schema of a map.
+#[derive(Debug)]
+pub(crate) struct Values {
+    /// The schema of a value.
+    pub values: Schema,
+    go_type: Option<Cow<'static, str>>,
+}
+
+/// The schema of a struct.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// The name of the type, such as `DeploymentSpec`.
+    pub name: Cow<'static, str>,
+    /// Whether apply treats the whole struct as one value.
+    pub atomic: bool,
+    /// The Go package the type lives in, such as `apps/v1`.
+    package: Cow<'static, str>,
+    /// Where a built-in type declares its fields; they are compiled when first asked for.
+    source: &'static str,
+    fields: OnceLock<Vec<Field>>,
+}
+
+/// A field of an [`Object`].
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// The name in JSON.
+    pub name: Cow<'static, str>,
+    /// What it may be.
+    pub schema: Schema,
+    /// Whether unset differs from zero.
+    pub pointer: bool,
+    /// Whether an empty value is left out.
+    pub omit_empty: bool,
+    /// Whether a zero struct is left out.
+    pub omit_zero: bool,
+    /// How a strategic merge patch treats the field.
+    pub patch_strategy: PatchStrategy,
+    /// The key that a strategic merge patch merges a list of objects by.
+    pub patch_merge_key: Option<Cow<'static, str>>,
+    /// How apply treats a list; a list without one is atomic.
+    pub list_type: Option<ListType>,
+    /// The keys of the items of a [`ListType::Map`].
+    pub list_map_keys: Vec<Cow<'static, str>>,
+    /// Whether apply treats a map or struct as one value.
+    pub atomic: bool,
+}
+
+/// The strategies in the `patchStrategy` tag of a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PatchStrategy {
+    /// Items of a list are merged, not replaced.
+    pub merge: bool,
+    /// A map or struct is replaced, not merged.
+    pub replace: bool,
+    /// Fields that the patch does not name as retained are dropped.
+    pub retain_keys: bool,
+}
+
+/// How apply owns the items of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListType {
+    /// The list as a whole.
+    Atomic,
+    /// Item by item, an item being its own key.
+    Set,
+    /// Item by item, by the keys of the list.
+    Map,
+}
+
+impl Object {
+    /// The fields in declaration order, those of inlined structs in their place.
+    pub(crate) fn fields(&self) -> &[Field] {
+        self.fields
+            .get_or_init(|| builtin::compile_fields(&self.package, self.source))
+    }
+
+    /// The field with this JSON name.
+    #[must_use]
+    pub(crate) fn field(&self, name: &str) -> Option<&Field> {
+        self.fields().iter().find(|field| field.name == name)
+    }
+
+    /// The object that Go encodes for a struct nothing was decoded into.
+    fn zero(&self) -> Map<String, Value> {
+        let unset = |field: &Field| Some((field.name.clone().into_owned(), field.unset()?));
+        self.fields().iter().filter_map(unset).collect()
+    }
+}
+
+impl Field {
+    /// What Go encodes when nothing was decoded into the field; `None` when it is left out.
+    fn unset(&self) -> Option<Value> {
+        if self.omit_zero || (self.omit_empty && (self.pointer || !self.schema.is_struct())) {
+            return None;
+        }
+        Some(match self.pointer {
+            true => Value::Null,
+            false => self.schema.zero(),
+        })
+    }
+
+    /// Whether a decoded value is left out of the encoding.
+    fn omits(&self, value: &Value) -> bool {
+        if self.pointer {
+            return false;
+        }
+        let empty = self.omit_empty
+            && match value {
+                Value::Bool(set) => !set && matches!(self.schema, Schema::Bool),
+                Value::Number(number) => number.as_i64() == Some(0) && self.schema.is_scalar(),
+                Value::String(text) => text.is_empty() && self.schema.is_scalar(),
+                Value::Array(items) => items.is_empty() && matches!(self.schema, Schema::Array(_)),
+                Value::Object(entries) => {
+                    entries.is_empty() && matches!(self.schema, Schema::Map(_))
+                }
+                Value::Null => false,
+            };
+        empty || (self.omit_zero && *value == self.schema.zero())
+    }
+}
+
+impl Schema {
+    /// A list of `items`.
+    fn array(items: Self, go_type: Option<Cow<'static, str>>) -> Self {
+        Self::Array(Box::new(Array { items, go_type }))
+    }
+
+    /// A map to `values`.
+    fn map(values: Self, go_type: Option<Cow<'static, str>>) -> Self {
+        Self::Map(Box::new(Values { values, go_type }))
+    }
+
+    /// Whether Go has a struct for it, which `omitempty` never leaves out.
+    fn is_struct(&self) -> bool {
+        matches!(
+            self,
+            Self::Object(_)
+                | Self::Raw
+                | Self::Time
+                | Self::MicroTime
+                | Self::Quantity
+                | Self::IntOrString
+        )
+    }
+
+    /// Whether `omitempty` leaves out its `""` or 0.
+    fn is_scalar(&self) -> bool {
+        matches!(
+            self,
+            Self::Int32 | Self::Int64 | Self::String(_) | Self::Bytes
+        )
+    }
+
+    /// What Go encodes for the zero value of the type.
+    fn zero(&self) -> Value {
+        match self {
+            Self::Any
+            | Self::Raw
+            | Self::Bytes
+            | Self::Time
+            | Self::MicroTime
+            | Self::Array(_)
+            | Self::Map(_) => Value::Null,
+            Self::Bool => false.into(),
+            Self::Int32 | Self::Int64 | Self::IntOrString => 0.into(),
+            Self::String(_) => "".into(),
+            Self::Quantity => "0".into(),
+            Self::Object(object) => Value::Object(object.zero()),
+        }
+    }
+
+    /// The name of the Go type, as decode errors print it.
+    fn go_type(&self) -> Cow<'_, str> {
+        match self {
+            Self::Any => "interface {}".into(),
+            Self::Raw => "runtime.RawExtension".into(),
+            Self::Bool => "bool".into(),
+            Self::Int32 | Self::IntOrString => "int32".into(),
+            Self::Int64 => "int64".into(),
+            Self::String(name) => name.as_ref().into(),
+            Self::Bytes => "[]uint8".into(),
+            Self::Time | Self::MicroTime => "string".into(),
+            Self::Quantity => "resource.Quantity".into(),
+            Self::Array(array) => match &array.go_type {
+                Some(name) => name.as_ref().into(),
+                None => format!("[]{}", array.items.item_go_type()).into(),
+            },
+            Self::Map(map) => match &map.go_type {
+                Some(name) => name.as_ref().into(),
+                None => format!("map[string]{}", map.values.item_go_type()).into(),
+            },
+            Self::Object(object) => {
+                let package = object.package.rsplit('/').next().unwrap_or_default();
+                format!("{package}.{}", object.name).into()
+            }
+        }
+    }
+
+    /// The name of the type inside the name of a list or map of it: a type that decodes itself is
+    /// known there by its own name, not by that of what it is decoded from.
+    fn item_go_type(&self) -> Cow<'_, str> {
+        match self {
+            Self::IntOrString => "intstr.IntOrString".into(),
+            Self::Time => "v1.Time".into(),
+            Self::MicroTime => "v1.MicroTime".into(),
+            other => other.go_type(),
+        }
+    }
+}

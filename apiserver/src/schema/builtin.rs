@@ -1,0 +1,186 @@
+//! The built-in types, compiled from `builtin.txt` as they are asked for.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use crate::meta::GroupVersionKind;
+
+use super::{Field, ListType, Object, PatchStrategy, Schema};
+
+/// The format is described in the file.
+const SOURCE: &str = include_str!("builtin.txt");
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::index(SOURCE));
+
+/// The schema of a built-in kind; the kinds of `meta/v1`, such as `DeleteOptions`, are of every
+/// group and version.
+#[must_use]
+pub(crate) fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
+    let find = |group: &str, version: &str| {
+        let of = |kind: &&Kind| (kind.group, kind.version) == (group, version);
+        let mut kinds = TABLE.kinds.iter().filter(of);
+        kinds.find(|kind| kind.object.name == gvk.kind)
+    };
+    let kind = find(&gvk.group, &gvk.version).or_else(|| find("meta.k8s.io", "v1"))?;
+    Some(&kind.object)
+}
+
+/// Every built-in kind.
+#[cfg(test)]
+pub(super) fn kinds() -> impl Iterator<Item = &'static Arc<Object>> {
+    TABLE.kinds.iter().map(|kind| &kind.object)
+}
+
+struct Table {
+    /// By package and type.
+    types: BTreeMap<(&'static str, &'static str), Arc<Object>>,
+    kinds: Vec<Kind>,
+}
+
+/// A type that is an object of its own.
+struct Kind {
+    group: &'static str,
+    version: &'static str,
+    object: Arc<Object>,
+}
+
+impl Table {
+    /// Finds where each type is declared, without compiling the declarations.
+    fn index(source: &'static str) -> Self {
+        let mut table = Self {
+            types: BTreeMap::new(),
+            kinds: Vec::new(),
+        };
+        let mut package = ("", "");
+        let mut header = None;
+        let mut rest = source;
+        while !rest.is_empty() {
+            let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+            if line.starts_with(['%', '@'])
+                && let Some((header, body)) = header.take()
+            {
+                table.declare(package, header, until(body, rest));
+            }
+            if let Some(line) = line.strip_prefix('%') {
+                package = line.split_once(' ').unwrap_or((line, ""));
+            } else if let Some(line) = line.strip_prefix('@') {
+                header = Some((line, after));
+            }
+            rest = after;
+        }
+        if let Some((header, body)) = header {
+            table.declare(package, header, body);
+        }
+        table
+    }
+
+    fn declare(
+        &mut self,
+        (package, group): (&'static str, &'static str),
+        header: &'static str,
+        source: &'static str,
+    ) {
+        let (name, flags) = header.split_once(' ').unwrap_or((header, ""));
+        let object = Arc::new(Object {
+            name: Cow::Borrowed(name),
+            atomic: flags.ends_with("atomic"),
+            package: Cow::Borrowed(package),
+            source,
+            fields: OnceLock::new(),
+        });
+        if flags.starts_with("kind") {
+            self.kinds.push(Kind {
+                group,
+                version: package.rsplit('/').next().unwrap_or_default(),
+                object: Arc::clone(&object),
+            });
+        }
+        self.types.insert((package, name), object);
+    }
+}
+
+/// The part of `text` before its own tail `rest`.
+fn until(text: &'static str, rest: &str) -> &'static str {
+    &text[..text.len() - rest.len()]
+}
+
+/// Compiles the fields that `source` declares in `package`.
+pub(super) fn compile_fields(package: &str, source: &'static str) -> Vec<Field> {
+    source.lines().map(|line| field(package, line)).collect()
+}
+
+fn field(package: &str, line: &'static str) -> Field {
+    let mut words = line.split(' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (name, flags, kind) = (word(), word(), word());
+    let mut field = Field {
+        name: Cow::Borrowed(name),
+        schema: schema(package, kind),
+        pointer: flags.contains('p'),
+        omit_empty: flags.contains('e'),
+        omit_zero: flags.contains('z'),
+        patch_strategy: PatchStrategy::default(),
+        patch_merge_key: None,
+        list_type: None,
+        list_map_keys: Vec::new(),
+        atomic: false,
+    };
+    for attribute in words {
+        match attribute.split_once('=').unwrap_or((attribute, "")) {
+            ("patch", strategies) => {
+                field.patch_strategy = PatchStrategy {
+                    merge: strategies.contains("merge"),
+                    replace: strategies.contains("replace"),
+                    retain_keys: strategies.contains("retainKeys"),
+                };
+            }
+            ("key", key) => field.patch_merge_key = Some(Cow::Borrowed(key)),
+            ("list", kind) => {
+                field.list_type = Some(match kind {
+                    "map" => ListType::Map,
+                    "set" => ListType::Set,
+                    _ => ListType::Atomic,
+                });
+            }
+            ("keys", keys) => {
+                field.list_map_keys = keys.split(',').map(Cow::Borrowed).collect();
+            }
+            ("atomic", _) => field.atomic = true,
+            _ => unreachable!("builtin.txt has no attribute {attribute:?}"),
+        }
+    }
+    field
+}
+
+fn schema(package: &str, text: &'static str) -> Schema {
+    let (name, text) = match text.strip_prefix('<').and_then(|text| text.split_once('>')) {
+        Some((name, text)) => (Some(Cow::Borrowed(name)), text),
+        None => (None, text),
+    };
+    if let Some(items) = text.strip_prefix("[]") {
+        return Schema::array(schema(package, items), name);
+    }
+    if let Some(values) = text.strip_prefix("{}") {
+        return Schema::map(schema(package, values), name);
+    }
+    match text {
+        "string" => Schema::String(name.unwrap_or(Cow::Borrowed("string"))),
+        "bool" => Schema::Bool,
+        "int32" => Schema::Int32,
+        "int64" => Schema::Int64,
+        "bytes" => Schema::Bytes,
+        "time" => Schema::Time,
+        "microtime" => Schema::MicroTime,
+        "quantity" => Schema::Quantity,
+        "intorstring" => Schema::IntOrString,
+        "raw" | "fields" => Schema::Raw,
+        _ => {
+            let (package, name) = text.rsplit_once('.').unwrap_or((package, text));
+            let object = TABLE.types.get(&(package, name));
+            Schema::Object(Arc::clone(
+                object.expect("a type is declared where it is used"),
+            ))
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Decoding: a document read into a type, and written again as the type has it.
+//!
+//! One pass over the document in its own order, as faults are reported in that order. Go's rules
+//! about what a wrong type is called, and which fault wins, are those of `sigs.k8s.io/json`: the
+//! first wrong type is remembered while reading goes on, but a value that its type itself refuses
+//! (a time, a quantity) ends the reading there and then.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::quantity::Quantity;
+use super::time::{self, Precision};
+use super::{Object, Schema, bytes, syntax_error};
+
+/// Upstream lists no more strict faults than this.
+const STRICT_FAULTS_MAX: usize = 100;
+
+/// What becomes of unknown and duplicate fields, which are dropped in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Nothing is said about them.
+    Ignore,
+    /// A warning for each.
+    Warn,
+    /// The document is refused.
+    Strict,
+}
+
+/// A document as its type has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Decoded {
+    /// The object: pruned, normalized, with the zero values that Go encodes.
+    pub value: Value,
+    /// What to warn of: `unknown field "spec.foo"`.
+    pub warnings: Vec<String>,
+}
+
+/// Why a document cannot be an object of its type. The text is upstream's, without the kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecodeError {
+    /// The document is not JSON.
+    #[error("{0}")]
+    Syntax(String),
+    /// A value is not of the type of its field.
+    #[error("{0}")]
+    Type(String),
+    /// Unknown and duplicate fields under [`FieldValidation::Strict`].
+    #[error("strict decoding error: {}", .0.join(", "))]
+    Strict(Vec<String>),
+}
+
+/// Decodes a JSON document.
+///
+/// # Errors
+///
+/// When the document is not JSON, a value has the wrong type, or strict validation finds a fault.
+pub(crate) fn decode_json(
+    object: &Arc<Object>,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let decoded = decode(object, &mut deserializer, validation);
+    let decoded = match decoded {
+        Ok(decoded) => deserializer.end().map(|()| decoded).map_err(syntax),
+        Err(err) => Err(err),
+    };
+    decoded.map_err(|err| match syntax_error(json) {
+        Some(message) => DecodeError::Syntax(message),
+        None => err,
+    })
+}
+
+fn syntax(err: serde_json::Error) -> DecodeError {
+    DecodeError::Syntax(err.to_string())
+}
+
+/// Decodes a parsed document, such as the outcome of a patch; its fields are taken in order of
+/// their names, as Go writes maps.
+///
+/// # Errors
+///
+/// When a value has the wrong type, or strict validation finds a fault.
+pub(crate) fn decode_value(
+    object: &Arc<Object>,
+    value: Value,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    decode(object, value, validation)
+}
+
+/// The duplicate fields of a JSON document of any type: `duplicate field "spec.replicas"`.
+/// Text that is not JSON has none.
+#[must_use]
+pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
+    let mut state = State::new(true);
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let read = Node {
+        schema: &Schema::Any,
+        state: &mut state,
+    };
+    match read.deserialize(&mut deserializer) {
+        Ok(_) => state.strict,
+        Err(_) => Vec::new(),
+    }
+}
+
+fn decode<'de, D: Deserializer<'de>>(
+    object: &Arc<Object>,
+    deserializer: D,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    let schema = Schema::Object(Arc::clone(object));
+    let mut state = State::new(validation != FieldValidation::Ignore);
+    let read = Node {
+        schema: &schema,
+        state: &mut state,
+    };
+    let read = read.deserialize(deserializer);
+    if let Some(message) = state.refused {
+        return Err(DecodeError::Type(message));
+    }
+    let value = read.map_err(|err| DecodeError::Syntax(err.to_string()))?;
+    if let Some(message) = state.mismatch {
+        return Err(DecodeError::Type(message));
+    }
+    if validation == FieldValidation::Strict && !state.strict.is_empty() {
+        return Err(DecodeError::Strict(state.strict));
+    }
+    Ok(Decoded {
+        value: value.unwrap_or_else(|| schema.zero()),
+        warnings: state.strict,
+    })
+}
+
+/// Where the reader is, and the faults it found.
+struct State<'s> {
+    /// The innermost struct.
+    object: &'s str,
+    /// The fields on the way to the value; entries of maps and lists are not named.
+    fields: String,
+    /// Whether unknown and duplicate fields are looked for.
+    checks: bool,
+    /// The whole path to the value, kept only when it is needed.
+    path: String,
+    strict: Vec<String>,
+    /// The first value of a wrong type.
+    mismatch: Option<String>,
+    /// A value that its type refused.
+    refused: Option<String>,
+}
+
+/// How far the paths of a [`State`] reached before a step down.
+struct Mark<'s> {
+    object: &'s str,
+    fields: usize,
+    path: usize,
+}
+
+impl<'s> State<'s> {
+    fn new(checks: bool) -> Self {
+        Self {
+            object: "",
+            fields: String::new(),
+            checks,
+            path: String::new(),
+            strict: Vec::new(),
+            mismatch: None,
+            refused: None,
+        }
+    }
+
+    fn mark(&self) -> Mark<'s> {
+        Mark {
+            object: self.object,
+            fields: self.fields.len(),
+            path: self.path.len(),
+        }
+    }
+
+    fn back_to(&mut self, mark: &Mark<'s>) {
+        self.object = mark.object;
+        self.fields.truncate(mark.fields);
+        self.path.truncate(mark.path);
+    }
+
+    fn enter_key(&mut self, key: &str) {
+        if self.checks {
+            join(&mut self.path, key);
+        }
+    }
+
+    fn enter_index(&mut self, index: usize) {
+        if self.checks {
+            self.path.push_str(&format!("[{index}]"));
+        }
+    }
+
+    fn enter_field(&mut self, object: &'s str, name: &str) {
+        self.object = object;
+        join(&mut self.fields, name);
+        self.enter_key(name);
+    }
+
+    fn strict_fault(&mut self, fault: &str, key: &str) {
+        if !self.checks || self.strict.len() >= STRICT_FAULTS_MAX {
+            return;
+        }
+        let mut path = self.path.clone();
+        join(&mut path, key);
+        let message = format!("{fault} field {path:?}");
+        if !self.strict.contains(&message) {
+            self.strict.push(message);
+        }
+    }
+
+    fn mismatch(&mut self, value: &str, go_type: &str) {
+        if self.mismatch.is_none() {
+            self.mismatch = Some(self.unmarshal_error(value, go_type));
+        }
+    }
+
+    fn unmarshal_error(&self, value: &str, go_type: &str) -> String {
+        let (object, fields) = (self.object, &self.fields);
+        if object.is_empty() {
+            return format!("json: cannot unmarshal {value} into Go value of type {go_type}");
+        }
+        format!(
+            "json: cannot unmarshal {value} into Go struct field {object}.{fields} of type {go_type}"
+        )
+    }
+}
+
+fn join(path: &mut String, key: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(key);
+}
+
+/// Reads one value; `None` when it is null or was not understood.
+struct Node<'n, 's> {
+    schema: &'s Schema,
+    state: &'n mut State<'s>,
+}
+
+impl<'s> Node<'_, 's> {
+    fn refuse<E: Error>(self, message: String) -> Result<Option<Value>, E> {
+        let error = E::custom(&message);
+        self.state.refused = Some(message);
+        Err(error)
+    }
+
+    /// The answer to a value that the type has no place for.
+    fn mismatch<E: Error>(self, value: &str) -> Result<Option<Value>, E> {
+        match self.schema {
+            Schema::Time | Schema::MicroTime | Schema::IntOrString => {
+                let message = self.state.unmarshal_error(value, &self.schema.go_type());
+                self.refuse(message)
+            }
+            Schema::Quantity => self.refuse(super::quantity::ParseError::Format.to_string()),
+            schema => {
+                self.state.mismatch(value, &schema.go_type());
+                Ok(None)
+            }
+        }
+    }
+
+    fn number<E: Error>(self, number: Number) -> Result<Option<Value>, E> {
+        let fits = |range: std::ops::RangeInclusive<i64>| {
+            number.as_i64().is_some_and(|value| range.contains(&value))
+        };
+        let fits = match self.schema {
+            Schema::Any => true,
+            Schema::Int32 | Schema::IntOrString => fits(i64::from(i32::MIN)..=i64::from(i32::MAX)),
+            Schema::Int64 => fits(i64::MIN..=i64::MAX),
+            Schema::Quantity => return self.quantity(&number.to_string()),
+            _ => return self.mismatch("number"),
+        };
+        match fits {
+            true => Ok(Some(Value::Number(number))),
+            false => self.mismatch(&format!("number {number}")),
+        }
+    }
+
+    fn quantity<E: Error>(self, text: &str) -> Result<Option<Value>, E> {
+        match Quantity::parse(text.trim()) {
+            Ok(quantity) => Ok(Some(quantity.to_string().into())),
+            Err(err) => self.refuse(err.to_string()),
+        }
+    }
+
+    fn time<E: Error>(self, text: &str, precision: Precision) -> Result<Option<Value>, E> {
+        match time::normalize(text, precision) {
+            Ok(text) => Ok(text.map(Value::from)),
+            Err(message) => self.refuse(message),
+        }
+    }
+
+    /// Reads an entry of a list or a map.
+    fn child<'m>(&'m mut self, schema: &'s Schema) -> Node<'m, 's> {
+        Node {
+            schema,
+            state: &mut *self.state,
+        }
+    }
+
+    fn object<'de, A: MapAccess<'de>>(
+        mut self,
+        object: &'s Object,
+        mut map: A,
+    ) -> Result<Option<Value>, A::Error> {
+        let fields = object.fields();
+        let mut seen = vec![false; fields.len()];
+        let mut out = Map::new();
+        let mark = self.state.mark();
+        while let Some(key) = map.next_key::<String>()? {
+            let Some(at) = fields.iter().position(|field| field.name == key) else {
+                self.state.strict_fault("unknown", &key);
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if std::mem::replace(&mut seen[at], true) {
+                self.state.strict_fault("duplicate", &key);
+            }
+            let field = &fields[at];
+            self.state.enter_field(&object.name, &key);
+            let value = map.next_value_seed(self.child(&field.schema))?;
+            self.state.back_to(&mark);
+            match value {
+                Some(value) if field.omits(&value) => {
+                    out.remove(&key);
+                }
+                Some(value) => {
+                    out.insert(key, value);
+                }
+                None => {}
+            }
+        }
+        for field in fields {
+            if !out.contains_key(field.name.as_ref())
+                && let Some(value) = field.unset()
+            {
+                out.insert(field.name.clone().into_owned(), value);
+            }
+        }
+        Ok(Some(Value::Object(out)))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        match self.schema {
+            Schema::Raw => Option::<Value>::deserialize(deserializer),
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_, '_> {
+    type Value = Option<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.schema.go_type())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
+        match self.schema {
+            Schema::Bool | Schema::Any => Ok(Some(value.into())),
+            _ => self.mismatch("bool"),
+        }
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Self::Value, E> {
+        self.number(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Self::Value, E> {
+        self.number(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Self::Value, E> {
+        self.number(Number::from_f64(value).expect("JSON has only finite numbers"))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        match self.schema {
+            Schema::String(_) | Schema::IntOrString | Schema::Any => Ok(Some(text.into())),
+            Schema::Time => self.time(text, Precision::Seconds),
+            Schema::MicroTime => self.time(text, Precision::Micros),
+            Schema::Quantity => self.quantity(text),
+            Schema::Bytes => match bytes::normalize(text) {
+                Ok(text) => Ok(Some(text.into())),
+                Err(message) => {
+                    self.state.mismatch.get_or_insert(message);
+                    Ok(None)
+                }
+            },
+            _ => self.mismatch("string"),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let items = match self.schema {
+            Schema::Array(array) => &array.items,
+            Schema::Any => &Schema::Any,
+            _ => {
+                IgnoredAny.visit_seq(seq)?;
+                return self.mismatch("array");
+            }
+        };
+        let mark = self.state.mark();
+        let mut out = Vec::new();
+        loop {
+            self.state.enter_index(out.len());
+            let item = seq.next_element_seed(self.child(items))?;
+            self.state.back_to(&mark);
+            match item {
+                Some(item) => out.push(item.unwrap_or_else(|| items.zero())),
+                None => return Ok(Some(Value::Array(out))),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
+        let values = match self.schema {
+            Schema::Object(object) => return self.object(object, map),
+            Schema::Map(values) => &values.values,
+            Schema::Any => &Schema::Any,
+            _ => {
+                IgnoredAny.visit_map(map)?;
+                return self.mismatch("object");
+            }
+        };
+        let mark = self.state.mark();
+        let mut seen = BTreeSet::new();
+        let mut out = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if self.state.checks && !seen.insert(key.clone()) {
+                self.state.strict_fault("duplicate", &key);
+            }
+            self.state.enter_key(&key);
+            let value = map.next_value_seed(self.child(values))?;
+            self.state.back_to(&mark);
+            out.insert(key, value.unwrap_or_else(|| values.zero()));
+        }
+        Ok(Some(Value::Object(out)))
+    }
+}

@@ -1,0 +1,168 @@
+//! Times as Go reads them by a layout, and writes them in UTC.
+
+use jiff::civil;
+use jiff::tz::Offset;
+
+/// How precise a time is, and so how it is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Precision {
+    /// RFC 3339; a fraction is read and dropped.
+    Seconds,
+    /// RFC 3339 with exactly six digits of a second.
+    Micros,
+}
+
+/// The time in UTC, `None` for Go's zero time, or what is wrong with the text.
+pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<String>, String> {
+    let layout = match precision {
+        Precision::Seconds => "2006-01-02T15:04:05Z07:00",
+        Precision::Micros => "2006-01-02T15:04:05.000000Z07:00",
+    };
+    let time = parse(text, precision).map_err(|fault| match fault {
+        Fault::Syntax { rest, element } => {
+            format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}")
+        }
+        Fault::Range(element) => format!("parsing time {text:?}: {element} out of range"),
+        Fault::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
+    })?;
+    if time == civil::date(1, 1, 1).at(0, 0, 0, 0) {
+        return Ok(None);
+    }
+    Ok(Some(match precision {
+        Precision::Seconds => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        Precision::Micros => time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
+    }))
+}
+
+enum Fault<'t> {
+    /// The text from `rest` on is not the layout's `element`.
+    Syntax {
+        rest: &'t str,
+        element: &'static str,
+    },
+    Range(&'static str),
+    Extra(&'t str),
+}
+
+/// Reads one element of the layout after the other.
+struct Reader<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Reader<'t> {
+    fn fault(&self, element: &'static str) -> Fault<'t> {
+        Fault::Syntax {
+            rest: self.rest,
+            element,
+        }
+    }
+
+    fn literal(&mut self, literal: &'static str) -> Result<(), Fault<'t>> {
+        let rest = self.rest.strip_prefix(literal);
+        self.rest = rest.ok_or_else(|| self.fault(literal))?;
+        Ok(())
+    }
+
+    fn digits(&mut self, count: usize, element: &'static str) -> Result<i32, Fault<'t>> {
+        let digits = self.rest.get(..count);
+        let digits = digits.filter(|text| text.bytes().all(|c| c.is_ascii_digit()));
+        let number = digits.and_then(|text| text.parse().ok());
+        let number = number.ok_or_else(|| self.fault(element))?;
+        self.rest = &self.rest[count..];
+        Ok(number)
+    }
+
+    /// The nanoseconds of a fraction, if there is one.
+    fn any_fraction(&mut self) -> i32 {
+        let Some(text) = self.rest.strip_prefix(['.', ',']) else {
+            return 0;
+        };
+        let end = text.bytes().take_while(u8::is_ascii_digit).count();
+        if end == 0 {
+            return 0;
+        }
+        self.rest = &text[end..];
+        format!("{:0<9.9}", &text[..end]).parse().unwrap_or(0)
+    }
+
+    fn zone(&mut self) -> Result<i32, Fault<'t>> {
+        const ELEMENT: &str = "Z07:00";
+        if let Some(rest) = self.rest.strip_prefix('Z') {
+            self.rest = rest;
+            return Ok(0);
+        }
+        let mut zone = Reader { rest: self.rest };
+        let mut seconds = || {
+            let sign = match zone.rest.chars().next()? {
+                '+' => 1,
+                '-' => -1,
+                _ => return None,
+            };
+            zone.rest = &zone.rest[1..];
+            let hours = zone.digits(2, ELEMENT).ok()?;
+            zone.literal(":").ok()?;
+            let minutes = zone.digits(2, ELEMENT).ok()?;
+            Some((sign, hours, minutes))
+        };
+        let (sign, hours, minutes) = seconds().ok_or_else(|| self.fault(ELEMENT))?;
+        if hours > 24 {
+            return Err(Fault::Range("time zone offset hour"));
+        }
+        if minutes > 60 {
+            return Err(Fault::Range("time zone offset minute"));
+        }
+        self.rest = zone.rest;
+        Ok(sign * (hours * 3600 + minutes * 60))
+    }
+}
+
+fn parse(text: &str, precision: Precision) -> Result<civil::DateTime, Fault<'_>> {
+    let mut reader = Reader { rest: text };
+    let year = reader.digits(4, "2006")?;
+    reader.literal("-")?;
+    let month = within(reader.digits(2, "01")?, 1..=12, "month")?;
+    reader.literal("-")?;
+    let day = reader.digits(2, "02")?;
+    reader.literal("T")?;
+    let hour = within(reader.digits(2, "15")?, 0..=23, "hour")?;
+    reader.literal(":")?;
+    let minute = within(reader.digits(2, "04")?, 0..=59, "minute")?;
+    reader.literal(":")?;
+    let second = within(reader.digits(2, "05")?, 0..=59, "second")?;
+    let nanos = match precision {
+        Precision::Seconds => reader.any_fraction(),
+        Precision::Micros => {
+            let fault = reader.fault(".000000");
+            let mut fraction = Reader { rest: reader.rest };
+            let micros = fraction
+                .literal(".")
+                .and_then(|()| fraction.digits(6, ""))
+                .map_err(|_| fault)?;
+            reader.rest = fraction.rest;
+            micros * 1000
+        }
+    };
+    let offset = reader.zone()?;
+    if !reader.rest.is_empty() {
+        return Err(Fault::Extra(reader.rest));
+    }
+    let out_of_range = |_| Fault::Range("day");
+    let narrow = |number: i32| i8::try_from(number).expect("two digits fit");
+    let year = i16::try_from(year).expect("four digits fit");
+    let date = civil::Date::new(year, narrow(month), narrow(day)).map_err(out_of_range)?;
+    let time = date.at(narrow(hour), narrow(minute), narrow(second), nanos);
+    let offset = Offset::from_seconds(offset).map_err(out_of_range)?;
+    let time = offset.to_timestamp(time).map_err(out_of_range)?;
+    Ok(Offset::UTC.to_datetime(time))
+}
+
+fn within<'t>(
+    number: i32,
+    range: std::ops::RangeInclusive<i32>,
+    element: &'static str,
+) -> Result<i32, Fault<'t>> {
+    match range.contains(&number) {
+        true => Ok(number),
+        false => Err(Fault::Range(element)),
+    }
+}

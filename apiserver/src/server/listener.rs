@@ -1,0 +1,76 @@
+//! The server on a socket: HTTP/1.1 and HTTP/2, plain.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
+
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::ApiServer;
+
+/// Serves `server` on `listener` until `shutdown` completes; then stops accepting, ends the open
+/// connections with their watches, and joins them.
+///
+/// A client that goes away, or sends what is not HTTP, costs its own connection and nothing else.
+///
+/// # Errors
+/// None of a connection's; those of the listener itself.
+pub async fn serve(
+    server: ApiServer,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let mut shutdown = pin!(shutdown);
+    let mut connections = JoinSet::new();
+    let (stop, stopped) = watch::channel(false);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            accepted = listener.accept() => {
+                let stream = match accepted {
+                    Ok((stream, _)) => stream,
+                    // The peer gave up between its handshake and our accept.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                    Err(error) => return Err(error),
+                };
+                // Small answers must not wait for the next packet; the socket works without it too.
+                let _ = stream.set_nodelay(true);
+                connections.spawn(connection(server.clone(), stream, stopped.clone()));
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    drop(listener);
+    stop.send_replace(true);
+    while connections.join_next().await.is_some() {}
+    Ok(())
+}
+
+async fn connection(
+    server: ApiServer,
+    stream: tokio::net::TcpStream,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let service = service_fn(move |request| {
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.handle(request).await) }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let served = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        ended = served => {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "connection ended");
+            }
+        }
+        // Watches have no end of their own: dropping the connection ends them.
+        _ = stopped.wait_for(|stopped| *stopped) => {}
+    }
+}

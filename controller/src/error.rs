@@ -1,0 +1,15 @@
+//! What can go wrong when controllers are started.
+
+/// Why a set of controllers was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that no controller has.
+    #[error("unknown controller {name:?} (known: {})", known.join(", "))]
+    UnknownController {
+        /// The name that was asked for.
+        name: String,
+        /// The names that exist.
+        known: &'static [&'static str],
+    },
+}

@@ -1,0 +1,254 @@
+//! Deletes objects whose owners are gone, and carries out foreground and orphaning deletion.
+//!
+//! Every kind that discovery names is watched into a graph. A change of the graph names the
+//! objects worth a look; each is then judged by a live read of itself and of its owners, because
+//! watches of different kinds run at their own pace. One worker acts in the order of the uids.
+
+mod collector;
+mod graph;
+mod verdict;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use jiff::Timestamp;
+use kube::Api;
+use kube::api::DynamicObject;
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use tokio::sync::oneshot;
+
+use self::collector::{Collector, Outcome};
+use self::graph::{Graph, GroupKind, Node, Task};
+use crate::context::Context;
+use crate::inventory::{self, Kind};
+use crate::mirror::{self, Mirror, SteadyBackoff};
+use crate::recorder::Recorder;
+
+/// A watch event of one kind; None is a failed attempt.
+type Update = (GroupKind, Option<Box<Event<DynamicObject>>>);
+
+struct Watched {
+    mirror: Mirror<DynamicObject>,
+    /// The first list is complete or has failed once: others need not wait for it.
+    tried: bool,
+    /// Dropped to end the watch.
+    _stop: oneshot::Sender<()>,
+}
+
+struct GarbageCollector {
+    collector: Collector,
+    kinds: Vec<Kind>,
+    watched: BTreeMap<GroupKind, Watched>,
+    updates: SelectAll<BoxStream<'static, Update>>,
+    graph: Graph,
+    queue: BTreeSet<Task>,
+    /// Failed tasks: how often, and when the next try is due.
+    failed: BTreeMap<Task, (u32, Timestamp)>,
+    /// Tasks that can't be decided with the kinds there are.
+    undecided: BTreeSet<Task>,
+    kinds_outdated: bool,
+}
+
+/// Collects garbage for as long as it is polled.
+pub async fn run(ctx: Context) {
+    let ctx = ctx.for_component("generic-garbage-collector");
+    let mut this = GarbageCollector {
+        collector: Collector {
+            recorder: Recorder::new(ctx.clone(), "garbage-collector-controller"),
+            ctx,
+        },
+        kinds: Vec::new(),
+        watched: BTreeMap::new(),
+        updates: SelectAll::new(),
+        graph: Graph::default(),
+        queue: BTreeSet::new(),
+        failed: BTreeMap::new(),
+        undecided: BTreeSet::new(),
+        kinds_outdated: true,
+    };
+    loop {
+        if this.kinds_outdated {
+            this.rediscover().await;
+        }
+        let retry = this.next_retry();
+        tokio::select! {
+            biased;
+            batch = mirror::next_batch(&mut this.updates) => this.take_in(batch),
+            () = retry => this.requeue_due(),
+        }
+        this.work().await;
+    }
+}
+
+impl GarbageCollector {
+    fn now(&self) -> Timestamp {
+        (self.collector.ctx.now)()
+    }
+
+    async fn rediscover(&mut self) {
+        let mut failures = 0;
+        self.kinds = loop {
+            match inventory::discover(&self.collector.ctx.client).await {
+                Ok(kinds) => break kinds,
+                Err(error) => {
+                    tracing::warn!(%error, "kinds not discovered");
+                    failures += 1;
+                    tokio::time::sleep(mirror::retry_after(failures)).await;
+                }
+            }
+        };
+        self.kinds_outdated = false;
+        let watchable = self.kinds.iter().filter(|kind| kind.supports("watch"));
+        let named: BTreeMap<GroupKind, Kind> = watchable
+            .map(|kind| (group_kind(kind), kind.clone()))
+            .collect();
+        let dropped = self.watched.keys().filter(|kind| !named.contains_key(kind));
+        for kind in dropped.cloned().collect::<Vec<_>>() {
+            self.unwatch(&kind);
+        }
+        for (name, kind) in named {
+            if !self.watched.contains_key(&name) {
+                self.watch(name, &kind);
+            }
+        }
+        self.queue.append(&mut self.undecided);
+    }
+
+    fn watch(&mut self, name: GroupKind, kind: &Kind) {
+        let client = self.collector.ctx.client.clone();
+        let api: Api<DynamicObject> = Api::all_with(client, &kind.resource);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let label = name.clone();
+        let stream = watcher(api, watcher::Config::default())
+            .backoff(SteadyBackoff::default())
+            .map(move |event| {
+                let event = event.inspect_err(|error| {
+                    tracing::warn!(group = label.group, kind = label.kind, %error, "watch failed");
+                });
+                // Only metadata matters here.
+                let event =
+                    event.map(|event| event.modify(|object| object.data = serde_json::Value::Null));
+                (label.clone(), event.ok().map(Box::new))
+            })
+            .take_until(stopped);
+        self.updates.push(stream.boxed());
+        self.watched.insert(
+            name,
+            Watched {
+                mirror: Mirror::default(),
+                tried: false,
+                _stop: stop,
+            },
+        );
+    }
+
+    /// The kind is gone, and its objects with it.
+    fn unwatch(&mut self, kind: &GroupKind) {
+        if let Some(watched) = self.watched.remove(kind) {
+            for (_, object) in watched.mirror.iter() {
+                self.queue
+                    .append(&mut self.graph.remove(&mirror::uid(&**object)));
+            }
+        }
+    }
+
+    fn take_in(&mut self, batch: Vec<Update>) {
+        for (kind, event) in batch {
+            // An event that was under way when its watch was ended.
+            let Some(watched) = self.watched.get_mut(&kind) else {
+                continue;
+            };
+            let Some(event) = event else {
+                watched.tried = true;
+                continue;
+            };
+            let changes = watched.mirror.handle(*event);
+            watched.tried |= watched.mirror.is_synced();
+            // New kinds come with their definitions.
+            self.kinds_outdated |= !changes.is_empty() && kind.kind == "CustomResourceDefinition";
+            for change in changes {
+                let mut tasks = match (change.old, change.new) {
+                    (_, Some(object)) => {
+                        let node = Node::new(kind.clone(), &object.metadata);
+                        self.graph.upsert(&mirror::uid(&*object), node)
+                    }
+                    (Some(object), None) => self.graph.remove(&mirror::uid(&*object)),
+                    (None, None) => BTreeSet::new(),
+                };
+                for task in &tasks {
+                    self.failed.remove(task);
+                }
+                self.queue.append(&mut tasks);
+            }
+        }
+    }
+
+    /// Works the queue off, taking in what watches tell between any two tasks.
+    async fn work(&mut self) {
+        while self.watched.values().all(|watched| watched.tried) {
+            let mut batch = Vec::new();
+            mirror::drain(&mut self.updates, &mut batch);
+            self.take_in(batch);
+            let Some(task) = self.queue.pop_first() else {
+                return;
+            };
+            match self
+                .collector
+                .perform(&task, &self.graph, &self.kinds)
+                .await
+            {
+                Ok(Outcome::Done(more)) => {
+                    self.failed.remove(&task);
+                    self.queue.extend(more);
+                }
+                Ok(Outcome::Undecided) => {
+                    self.failed.remove(&task);
+                    self.undecided.insert(task);
+                }
+                Err(error) => self.retry_later(task, &error),
+            }
+        }
+    }
+
+    fn retry_later(&mut self, task: Task, error: &kube::Error) {
+        tracing::debug!(?task, %error, "will be tried again");
+        let failures = self.failed.get(&task).map_or(0, |(failures, _)| *failures) + 1;
+        let due = self.now().checked_add(mirror::retry_after(failures));
+        self.failed
+            .insert(task, (failures, due.unwrap_or(Timestamp::MAX)));
+    }
+
+    fn next_retry(&self) -> impl Future<Output = ()> + use<> {
+        let due = self.failed.values().map(|(_, due)| *due).min();
+        let due = due.filter(|due| *due < Timestamp::MAX);
+        let wait =
+            due.map(|due| Duration::try_from(due.duration_since(self.now())).unwrap_or_default());
+        async move {
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn requeue_due(&mut self) {
+        let now = self.now();
+        for (task, (_, due)) in &mut self.failed {
+            if *due <= now {
+                self.queue.insert(task.clone());
+                // In the queue already; a further failure sets the time anew.
+                *due = Timestamp::MAX;
+            }
+        }
+    }
+}
+
+fn group_kind(kind: &Kind) -> GroupKind {
+    GroupKind {
+        group: kind.resource.group.clone(),
+        kind: kind.resource.kind.clone(),
+    }
+}

@@ -1,0 +1,349 @@
+//! Carries a task out: reads live, judges, writes.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Api;
+use kube::api::{
+    DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy,
+};
+use serde_json::{Value, json};
+
+use super::graph::{self, FOREGROUND, Graph, GroupKind, Node, ORPHAN, Task};
+use super::verdict::{OwnerClass, Situation, Verdict, judge};
+use crate::context::Context;
+use crate::inventory::Kind;
+use crate::mirror::{ObjectKey, answered};
+use crate::recorder::{EventType, Recorder};
+
+/// How a task ended without an error.
+pub(super) enum Outcome {
+    Done(Vec<Task>),
+    /// An owner's kind is unknown: nothing can be said before the kinds change.
+    Undecided,
+}
+
+/// Acts on single objects.
+pub(super) struct Collector {
+    pub(super) ctx: Context,
+    pub(super) recorder: Recorder,
+}
+
+/// The classes of an object's owners, or why there are none.
+enum Owners {
+    Classes(Vec<OwnerClass>),
+    Undecided,
+    /// A cluster-scoped object names an owner that lives in a namespace.
+    Invalid,
+}
+
+impl Collector {
+    /// Carries out `task`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever should be tried again, conflicts included.
+    pub(super) async fn perform(
+        &self,
+        task: &Task,
+        graph: &Graph,
+        kinds: &[Kind],
+    ) -> Result<Outcome, kube::Error> {
+        let (Task::Orphan(uid) | Task::Collect(uid)) = task;
+        let Some(node) = graph.get(uid) else {
+            return Ok(Outcome::Done(Vec::new()));
+        };
+        let Some(api) = self.api_of(node, kinds) else {
+            return Ok(Outcome::Undecided);
+        };
+        match task {
+            Task::Orphan(_) => self.orphan(uid, node, &api, graph, kinds).await,
+            Task::Collect(_) => self.collect(uid, node, &api, graph, kinds).await,
+        }
+    }
+
+    fn api_of(&self, node: &Node, kinds: &[Kind]) -> Option<Api<DynamicObject>> {
+        let kind = find(kinds, &node.kind)?;
+        Some(kind.api_of(&self.ctx.client, &node.key))
+    }
+
+    async fn orphan(
+        &self,
+        uid: &str,
+        node: &Node,
+        api: &Api<DynamicObject>,
+        graph: &Graph,
+        kinds: &[Kind],
+    ) -> Result<Outcome, kube::Error> {
+        for (dependent, child) in graph.dependents(uid) {
+            if let Some(api) = self.api_of(child, kinds) {
+                gone_is_fine(strip(&api, &child.key.name, dependent, &[uid]).await)?;
+            }
+        }
+        self.remove_finalizer(api, &node.key.name, uid, ORPHAN)
+            .await?;
+        Ok(Outcome::Done(Vec::new()))
+    }
+
+    async fn collect(
+        &self,
+        uid: &str,
+        node: &Node,
+        api: &Api<DynamicObject>,
+        graph: &Graph,
+        kinds: &[Kind],
+    ) -> Result<Outcome, kube::Error> {
+        let done = Outcome::Done(Vec::new());
+        if !graph.is_suspect(uid) || (node.deleting && !node.foreground) {
+            return Ok(done);
+        }
+        let Some(live) = live(api, &node.key.name, uid).await? else {
+            return Ok(done);
+        };
+        if node.foreground {
+            return self.finish_foreground(uid, node, api, graph).await;
+        }
+        let references = live.owner_references.clone().unwrap_or_default();
+        let classes = match self.classify(node, uid, &references, graph, kinds).await? {
+            Owners::Classes(classes) => classes,
+            Owners::Undecided => return Ok(Outcome::Undecided),
+            Owners::Invalid => return Ok(done),
+        };
+        let situation = Situation {
+            has_dependents: graph.dependents(uid).next().is_some(),
+            has_waiting_dependents: graph.dependents(uid).any(|(_, child)| child.foreground),
+            orphan_finalizer: graph::has_finalizer(&live, ORPHAN),
+            foreground_finalizer: graph::has_finalizer(&live, FOREGROUND),
+        };
+        match judge(&classes, situation) {
+            Verdict::Keep => {}
+            Verdict::Strip => {
+                let lost = references.iter().zip(&classes);
+                let lost = lost.filter(|(_, class)| **class != OwnerClass::Solid);
+                let lost: Vec<&str> = lost.map(|(lost, _)| lost.uid.as_str()).collect();
+                gone_is_fine(strip(api, &node.key.name, uid, &lost).await)?;
+            }
+            Verdict::Delete { policy, unblock } => {
+                let mut version = live.resource_version.clone();
+                if unblock {
+                    version = clear_blocking(api, &node.key.name, &live).await?;
+                }
+                gone_is_fine(delete(api, &node.key.name, uid, version, policy).await)?;
+            }
+        }
+        Ok(done)
+    }
+
+    /// An owner that waits goes when nothing blocks it any more.
+    async fn finish_foreground(
+        &self,
+        uid: &str,
+        node: &Node,
+        api: &Api<DynamicObject>,
+        graph: &Graph,
+    ) -> Result<Outcome, kube::Error> {
+        let blocking = graph.dependents(uid).filter(|(_, child)| child.blocks(uid));
+        let blocking: Vec<(&String, &Node)> = blocking.collect();
+        if blocking.is_empty() {
+            self.remove_finalizer(api, &node.key.name, uid, FOREGROUND)
+                .await?;
+        }
+        let unasked = blocking.into_iter().filter(|(_, child)| !child.deleting);
+        let tasks = unasked.map(|(uid, _)| Task::Collect(uid.clone())).collect();
+        Ok(Outcome::Done(tasks))
+    }
+
+    async fn classify(
+        &self,
+        node: &Node,
+        uid: &str,
+        references: &[OwnerReference],
+        graph: &Graph,
+        kinds: &[Kind],
+    ) -> Result<Owners, kube::Error> {
+        let mut classes = Vec::new();
+        for reference in references {
+            let Some(kind) = find(kinds, &GroupKind::of(reference)) else {
+                return Ok(Owners::Undecided);
+            };
+            let homeless = kind.namespaced && node.key.namespace.is_empty();
+            let elsewhere = graph
+                .get(&reference.uid)
+                .is_some_and(|owner| kind.namespaced && owner.key.namespace != node.key.namespace);
+            if homeless || elsewhere {
+                self.report_invalid(node, uid, reference, kinds).await;
+            }
+            if homeless {
+                return Ok(Owners::Invalid);
+            }
+            let owner = ObjectKey {
+                namespace: node.key.namespace.clone(),
+                name: reference.name.clone(),
+            };
+            let api = kind.api_of(&self.ctx.client, &owner);
+            classes.push(match live(&api, &owner.name, &reference.uid).await? {
+                None => OwnerClass::Dangling,
+                Some(owner)
+                    if owner.deletion_timestamp.is_some()
+                        && graph::has_finalizer(&owner, FOREGROUND) =>
+                {
+                    OwnerClass::Waiting
+                }
+                Some(_) => OwnerClass::Solid,
+            });
+        }
+        Ok(Owners::Classes(classes))
+    }
+
+    async fn report_invalid(
+        &self,
+        node: &Node,
+        uid: &str,
+        reference: &OwnerReference,
+        kinds: &[Kind],
+    ) {
+        let kind = find(kinds, &node.kind);
+        let namespace = &node.key.namespace;
+        let involved = ObjectReference {
+            api_version: kind.map(|kind| kind.resource.api_version.clone()),
+            kind: Some(node.kind.kind.clone()),
+            name: Some(node.key.name.clone()),
+            namespace: (!namespace.is_empty()).then(|| namespace.clone()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        };
+        let message = format!(
+            "ownerRef [{}/{}, namespace: {namespace}, name: {}, uid: {}] does not exist in \
+             namespace {namespace:?}",
+            reference.api_version, reference.kind, reference.name, reference.uid
+        );
+        self.recorder
+            .publish(
+                &involved,
+                EventType::Warning,
+                "OwnerRefInvalidNamespace",
+                &message,
+            )
+            .await;
+    }
+
+    async fn remove_finalizer(
+        &self,
+        api: &Api<DynamicObject>,
+        name: &str,
+        uid: &str,
+        finalizer: &str,
+    ) -> Result<(), kube::Error> {
+        let Some(live) = live(api, name, uid).await? else {
+            return Ok(());
+        };
+        let mut finalizers = live.finalizers.clone().unwrap_or_default();
+        finalizers.retain(|kept| kept != finalizer);
+        let patch = json!({ "metadata": {
+            "resourceVersion": live.resource_version,
+            "finalizers": finalizers,
+        } });
+        gone_is_fine(merge(api, name, patch).await.map(|_| ()))
+    }
+}
+
+fn find<'a>(kinds: &'a [Kind], wanted: &GroupKind) -> Option<&'a Kind> {
+    kinds
+        .iter()
+        .find(|kind| kind.is(&wanted.group, &wanted.kind))
+}
+
+/// The metadata of the object as it is now; None when it is gone or another has its name.
+async fn live(
+    api: &Api<DynamicObject>,
+    name: &str,
+    uid: &str,
+) -> Result<Option<ObjectMeta>, kube::Error> {
+    let found = api.get_opt(name).await?;
+    let found = found.map(|object| object.metadata);
+    Ok(found.filter(|meta| meta.uid.as_deref() == Some(uid)))
+}
+
+async fn merge(
+    api: &Api<DynamicObject>,
+    name: &str,
+    patch: Value,
+) -> Result<DynamicObject, kube::Error> {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+}
+
+/// Takes the references to `owners` off the object; custom resources know no strategic merge.
+async fn strip(
+    api: &Api<DynamicObject>,
+    name: &str,
+    uid: &str,
+    owners: &[&str],
+) -> Result<(), kube::Error> {
+    let removals: Vec<Value> = owners
+        .iter()
+        .map(|owner| json!({ "$patch": "delete", "uid": owner }))
+        .collect();
+    let patch = json!({ "metadata": { "uid": uid, "ownerReferences": removals } });
+    let patched = api
+        .patch(name, &PatchParams::default(), &Patch::Strategic(patch))
+        .await;
+    match patched {
+        Err(error) if answered(&error, 415) => {}
+        patched => return patched.map(|_| ()),
+    }
+    let Some(live) = live(api, name, uid).await? else {
+        return Ok(());
+    };
+    let mut references = live.owner_references.unwrap_or_default();
+    references.retain(|reference| !owners.contains(&reference.uid.as_str()));
+    let patch = json!({ "metadata": {
+        "uid": uid,
+        "resourceVersion": live.resource_version,
+        "ownerReferences": references,
+    } });
+    merge(api, name, patch).await.map(|_| ())
+}
+
+/// Makes the object hold up none of its owners; its new resource version.
+async fn clear_blocking(
+    api: &Api<DynamicObject>,
+    name: &str,
+    live: &ObjectMeta,
+) -> Result<Option<String>, kube::Error> {
+    let mut references = live.owner_references.clone().unwrap_or_default();
+    for reference in &mut references {
+        reference.block_owner_deletion = Some(false);
+    }
+    let patch = json!({ "metadata": {
+        "uid": live.uid,
+        "resourceVersion": live.resource_version,
+        "ownerReferences": references,
+    } });
+    let patched = merge(api, name, patch).await?;
+    Ok(patched.metadata.resource_version)
+}
+
+async fn delete(
+    api: &Api<DynamicObject>,
+    name: &str,
+    uid: &str,
+    version: Option<String>,
+    policy: PropagationPolicy,
+) -> Result<(), kube::Error> {
+    let params = DeleteParams {
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: version,
+        }),
+        ..DeleteParams::default()
+    };
+    api.delete(name, &params).await.map(|_| ())
+}
+
+fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(error) if answered(&error, 404) => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,284 @@
+//! A watched resource held in memory, told apart from its watch by being plain data.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, SelectAll};
+use futures::{FutureExt, StreamExt};
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+/// How many watch events one turn of a controller takes in before it acts.
+const BATCH_EVENTS_MAX: usize = 1024;
+/// The wait after the first failure; doubled by each further one.
+const BACKOFF_MIN: Duration = Duration::from_millis(800);
+/// No wait is longer.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// Namespace (empty at cluster scope) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ObjectKey {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl ObjectKey {
+    pub(crate) fn of(object: &impl Resource) -> Self {
+        Self {
+            namespace: object.meta().namespace.clone().unwrap_or_default(),
+            name: object.meta().name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// One object's step from `old` to `new`; never a step between two objects of one name.
+#[derive(Debug)]
+pub(crate) struct Change<K> {
+    pub(crate) key: ObjectKey,
+    pub(crate) old: Option<Arc<K>>,
+    pub(crate) new: Option<Arc<K>>,
+}
+
+/// What a watch has told so far.
+pub(crate) struct Mirror<K> {
+    objects: BTreeMap<ObjectKey, Arc<K>>,
+    incoming: Option<BTreeMap<ObjectKey, Arc<K>>>,
+    synced: bool,
+}
+
+impl<K> Default for Mirror<K> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            incoming: None,
+            synced: false,
+        }
+    }
+}
+
+impl<K: Resource> Mirror<K> {
+    /// Whether the first list is complete.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<K>> {
+        self.objects.get(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<K>)> {
+        self.objects.iter()
+    }
+
+    /// Takes one watch event in and says what changed, in key order.
+    pub(crate) fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
+        match event {
+            Event::Init => {
+                self.incoming = Some(BTreeMap::new());
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                if let Some(incoming) = &mut self.incoming {
+                    incoming.insert(ObjectKey::of(&object), Arc::new(object));
+                }
+                Vec::new()
+            }
+            Event::InitDone => {
+                self.synced = true;
+                let incoming = self.incoming.take().unwrap_or_default();
+                let old = std::mem::replace(&mut self.objects, incoming);
+                relisted(old, &self.objects)
+            }
+            Event::Apply(object) => {
+                let key = ObjectKey::of(&object);
+                let new = Arc::new(object);
+                let old = self.objects.insert(key.clone(), Arc::clone(&new));
+                split(key, old, Some(new))
+            }
+            Event::Delete(object) => {
+                let key = ObjectKey::of(&object);
+                let old = self.objects.remove(&key);
+                split(key, old, None)
+            }
+        }
+    }
+}
+
+fn relisted<K: Resource>(
+    mut old: BTreeMap<ObjectKey, Arc<K>>,
+    new: &BTreeMap<ObjectKey, Arc<K>>,
+) -> Vec<Change<K>> {
+    let mut changes = Vec::new();
+    for (key, object) in new {
+        let before = old.remove(key);
+        let same = before.as_ref().is_some_and(|before| {
+            before.meta().resource_version == object.meta().resource_version
+                && before.meta().uid == object.meta().uid
+        });
+        if !same {
+            changes.extend(split(key.clone(), before, Some(Arc::clone(object))));
+        }
+    }
+    for (key, object) in old {
+        changes.extend(split(key, Some(object), None));
+    }
+    changes
+}
+
+/// A name that changed hands is a removal and an addition.
+fn split<K: Resource>(key: ObjectKey, old: Option<Arc<K>>, new: Option<Arc<K>>) -> Vec<Change<K>> {
+    match (old, new) {
+        (None, None) => Vec::new(),
+        (Some(old), Some(new)) if old.meta().uid != new.meta().uid => vec![
+            Change {
+                key: key.clone(),
+                old: Some(old),
+                new: None,
+            },
+            Change {
+                key,
+                old: None,
+                new: Some(new),
+            },
+        ],
+        (old, new) => vec![Change { key, old, new }],
+    }
+}
+
+/// Doubling waits without jitter: the same faults lead to the same requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SteadyBackoff {
+    failures: u32,
+}
+
+impl Iterator for SteadyBackoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let wait = BACKOFF_MIN.saturating_mul(1 << self.failures.min(10));
+        self.failures = self.failures.saturating_add(1);
+        Some(wait.min(BACKOFF_MAX))
+    }
+}
+
+impl Backoff for SteadyBackoff {
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+/// The wait before the try after `failures` failures in a row (at least one).
+pub(crate) fn retry_after(failures: u32) -> Duration {
+    let mut backoff = SteadyBackoff {
+        failures: failures.saturating_sub(1),
+    };
+    backoff.next().unwrap_or(BACKOFF_MAX)
+}
+
+/// Watches everything `api` reaches; failures are logged and retried.
+pub(crate) fn watch<K>(api: Api<K>) -> BoxStream<'static, Box<Event<K>>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    watcher(api, watcher::Config::default())
+        .backoff(SteadyBackoff::default())
+        .filter_map(|event| async move {
+            event
+                .inspect_err(|error| tracing::warn!(%error, "watch failed"))
+                .ok()
+                .map(Box::new)
+        })
+        .boxed()
+}
+
+/// Waits for one update, then takes what else is there already.
+///
+/// Cancel safety: an update is taken only by the poll that returns it.
+pub(crate) async fn next_batch<T>(updates: &mut SelectAll<BoxStream<'static, T>>) -> Vec<T> {
+    let Some(first) = updates.next().await else {
+        return std::future::pending().await;
+    };
+    let mut batch = vec![first];
+    drain(updates, &mut batch);
+    batch
+}
+
+/// Takes what is there already, without waiting.
+pub(crate) fn drain<T>(updates: &mut SelectAll<BoxStream<'static, T>>, batch: &mut Vec<T>) {
+    while batch.len() < BATCH_EVENTS_MAX {
+        let Some(Some(update)) = updates.next().now_or_never() else {
+            return;
+        };
+        batch.push(update);
+    }
+}
+
+/// Whether `error` is the server's answer with HTTP status `code`.
+pub(crate) fn answered(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+/// The uid, empty when there is none.
+pub(crate) fn uid(object: &impl Resource) -> String {
+    object.uid().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    fn map(name: &str, uid: &str, rv: &str) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.to_owned());
+        object.metadata.uid = Some(uid.to_owned());
+        object.metadata.resource_version = Some(rv.to_owned());
+        object
+    }
+
+    fn uids(changes: &[Change<ConfigMap>]) -> Vec<(Option<String>, Option<String>)> {
+        let uid = |object: &Option<Arc<ConfigMap>>| object.as_ref().and_then(|o| o.uid());
+        changes
+            .iter()
+            .map(|change| (uid(&change.old), uid(&change.new)))
+            .collect()
+    }
+
+    #[test]
+    fn a_relist_reports_only_what_differs() {
+        let mut mirror = Mirror::default();
+        for event in [
+            Event::Init,
+            Event::InitApply(map("a", "1", "1")),
+            Event::InitApply(map("b", "2", "2")),
+            Event::InitApply(map("c", "3", "3")),
+        ] {
+            assert!(mirror.handle(event).is_empty());
+        }
+        assert!(!mirror.is_synced());
+        assert_eq!(mirror.handle(Event::InitDone).len(), 3);
+        assert!(mirror.is_synced());
+
+        mirror.handle(Event::Init);
+        mirror.handle(Event::InitApply(map("a", "1", "1")));
+        mirror.handle(Event::InitApply(map("b", "9", "7")));
+        let changes = mirror.handle(Event::InitDone);
+        let some = |uid: &str| Some(uid.to_owned());
+        assert_eq!(
+            uids(&changes),
+            [(some("2"), None), (None, some("9")), (some("3"), None),]
+        );
+    }
+
+    #[test]
+    fn waits_double_up_to_a_limit() {
+        let waits: Vec<_> = (1..8).map(|n| retry_after(n).as_millis()).collect();
+        assert_eq!(waits, [800, 1600, 3200, 6400, 12_800, 25_600, 30_000]);
+    }
+}

@@ -1,0 +1,43 @@
+//! Simulated nodes: their registration and heartbeat, a scheduler, and a kubelet without
+//! containers.
+
+mod affinity;
+mod directives;
+mod fit;
+mod identity;
+pub(crate) mod kubelet;
+mod lifecycle;
+mod registration;
+mod scheduler;
+mod status;
+
+use std::time::Duration;
+
+use crate::context::Context;
+
+/// How long simulated pods take, unless their annotations say otherwise. Zero by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// From the binding until the containers run.
+    pub start: Duration,
+    /// From a container's start until it is ready.
+    pub ready: Duration,
+    /// From a pod's deletion until its containers have stopped; its grace period may be shorter.
+    pub stop: Duration,
+}
+
+/// Registers the nodes `node-1` to `node-<nodes>`, keeps them alive, schedules pods onto them and
+/// runs those, for as long as it is polled.
+///
+/// Without nodes it does nothing at all, so that pods stay unscheduled.
+pub async fn run(ctx: Context, nodes: usize, timings: Timings) {
+    if nodes == 0 {
+        return;
+    }
+    registration::register(&ctx.for_component("kubelet"), nodes).await;
+    tokio::join!(
+        registration::renew_leases(ctx.for_component("kubelet"), nodes),
+        scheduler::run(ctx.for_component("kube-scheduler")),
+        kubelet::run(ctx.for_component("kubelet"), nodes, timings),
+    );
+}

@@ -1,0 +1,133 @@
+//! Addresses and ids that follow from names alone, so that equal runs give equal objects.
+
+use std::fmt::Write as _;
+use std::hash::Hasher;
+
+/// 64-bit FNV-1a: `std`'s hasher promises no stability between releases.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// 64 hexadecimal digits that depend on `parts` only.
+fn digest(parts: &[&str]) -> String {
+    let mut hex = String::with_capacity(64);
+    for lane in 0_u8..4 {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        hash.write(&[lane]);
+        for part in parts {
+            hash.write(part.as_bytes());
+            hash.write(&[0xff]);
+        }
+        // FNV's last bytes move few bits; one more round spreads them.
+        hash.write(&hash.finish().to_le_bytes());
+        write!(hex, "{:016x}", hash.finish()).expect("writing to a String does not fail");
+    }
+    hex
+}
+
+/// The id of the `restarts`th run of a container.
+pub(super) fn container_id(pod_uid: &str, container: &str, restarts: i32) -> String {
+    let digest = digest(&[pod_uid, container, &restarts.to_string()]);
+    format!("containerd://{digest}")
+}
+
+/// What a registry would answer for `image`: its repository and a digest.
+pub(super) fn image_id(image: &str) -> String {
+    let without_digest = image.split('@').next().unwrap_or(image);
+    // A colon before the last slash belongs to the registry's port.
+    let (path, name) = without_digest
+        .rsplit_once('/')
+        .map_or(("", without_digest), |(path, name)| (path, name));
+    let name = name.split(':').next().unwrap_or(name);
+    let repository = match path {
+        "" => format!("docker.io/library/{name}"),
+        path if path.contains(['.', ':', '/']) => format!("{path}/{name}"),
+        path => format!("docker.io/{path}/{name}"),
+    };
+    match image.split_once('@') {
+        Some((_, digest)) => format!("{repository}@{digest}"),
+        None => format!("{repository}@sha256:{}", digest(&[image])),
+    }
+}
+
+/// The name of the `index`th node, counted from 1.
+pub(super) fn node_name(index: usize) -> String {
+    format!("node-{index}")
+}
+
+/// The address of the `index`th node; `.1` is left to a gateway.
+pub(super) fn host_ip(index: usize) -> String {
+    let host = index + 1;
+    format!("172.18.{}.{}", (host / 256) % 256, host % 256)
+}
+
+/// The address of the `pod`th pod of the `index`th node, counted from 1.
+///
+/// A node has 253 addresses and gives them out in turn.
+pub(super) fn pod_ip(index: usize, pod: usize) -> String {
+    let second = 244 + (index / 256) % 12;
+    let last = 2 + (pod.saturating_sub(1)) % 253;
+    format!("10.{second}.{}.{last}", index % 256)
+}
+
+/// The subnet [`pod_ip`] draws from.
+pub(super) fn pod_cidr(index: usize) -> String {
+    format!("10.{}.{}.0/24", 244 + (index / 256) % 12, index % 256)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_differ_by_every_part() {
+        let ids = [
+            container_id("u", "a", 0),
+            container_id("u", "a", 1),
+            container_id("u", "b", 0),
+            container_id("v", "a", 0),
+            container_id("ua", "", 0),
+        ];
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len());
+        assert_eq!(ids[0].len(), "containerd://".len() + 64);
+        assert_eq!(ids[0], container_id("u", "a", 0));
+    }
+
+    #[test]
+    fn image_ids_name_the_repository() {
+        for (image, repository) in [
+            ("nginx:1.27", "docker.io/library/nginx"),
+            ("nginx", "docker.io/library/nginx"),
+            ("bitnami/redis:7", "docker.io/bitnami/redis"),
+            (
+                "registry.k8s.io/nginx-slim:0.24",
+                "registry.k8s.io/nginx-slim",
+            ),
+            ("localhost:5000/a/b:1", "localhost:5000/a/b"),
+        ] {
+            let id = image_id(image);
+            assert!(id.starts_with(&format!("{repository}@sha256:")), "{id}");
+        }
+        assert_eq!(image_id("a@sha256:00"), "docker.io/library/a@sha256:00");
+    }
+
+    #[test]
+    fn addresses_stay_within_their_subnets() {
+        assert_eq!(pod_ip(1, 1), "10.244.1.2");
+        assert_eq!(pod_ip(1, 253), "10.244.1.254");
+        assert_eq!(pod_ip(1, 254), "10.244.1.2");
+        assert_eq!(pod_ip(256, 1), "10.245.0.2");
+        assert_eq!(host_ip(1), "172.18.0.2");
+    }
+}

@@ -1,0 +1,499 @@
+//! Runs the pods of all simulated nodes.
+//!
+//! One task serves every node: it mirrors pods, their claims and their Namespaces, and moves each
+//! pod on when something changed or a time has come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, PodSpec, PodStatus};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::runtime::watcher::Event;
+
+use super::directives::Directives;
+use super::lifecycle::{self, Deletion, Ending, Instance, Readiness, Stage, Step, View};
+use super::status::{Containers, Report, unmet_gates};
+use super::{Timings, identity};
+use crate::context::Context;
+use crate::mirror::{self, Change, Mirror, ObjectKey};
+
+enum Update {
+    Pod(Box<Event<Pod>>),
+    Claim(Box<Event<PersistentVolumeClaim>>),
+    Namespace(Box<Event<Namespace>>),
+}
+
+/// What the nodes keep about one pod, by uid.
+struct Record {
+    key: ObjectKey,
+    node: usize,
+    stage: Stage,
+    started: Timestamp,
+    pod_ip: String,
+    instances: BTreeMap<String, Instance>,
+    reported: Readiness,
+    /// The status as the last write left it; the mirror may lag behind it.
+    written: Option<PodStatus>,
+    deleted: Option<Timestamp>,
+    wake: Option<Timestamp>,
+    failures: u32,
+}
+
+struct Kubelet {
+    ctx: Context,
+    timings: Timings,
+    /// Node name to index.
+    nodes: BTreeMap<String, usize>,
+    /// How many pod addresses each node has given out, by index.
+    addresses: BTreeMap<usize, usize>,
+    pods: Mirror<Pod>,
+    claims: Mirror<PersistentVolumeClaim>,
+    namespaces: Mirror<Namespace>,
+    records: BTreeMap<String, Record>,
+    dirty: BTreeSet<ObjectKey>,
+}
+
+/// Runs the pods bound to the nodes `1..=nodes`, for as long as it is polled.
+pub(super) async fn run(ctx: Context, nodes: usize, timings: Timings) {
+    let client = ctx.client.clone();
+    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Pod)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Claim)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client))
+            .map(Update::Namespace)
+            .boxed(),
+    );
+    let mut kubelet = Kubelet {
+        ctx,
+        timings,
+        nodes: (1..=nodes)
+            .map(|index| (identity::node_name(index), index))
+            .collect(),
+        addresses: BTreeMap::new(),
+        pods: Mirror::default(),
+        claims: Mirror::default(),
+        namespaces: Mirror::default(),
+        records: BTreeMap::new(),
+        dirty: BTreeSet::new(),
+    };
+    loop {
+        tokio::select! {
+            biased;
+            batch = mirror::next_batch(&mut updates) => {
+                for update in batch {
+                    kubelet.take_in(update);
+                }
+            }
+            () = kubelet.next_wake() => kubelet.mark_due(),
+        }
+        if kubelet.is_synced() {
+            for key in std::mem::take(&mut kubelet.dirty) {
+                kubelet.sync(&key).await;
+            }
+        }
+    }
+}
+
+impl Kubelet {
+    fn now(&self) -> Timestamp {
+        (self.ctx.now)()
+    }
+
+    fn is_synced(&self) -> bool {
+        self.pods.is_synced() && self.claims.is_synced() && self.namespaces.is_synced()
+    }
+
+    fn next_wake(&self) -> impl Future<Output = ()> + use<> {
+        let wake = self.records.values().filter_map(|record| record.wake).min();
+        let wait = wake.map(|wake| {
+            Duration::try_from(wake.duration_since(self.now())).unwrap_or(Duration::ZERO)
+        });
+        async move {
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn mark_due(&mut self) {
+        let now = self.now();
+        let due = self
+            .records
+            .values()
+            .filter(|record| record.wake.is_some_and(|wake| wake <= now));
+        let due: Vec<ObjectKey> = due.map(|record| record.key.clone()).collect();
+        self.dirty.extend(due);
+    }
+
+    fn take_in(&mut self, update: Update) {
+        match update {
+            Update::Pod(event) => {
+                for change in self.pods.handle(*event) {
+                    self.take_in_pod(change);
+                }
+            }
+            Update::Claim(event) => {
+                for change in self.claims.handle(*event) {
+                    self.mark_records(|record| record.key.namespace == change.key.namespace);
+                }
+            }
+            Update::Namespace(event) => {
+                for change in self.namespaces.handle(*event) {
+                    self.mark_records(|record| record.key.namespace == change.key.name);
+                }
+            }
+        }
+    }
+
+    fn take_in_pod(&mut self, change: Change<Pod>) {
+        match (change.old, change.new) {
+            // Forced away or finished: whatever ran stops now.
+            (Some(old), None) => {
+                self.records.remove(&mirror::uid(&*old));
+            }
+            _ => {
+                self.dirty.insert(change.key);
+            }
+        }
+    }
+
+    fn mark_records(&mut self, concerns: impl Fn(&Record) -> bool) {
+        let keys = self.records.values().filter(|record| concerns(record));
+        let keys: Vec<ObjectKey> = keys.map(|record| record.key.clone()).collect();
+        self.dirty.extend(keys);
+    }
+
+    /// Moves one pod on as far as it goes now.
+    async fn sync(&mut self, key: &ObjectKey) {
+        let Some(pod) = self.pods.get(key).cloned() else {
+            return;
+        };
+        let uid = mirror::uid(&*pod);
+        let mut record = match self.records.remove(&uid) {
+            Some(record) => record,
+            None => match self.admit(key, &pod) {
+                Some(record) => record,
+                None => return,
+            },
+        };
+        record.deleted = match pod.metadata.deletion_timestamp {
+            Some(_) => record.deleted.or_else(|| Some(self.now())),
+            None => None,
+        };
+        loop {
+            let step = self.decide(&pod, &record);
+            if let Step::Wait(wake) = step {
+                record.wake = wake;
+                break;
+            }
+            match self.perform(&pod, &mut record, step).await {
+                Ok(()) => record.failures = 0,
+                // Gone or replaced: the watch will say so.
+                Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
+                    record.wake = None;
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(ns = key.namespace, name = key.name, %error, "pod not synced");
+                    record.failures += 1;
+                    let wait = mirror::retry_after(record.failures);
+                    record.wake = Some(lifecycle::after(self.now(), wait));
+                    break;
+                }
+            }
+        }
+        self.records.insert(uid, record);
+    }
+
+    /// Starts to keep a pod that is bound to one of the nodes, where its status says it stands.
+    fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
+        let spec = pod.spec.as_ref()?;
+        let node = *self.nodes.get(spec.node_name.as_deref()?)?;
+        let status = pod.status.clone().unwrap_or_default();
+        let now = self.now();
+        let mut record = Record {
+            key: key.clone(),
+            node,
+            stage: Stage::Bound,
+            started: status.start_time.as_ref().map_or(now, |time| time.0),
+            pod_ip: status.pod_ip.clone().unwrap_or_default(),
+            instances: BTreeMap::new(),
+            reported: Readiness::default(),
+            written: None,
+            deleted: None,
+            wake: None,
+            failures: 0,
+        };
+        match status.phase.as_deref() {
+            Some("Succeeded" | "Failed") => record.stage = Stage::Ended,
+            Some("Running") => {
+                record.stage = Stage::Running;
+                record.instances = running_instances(&status, now);
+                record.reported = reported(&status);
+                // Addresses of an earlier process are not given out again.
+                *self.addresses.entry(node).or_default() += 1;
+            }
+            _ => {}
+        }
+        Some(record)
+    }
+
+    fn decide(&self, pod: &Pod, record: &Record) -> Step {
+        let spec = pod.spec.as_ref();
+        let images = spec.map(images).unwrap_or_default();
+        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        let deletion = record.deleted.map(|since| Deletion {
+            since,
+            grace: Duration::from_secs(u64::try_from(grace).unwrap_or(0)),
+        });
+        let view = View {
+            directives: self.directives(pod, &record.key),
+            volumes_bound: spec.is_none_or(|spec| self.volumes_bound(&record.key.namespace, spec)),
+            gates_met: unmet_gates(pod).is_empty(),
+            deletion,
+            images: &images,
+            instances: &record.instances,
+            reported: &record.reported,
+        };
+        lifecycle::next(record.stage, &view, self.now())
+    }
+
+    fn directives(&self, pod: &Pod, key: &ObjectKey) -> Directives {
+        let namespace = self.namespaces.get(&ObjectKey {
+            namespace: String::new(),
+            name: key.namespace.clone(),
+        });
+        let annotations = namespace.and_then(|ns| ns.metadata.annotations.as_ref());
+        let own = pod.metadata.annotations.as_ref();
+        Directives::read(&key.name, own, annotations, &self.timings)
+    }
+
+    fn volumes_bound(&self, namespace: &str, spec: &PodSpec) -> bool {
+        claim_names(spec).all(|name| {
+            let key = ObjectKey {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
+            self.claims.get(&key).is_some_and(|claim| {
+                let phase = claim
+                    .status
+                    .as_ref()
+                    .and_then(|status| status.phase.as_deref());
+                phase == Some("Bound") && claim.metadata.deletion_timestamp.is_none()
+            })
+        })
+    }
+
+    async fn perform(
+        &mut self,
+        pod: &Arc<Pod>,
+        record: &mut Record,
+        step: Step,
+    ) -> Result<(), kube::Error> {
+        let now = self.now();
+        match step {
+            Step::Wait(_) => Ok(()),
+            Step::ReportCreating => {
+                record.started = now;
+                self.write(pod, record, Containers::Creating, now).await?;
+                record.stage = Stage::Creating { since: now };
+                Ok(())
+            }
+            Step::Start => {
+                if record.pod_ip.is_empty() {
+                    record.pod_ip = self.allocate(pod, record.node);
+                }
+                let images = pod.spec.as_ref().map(images).unwrap_or_default();
+                let instance = |image| Instance {
+                    image,
+                    restarts: 0,
+                    since: now,
+                };
+                let started = images
+                    .into_iter()
+                    .map(|(name, image)| (name, instance(image)));
+                self.run_containers(pod, record, started.collect(), now)
+                    .await
+            }
+            Step::Restart(names) => {
+                let images = pod.spec.as_ref().map(images).unwrap_or_default();
+                let mut instances = record.instances.clone();
+                for name in names {
+                    if let (Some(instance), Some(image)) =
+                        (instances.get_mut(&name), images.get(&name))
+                    {
+                        instance.image.clone_from(image);
+                        instance.restarts += 1;
+                        instance.since = now;
+                    }
+                }
+                self.run_containers(pod, record, instances, now).await
+            }
+            Step::Report(readiness) => {
+                let instances = record.instances.clone();
+                let running = Containers::Running {
+                    instances: &instances,
+                    readiness: &readiness,
+                };
+                self.write(pod, record, running, now).await?;
+                record.reported = readiness;
+                Ok(())
+            }
+            Step::End(ending) => self.end(pod, record, ending, now).await,
+            Step::Release => self.release(pod, record).await,
+        }
+    }
+
+    /// Reports `instances` as running, ready at once when nothing delays that.
+    async fn run_containers(
+        &self,
+        pod: &Pod,
+        record: &mut Record,
+        instances: BTreeMap<String, Instance>,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        let directives = self.directives(pod, &record.key);
+        let gates_met = unmet_gates(pod).is_empty();
+        let (readiness, _) = lifecycle::readiness(directives, &instances, gates_met, now);
+        let running = Containers::Running {
+            instances: &instances,
+            readiness: &readiness,
+        };
+        self.write(pod, record, running, now).await?;
+        record.stage = Stage::Running;
+        record.instances = instances;
+        record.reported = readiness;
+        Ok(())
+    }
+
+    async fn end(
+        &self,
+        pod: &Pod,
+        record: &mut Record,
+        ending: Ending,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        let instances = record.instances.clone();
+        let ended = Containers::Ended {
+            instances: &instances,
+            ending,
+        };
+        self.write(pod, record, ended, now).await?;
+        record.stage = Stage::Ended;
+        Ok(())
+    }
+
+    async fn release(&self, pod: &Pod, record: &mut Record) -> Result<(), kube::Error> {
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(Preconditions {
+                uid: pod.metadata.uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
+        pods.delete(&record.key.name, &params).await?;
+        record.stage = Stage::Released;
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        pod: &Pod,
+        record: &mut Record,
+        containers: Containers<'_>,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        let report = Report {
+            pod,
+            before: record.written.as_ref().or(pod.status.as_ref()),
+            containers,
+            host_ip: &identity::host_ip(record.node),
+            pod_ip: &record.pod_ip,
+            started: record.started,
+            now,
+        };
+        let patch = Patch::Strategic(report.patch());
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
+        let params = PatchParams::default();
+        let written = pods.patch_status(&record.key.name, &params, &patch).await?;
+        record.written = written.status;
+        Ok(())
+    }
+
+    fn allocate(&mut self, pod: &Pod, node: usize) -> String {
+        if pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true) {
+            return identity::host_ip(node);
+        }
+        let count = self.addresses.entry(node).or_default();
+        *count += 1;
+        identity::pod_ip(node, *count)
+    }
+}
+
+fn images(spec: &PodSpec) -> BTreeMap<String, String> {
+    let containers = spec.containers.iter();
+    containers
+        .map(|container| {
+            (
+                container.name.clone(),
+                container.image.clone().unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+/// The claims a pod's volumes name.
+pub(crate) fn claim_names(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    let volumes = spec.volumes.iter().flatten();
+    volumes.filter_map(|volume| {
+        let claim = volume.persistent_volume_claim.as_ref()?;
+        Some(claim.claim_name.as_str())
+    })
+}
+
+fn running_instances(status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
+    let containers = status.container_statuses.iter().flatten();
+    containers
+        .map(|container| {
+            let running = container
+                .state
+                .as_ref()
+                .and_then(|state| state.running.as_ref());
+            let since = running.and_then(|running| running.started_at.as_ref());
+            let instance = Instance {
+                image: container.image.clone(),
+                restarts: container.restart_count,
+                since: since.map_or(now, |time| time.0),
+            };
+            (container.name.clone(), instance)
+        })
+        .collect()
+}
+
+fn reported(status: &PodStatus) -> Readiness {
+    let containers = status.container_statuses.iter().flatten();
+    let mut conditions = status.conditions.iter().flatten();
+    Readiness {
+        containers: containers
+            .map(|status| (status.name.clone(), status.ready))
+            .collect(),
+        pod: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+    }
+}

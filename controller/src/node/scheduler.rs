@@ -1,0 +1,335 @@
+//! Binds pods to nodes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::runtime::watcher::Event;
+use kube::{Api, Resource};
+use serde_json::{Value, json};
+
+use super::fit::{self, Load};
+use super::status::wire_time;
+use crate::context::Context;
+use crate::mirror::{self, Change, Mirror, ObjectKey};
+use crate::recorder::{EventType, Recorder};
+
+/// The profile this scheduler answers to.
+const SCHEDULER_NAME: &str = "default-scheduler";
+
+enum Update {
+    Pod(Box<Event<Pod>>),
+    Node(Box<Event<Node>>),
+}
+
+/// Higher priority first, then first come, first served.
+type Place = (Reverse<i32>, u64);
+
+struct Scheduler {
+    ctx: Context,
+    recorder: Recorder,
+    pods: Mirror<Pod>,
+    nodes: Mirror<Node>,
+    queue: BTreeMap<Place, ObjectKey>,
+    /// Places in the queue by pod uid.
+    places: BTreeMap<String, Place>,
+    arrivals: u64,
+    /// Bound by us, not yet seen bound: pod uid to node.
+    assumed: BTreeMap<String, String>,
+    /// The last reason given, by pod uid.
+    refused: BTreeMap<String, String>,
+    failures: u32,
+}
+
+/// Schedules pods for as long as it is polled.
+pub(super) async fn run(ctx: Context) {
+    let client = ctx.client.clone();
+    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Node)
+            .boxed(),
+    );
+    updates.push(mirror::watch(Api::all(client)).map(Update::Pod).boxed());
+    let mut scheduler = Scheduler {
+        recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME),
+        ctx,
+        pods: Mirror::default(),
+        nodes: Mirror::default(),
+        queue: BTreeMap::new(),
+        places: BTreeMap::new(),
+        arrivals: 0,
+        assumed: BTreeMap::new(),
+        refused: BTreeMap::new(),
+        failures: 0,
+    };
+    let mut retry: Option<Duration> = None;
+    loop {
+        tokio::select! {
+            biased;
+            batch = mirror::next_batch(&mut updates) => {
+                for update in batch {
+                    scheduler.take_in(update);
+                }
+            }
+            () = sleep_or_never(retry) => {}
+        }
+        retry = None;
+        if !scheduler.pods.is_synced() || !scheduler.nodes.is_synced() {
+            continue;
+        }
+        if let Err(error) = scheduler.schedule().await {
+            tracing::warn!(%error, "scheduling failed");
+            scheduler.failures += 1;
+            retry = Some(mirror::retry_after(scheduler.failures));
+        } else {
+            scheduler.failures = 0;
+        }
+    }
+}
+
+async fn sleep_or_never(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Scheduler {
+    fn take_in(&mut self, update: Update) {
+        match update {
+            Update::Node(event) => {
+                self.nodes.handle(*event);
+            }
+            Update::Pod(event) => {
+                for change in self.pods.handle(*event) {
+                    self.take_in_pod(change);
+                }
+            }
+        }
+    }
+
+    fn take_in_pod(&mut self, change: Change<Pod>) {
+        let Some(pod) = change.new else {
+            if let Some(old) = change.old {
+                self.forget(&mirror::uid(&*old));
+            }
+            return;
+        };
+        let uid = mirror::uid(&*pod);
+        if !wants_node(&pod) {
+            self.forget(&uid);
+        } else if !self.places.contains_key(&uid) && !self.assumed.contains_key(&uid) {
+            self.arrivals += 1;
+            let priority = pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.priority)
+                .unwrap_or(0);
+            let place = (Reverse(priority), self.arrivals);
+            self.places.insert(uid, place);
+            self.queue.insert(place, change.key);
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        if let Some(place) = self.places.remove(uid) {
+            self.queue.remove(&place);
+        }
+        self.assumed.remove(uid);
+        self.refused.remove(uid);
+    }
+
+    /// Tries every waiting pod once, in order.
+    async fn schedule(&mut self) -> Result<(), kube::Error> {
+        if self.queue.is_empty() {
+            return Ok(());
+        }
+        let mut loads = self.loads();
+        for key in self.queue.clone().into_values() {
+            let Some(pod) = self.pods.get(&key).cloned() else {
+                continue;
+            };
+            let nodes = self.nodes.iter().map(|(_, node)| &**node);
+            let nodes = nodes.filter(|node| node.metadata.deletion_timestamp.is_none());
+            match fit::choose(&pod, nodes, &loads) {
+                Ok(node) => {
+                    if self.bind(&key, &pod, &node).await? {
+                        loads.entry(node).or_default().add(&pod);
+                    }
+                }
+                Err(message) => self.refuse(&key, &pod, message).await?,
+            }
+        }
+        Ok(())
+    }
+
+    fn loads(&self) -> BTreeMap<String, Load> {
+        let mut loads: BTreeMap<String, Load> = BTreeMap::new();
+        for (_, pod) in self.pods.iter().filter(|(_, pod)| !is_terminal(pod)) {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+            if let Some(node) = node.or_else(|| self.assumed.get(&mirror::uid(&**pod))) {
+                loads.entry(node.clone()).or_default().add(pod);
+            }
+        }
+        loads
+    }
+
+    /// Whether the pod is bound; it is not when it has vanished or was bound by another.
+    async fn bind(
+        &mut self,
+        key: &ObjectKey,
+        pod: &Arc<Pod>,
+        node: &str,
+    ) -> Result<bool, kube::Error> {
+        let uid = mirror::uid(&**pod);
+        let binding = json!({
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": { "namespace": key.namespace, "name": key.name, "uid": uid },
+            "target": { "apiVersion": "v1", "kind": "Node", "name": node },
+        });
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let params = PostParams::default();
+        let answer: Result<Value, _> = pods
+            .create_subresource("binding", &key.name, &params, &binding)
+            .await;
+        match answer {
+            Ok(_) => {
+                self.forget(&uid);
+                self.assumed.insert(uid, node.to_owned());
+                let message = format!(
+                    "Successfully assigned {}/{} to {node}",
+                    key.namespace, key.name
+                );
+                let involved = pod.object_ref(&());
+                self.recorder
+                    .publish(&involved, EventType::Normal, "Scheduled", &message)
+                    .await;
+                Ok(true)
+            }
+            Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
+                self.forget(&uid);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says once per reason that no node fits; a change of nodes or pods brings the next try.
+    async fn refuse(
+        &mut self,
+        key: &ObjectKey,
+        pod: &Arc<Pod>,
+        message: String,
+    ) -> Result<(), kube::Error> {
+        let uid = mirror::uid(&**pod);
+        if self.refused.get(&uid) == Some(&message) {
+            return Ok(());
+        }
+        let involved = pod.object_ref(&());
+        self.recorder
+            .publish(&involved, EventType::Warning, "FailedScheduling", &message)
+            .await;
+        let patch = json!({
+            "metadata": { "uid": uid },
+            "status": { "conditions": [{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": message,
+                "lastProbeTime": null,
+                "lastTransitionTime": wire_time(self.since_unscheduled(pod)),
+                "observedGeneration": pod.metadata.generation,
+            }] },
+        });
+        self.refused.insert(uid, message);
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let params = PatchParams::default();
+        match pods
+            .patch_status(&key.name, &params, &Patch::Strategic(patch))
+            .await
+        {
+            Err(error) if !mirror::answered(&error, 404) && !mirror::answered(&error, 409) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn since_unscheduled(&self, pod: &Pod) -> jiff::Timestamp {
+        let mut conditions = pod
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions)
+            .flatten();
+        conditions
+            .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False")
+            .and_then(|condition| condition.last_transition_time.as_ref())
+            .map_or_else(|| (self.ctx.now)(), |time| time.0)
+    }
+}
+
+fn wants_node(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else {
+        return false;
+    };
+    let scheduler = spec.scheduler_name.as_deref().unwrap_or(SCHEDULER_NAME);
+    spec.node_name.as_deref().unwrap_or_default().is_empty()
+        && scheduler == SCHEDULER_NAME
+        && spec
+            .scheduling_gates
+            .as_deref()
+            .unwrap_or_default()
+            .is_empty()
+        && pod.metadata.deletion_timestamp.is_none()
+        && !is_terminal(pod)
+}
+
+fn is_terminal(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unbound_pods_of_this_scheduler_want_a_node() {
+        for (pod, expected) in [
+            (json!({ "spec": { "containers": [] } }), true),
+            (
+                json!({ "spec": { "containers": [], "schedulerName": "default-scheduler" } }),
+                true,
+            ),
+            (
+                json!({ "spec": { "containers": [], "schedulerName": "mine" } }),
+                false,
+            ),
+            (
+                json!({ "spec": { "containers": [], "nodeName": "node-1" } }),
+                false,
+            ),
+            (
+                json!({ "spec": { "containers": [], "schedulingGates": [{ "name": "g" }] } }),
+                false,
+            ),
+            (
+                json!({ "spec": { "containers": [] }, "status": { "phase": "Failed" } }),
+                false,
+            ),
+        ] {
+            let parsed: Pod = serde_json::from_value(pod.clone()).unwrap();
+            assert_eq!(wants_node(&parsed), expected, "{pod}");
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! The status a kubelet writes, as a strategic merge patch.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
+use serde_json::{Value, json};
+
+use super::identity;
+use super::lifecycle::{Ending, Instance, Readiness};
+
+/// What a pod's containers do.
+pub(super) enum Containers<'a> {
+    Creating,
+    Running {
+        instances: &'a BTreeMap<String, Instance>,
+        readiness: &'a Readiness,
+    },
+    Ended {
+        instances: &'a BTreeMap<String, Instance>,
+        ending: Ending,
+    },
+}
+
+/// What is reported about one pod.
+pub(super) struct Report<'a> {
+    pub(super) pod: &'a Pod,
+    /// The status that conditions keep their transition times from.
+    pub(super) before: Option<&'a PodStatus>,
+    pub(super) containers: Containers<'a>,
+    pub(super) host_ip: &'a str,
+    /// Empty until the pod has one.
+    pub(super) pod_ip: &'a str,
+    pub(super) started: Timestamp,
+    pub(super) now: Timestamp,
+}
+
+/// `time` as metav1.Time is written: whole seconds, UTC.
+pub(super) fn wire_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The readiness gates whose condition is not True, each with the reason.
+pub(super) fn unmet_gates(pod: &Pod) -> Vec<String> {
+    let conditions = pod.status.iter().flat_map(|status| &status.conditions);
+    let conditions: Vec<&PodCondition> = conditions.flatten().collect();
+    let gates = pod.spec.iter().flat_map(|spec| &spec.readiness_gates);
+    gates
+        .flatten()
+        .filter_map(|gate| {
+            let name = &gate.condition_type;
+            match conditions.iter().find(|condition| condition.type_ == *name) {
+                None => Some(format!(
+                    "corresponding condition of pod readiness gate \"{name}\" does not exist."
+                )),
+                Some(condition) if condition.status == "True" => None,
+                Some(condition) => Some(format!(
+                    "the status of pod readiness gate \"{name}\" is not \"True\", but {}",
+                    condition.status
+                )),
+            }
+        })
+        .collect()
+}
+
+impl Report<'_> {
+    /// The patch of the status subresource; refused by the server if the pod was replaced.
+    pub(super) fn patch(&self) -> Value {
+        let phase = match &self.containers {
+            Containers::Creating => "Pending",
+            Containers::Running { .. } => "Running",
+            Containers::Ended {
+                ending: Ending::Completed,
+                ..
+            } => "Succeeded",
+            Containers::Ended { .. } => "Failed",
+        };
+        let mut status = json!({
+            "phase": phase,
+            "conditions": self.conditions(),
+            "hostIP": self.host_ip,
+            "hostIPs": [{ "ip": self.host_ip }],
+            "startTime": wire_time(self.started),
+            "containerStatuses": self.container_statuses(),
+        });
+        if let Some(generation) = self.pod.metadata.generation {
+            status["observedGeneration"] = json!(generation);
+        }
+        if !self.pod_ip.is_empty() {
+            status["podIP"] = json!(self.pod_ip);
+            status["podIPs"] = json!([{ "ip": self.pod_ip }]);
+        }
+        let init = self.init_container_statuses();
+        if !init.is_empty() {
+            status["initContainerStatuses"] = Value::Array(init);
+        }
+        json!({ "metadata": { "uid": self.pod.metadata.uid }, "status": status })
+    }
+
+    fn conditions(&self) -> Vec<Value> {
+        let waits_for_init =
+            matches!(self.containers, Containers::Creating) && !self.init_containers().is_empty();
+        let initialized = if waits_for_init {
+            Condition::no("ContainersNotInitialized", self.incomplete_message())
+        } else {
+            Condition::yes()
+        };
+        let (sandbox, ready, containers_ready) = match &self.containers {
+            Containers::Creating => {
+                let unready = Condition::no("ContainersNotReady", self.unready_message(None));
+                (Condition::no("", String::new()), unready.clone(), unready)
+            }
+            Containers::Running { readiness, .. } => {
+                let all = readiness.containers.values().all(|ready| *ready);
+                let containers = if all {
+                    Condition::yes()
+                } else {
+                    Condition::no("ContainersNotReady", self.unready_message(Some(readiness)))
+                };
+                let pod = match (readiness.pod, all) {
+                    (true, _) => Condition::yes(),
+                    (false, false) => containers.clone(),
+                    (false, true) => {
+                        let message = unmet_gates(self.pod).join(", ");
+                        Condition::no("ReadinessGatesNotReady", message)
+                    }
+                };
+                (Condition::yes(), pod, containers)
+            }
+            Containers::Ended { ending, .. } => {
+                let reason = match ending {
+                    Ending::Completed => "PodCompleted",
+                    Ending::Error | Ending::Killed => "PodFailed",
+                };
+                let ended = Condition::no(reason, String::new());
+                (Condition::no("", String::new()), ended.clone(), ended)
+            }
+        };
+        vec![
+            self.condition("PodReadyToStartContainers", &sandbox),
+            self.condition("Initialized", &initialized),
+            self.condition("Ready", &ready),
+            self.condition("ContainersReady", &containers_ready),
+            self.condition("PodScheduled", &Condition::yes()),
+        ]
+    }
+
+    fn condition(&self, type_: &str, condition: &Condition) -> Value {
+        let status = if condition.holds { "True" } else { "False" };
+        let before = self.before.and_then(|status| status.conditions.as_ref());
+        let unchanged = before
+            .into_iter()
+            .flatten()
+            .find(|before| before.type_ == type_ && before.status == status)
+            .and_then(|before| before.last_transition_time.as_ref());
+        let since = unchanged.map_or(self.now, |time| time.0);
+        // A merge keeps what a patch leaves out; null takes an earlier reason away.
+        let text = |text: &str| match text {
+            "" => Value::Null,
+            text => json!(text),
+        };
+        json!({
+            "type": type_,
+            "status": status,
+            "reason": text(condition.reason),
+            "message": text(&condition.message),
+            "lastProbeTime": null,
+            "lastTransitionTime": wire_time(since),
+            "observedGeneration": self.pod.metadata.generation,
+        })
+    }
+
+    fn containers(&self) -> &[Container] {
+        self.pod.spec.as_ref().map_or(&[], |spec| &spec.containers)
+    }
+
+    fn init_containers(&self) -> &[Container] {
+        let spec = self.pod.spec.as_ref();
+        spec.and_then(|spec| spec.init_containers.as_deref())
+            .unwrap_or_default()
+    }
+
+    fn unready_message(&self, readiness: Option<&Readiness>) -> String {
+        let unready = self.containers().iter().filter(|container| {
+            readiness
+                .is_none_or(|readiness| readiness.containers.get(&container.name) != Some(&true))
+        });
+        let names: Vec<&str> = unready.map(|container| container.name.as_str()).collect();
+        format!("containers with unready status: [{}]", names.join(" "))
+    }
+
+    fn incomplete_message(&self) -> String {
+        let names = self
+            .init_containers()
+            .iter()
+            .map(|container| container.name.as_str());
+        let names: Vec<&str> = names.collect();
+        format!("containers with incomplete status: [{}]", names.join(" "))
+    }
+
+    fn container_statuses(&self) -> Vec<Value> {
+        let waiting = if self.init_containers().is_empty() {
+            "ContainerCreating"
+        } else {
+            "PodInitializing"
+        };
+        let containers = self.containers().iter();
+        containers
+            .map(|container| match &self.containers {
+                Containers::Creating => waiting_status(container, waiting),
+                Containers::Running {
+                    instances,
+                    readiness,
+                } => {
+                    let ready = readiness.containers.get(&container.name) == Some(&true);
+                    let instance = instances.get(&container.name);
+                    self.started_status(container, instance, ready, None)
+                }
+                Containers::Ended { instances, ending } => {
+                    let instance = instances.get(&container.name);
+                    self.started_status(container, instance, false, Some(*ending))
+                }
+            })
+            .collect()
+    }
+
+    /// Init containers take no time here: they have completed as soon as the others run.
+    fn init_container_statuses(&self) -> Vec<Value> {
+        let creating = matches!(self.containers, Containers::Creating);
+        let containers = self.init_containers().iter();
+        containers
+            .map(|container| {
+                if creating {
+                    return waiting_status(container, "PodInitializing");
+                }
+                let sidecar = container.restart_policy.as_deref() == Some("Always");
+                let ended = match &self.containers {
+                    Containers::Ended { ending, .. } if sidecar => Some(*ending),
+                    _ if sidecar => None,
+                    _ => Some(Ending::Completed),
+                };
+                self.started_status(container, None, true, ended)
+            })
+            .collect()
+    }
+
+    fn started_status(
+        &self,
+        container: &Container,
+        instance: Option<&Instance>,
+        ready: bool,
+        ended: Option<Ending>,
+    ) -> Value {
+        let spec_image = container.image.as_deref().unwrap_or_default();
+        let image = instance.map_or(spec_image, |instance| instance.image.as_str());
+        let restarts = instance.map_or(0, |instance| instance.restarts);
+        let since = instance.map_or(self.started, |instance| instance.since);
+        let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
+        let id = |restarts| identity::container_id(uid, &container.name, restarts);
+        let state = match ended {
+            None => json!({ "running": { "startedAt": wire_time(since) } }),
+            Some(ending) => {
+                json!({ "terminated": terminated(ending, since, self.now, &id(restarts)) })
+            }
+        };
+        let last_state = if restarts > 0 {
+            let previous = terminated(Ending::Completed, since, since, &id(restarts - 1));
+            json!({ "terminated": previous })
+        } else {
+            json!({})
+        };
+        json!({
+            "name": container.name,
+            "image": image,
+            "imageID": identity::image_id(image),
+            "containerID": id(restarts),
+            "ready": ready,
+            "started": ended.is_none(),
+            "restartCount": restarts,
+            "state": state,
+            "lastState": last_state,
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Condition {
+    holds: bool,
+    reason: &'static str,
+    message: String,
+}
+
+impl Condition {
+    fn yes() -> Self {
+        Self {
+            holds: true,
+            reason: "",
+            message: String::new(),
+        }
+    }
+
+    fn no(reason: &'static str, message: String) -> Self {
+        Self {
+            holds: false,
+            reason,
+            message,
+        }
+    }
+}
+
+fn waiting_status(container: &Container, reason: &str) -> Value {
+    json!({
+        "name": container.name,
+        "image": container.image,
+        "imageID": "",
+        "ready": false,
+        "started": false,
+        "restartCount": 0,
+        "state": { "waiting": { "reason": reason } },
+        "lastState": {},
+    })
+}
+
+fn terminated(ending: Ending, since: Timestamp, now: Timestamp, id: &str) -> Value {
+    let (code, reason) = match ending {
+        Ending::Completed => (0, "Completed"),
+        Ending::Error => (1, "Error"),
+        // 128 and the number of SIGKILL.
+        Ending::Killed => (137, "Error"),
+    };
+    json!({
+        "exitCode": code,
+        "reason": reason,
+        "startedAt": wire_time(since),
+        "finishedAt": wire_time(now),
+        "containerID": id,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": "web-0", "uid": "u", "generation": 1 },
+            "spec": {
+                "containers": [{ "name": "main", "image": "nginx:1" }],
+                "readinessGates": [{ "conditionType": "example.io/in" }],
+            },
+        }))
+        .unwrap()
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn patch(containers: Containers<'_>, before: Option<&PodStatus>, now: i64) -> Value {
+        Report {
+            pod: &pod(),
+            before,
+            containers,
+            host_ip: "172.18.0.2",
+            pod_ip: "10.244.1.2",
+            started: at(0),
+            now: at(now),
+        }
+        .patch()
+    }
+
+    fn condition(patch: &Value, type_: &str) -> Vec<Value> {
+        let conditions = patch["status"]["conditions"].as_array().unwrap();
+        let found = conditions
+            .iter()
+            .find(|found| found["type"] == type_)
+            .unwrap();
+        ["status", "reason", "message", "lastTransitionTime"]
+            .iter()
+            .map(|field| found[*field].clone())
+            .collect()
+    }
+
+    #[test]
+    fn transition_times_move_only_with_the_status() {
+        let creating = patch(Containers::Creating, None, 0);
+        assert_eq!(creating["status"]["phase"], "Pending");
+        assert_eq!(
+            creating["status"]["containerStatuses"][0]["state"]["waiting"]["reason"],
+            "ContainerCreating"
+        );
+        let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
+        let instances = BTreeMap::from([(
+            "main".to_owned(),
+            Instance {
+                image: "nginx:1".to_owned(),
+                restarts: 0,
+                since: at(7),
+            },
+        )]);
+        let readiness = Readiness {
+            containers: BTreeMap::from([("main".to_owned(), true)]),
+            pod: false,
+        };
+        let running = Containers::Running {
+            instances: &instances,
+            readiness: &readiness,
+        };
+        let running = patch(running, Some(&before), 7);
+        assert_eq!(running["status"]["phase"], "Running");
+        assert_eq!(
+            condition(&running, "ContainersReady"),
+            [
+                json!("True"),
+                Value::Null,
+                Value::Null,
+                json!("1970-01-01T00:00:07Z")
+            ]
+        );
+        let message = "corresponding condition of pod readiness gate \"example.io/in\" \
+            does not exist.";
+        assert_eq!(
+            condition(&running, "Ready"),
+            [
+                json!("False"),
+                json!("ReadinessGatesNotReady"),
+                json!(message),
+                json!("1970-01-01T00:00:00Z")
+            ]
+        );
+    }
+
+    #[test]
+    fn an_ended_pod_tells_how_its_containers_ended() {
+        let instances = BTreeMap::from([(
+            "main".to_owned(),
+            Instance {
+                image: "nginx:1".to_owned(),
+                restarts: 0,
+                since: at(7),
+            },
+        )]);
+        for (ending, phase, code) in [
+            (Ending::Completed, "Succeeded", 0),
+            (Ending::Error, "Failed", 1),
+            (Ending::Killed, "Failed", 137),
+        ] {
+            let patch = patch(
+                Containers::Ended {
+                    instances: &instances,
+                    ending,
+                },
+                None,
+                9,
+            );
+            assert_eq!(patch["status"]["phase"], phase);
+            let status = &patch["status"]["containerStatuses"][0];
+            assert_eq!(status["state"]["terminated"]["exitCode"], code);
+            assert_eq!(status["ready"], false);
+        }
+    }
+}

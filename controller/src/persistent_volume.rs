@@ -1,0 +1,378 @@
+//! Gives every claim a volume, takes volumes back, and keeps claims that pods use.
+//!
+//! Provisioning, binding, reclaiming and both protection finalizers in one worker, so that their
+//! order is always the same.
+
+mod binder;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::{BoxStream, SelectAll};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::watcher::Event;
+use serde_json::json;
+
+use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep, Volumes};
+use crate::context::Context;
+use crate::mirror::{self, Mirror, ObjectKey, answered};
+use crate::node::kubelet::claim_names;
+
+const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+enum Update {
+    Claim(Box<Event<PersistentVolumeClaim>>),
+    Volume(Box<Event<PersistentVolume>>),
+    Pod(Box<Event<Pod>>),
+}
+
+struct Controller {
+    ctx: Context,
+    claims: Mirror<PersistentVolumeClaim>,
+    volumes: Mirror<PersistentVolume>,
+    pods: Mirror<Pod>,
+    dirty_claims: BTreeSet<ObjectKey>,
+    dirty_volumes: BTreeSet<ObjectKey>,
+    failures: u32,
+}
+
+/// Binds and protects for as long as it is polled.
+pub async fn run(ctx: Context) {
+    let ctx = ctx.for_component("persistentvolume-controller");
+    let client = ctx.client.clone();
+    let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Volume)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Pod)
+            .boxed(),
+    );
+    updates.push(mirror::watch(Api::all(client)).map(Update::Claim).boxed());
+    let mut this = Controller {
+        ctx,
+        claims: Mirror::default(),
+        volumes: Mirror::default(),
+        pods: Mirror::default(),
+        dirty_claims: BTreeSet::new(),
+        dirty_volumes: BTreeSet::new(),
+        failures: 0,
+    };
+    let mut retry: Option<Duration> = None;
+    loop {
+        let wait = retry.take();
+        tokio::select! {
+            biased;
+            batch = mirror::next_batch(&mut updates) => {
+                for update in batch {
+                    this.take_in(update);
+                }
+            }
+            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+        }
+        if this.claims.is_synced() && this.volumes.is_synced() && this.pods.is_synced() {
+            retry = this.work().await;
+        }
+    }
+}
+
+impl Controller {
+    fn take_in(&mut self, update: Update) {
+        match update {
+            Update::Claim(event) => {
+                for change in self.claims.handle(*event) {
+                    let objects = change.old.iter().chain(&change.new);
+                    let names =
+                        objects.filter_map(|claim| claim.spec.as_ref()?.volume_name.clone());
+                    self.dirty_volumes.extend(names.map(volume_key));
+                    // A volume that is made for a claim and not yet named by it.
+                    let objects = change.old.iter().chain(&change.new);
+                    let made = objects.map(|claim| volume_key(binder::provisioned_name(claim)));
+                    self.dirty_volumes.extend(made);
+                    self.dirty_claims.insert(change.key);
+                }
+            }
+            Update::Volume(event) => {
+                for change in self.volumes.handle(*event) {
+                    let objects = change.old.iter().chain(&change.new);
+                    self.dirty_claims
+                        .extend(objects.filter_map(|volume| claim_of(volume)));
+                    let lone = change
+                        .new
+                        .as_ref()
+                        .is_some_and(|volume| claim_of(volume).is_none());
+                    if lone {
+                        // Any claim may have waited for it.
+                        self.dirty_claims
+                            .extend(self.claims.iter().map(|(key, _)| key.clone()));
+                    }
+                    self.dirty_volumes.insert(change.key);
+                }
+            }
+            Update::Pod(event) => {
+                for change in self.pods.handle(*event) {
+                    let Some(old) = change.old.filter(|_| change.new.is_none()) else {
+                        continue;
+                    };
+                    let names = old.spec.iter().flat_map(claim_names);
+                    self.dirty_claims.extend(names.map(|name| ObjectKey {
+                        namespace: change.key.namespace.clone(),
+                        name: name.to_owned(),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Works off what is dirty; how long to wait before the rest is tried again.
+    async fn work(&mut self) -> Option<Duration> {
+        let claims = std::mem::take(&mut self.dirty_claims);
+        let volumes = std::mem::take(&mut self.dirty_volumes);
+        let mut failed = false;
+        for key in claims {
+            if let Err(error) = self.sync_claim(&key).await {
+                tracing::debug!(ns = key.namespace, name = key.name, %error, "claim not synced");
+                self.dirty_claims.insert(key);
+                failed = true;
+            }
+        }
+        for key in volumes {
+            if let Err(error) = self.sync_volume(&key).await {
+                tracing::debug!(name = key.name, %error, "volume not synced");
+                self.dirty_volumes.insert(key);
+                failed = true;
+            }
+        }
+        self.failures = if failed { self.failures + 1 } else { 0 };
+        failed.then(|| mirror::retry_after(self.failures))
+    }
+
+    fn claims_api(&self, key: &ObjectKey) -> Api<PersistentVolumeClaim> {
+        Api::namespaced(self.ctx.client.clone(), &key.namespace)
+    }
+
+    fn volumes_api(&self) -> Api<PersistentVolume> {
+        Api::all(self.ctx.client.clone())
+    }
+
+    async fn sync_claim(&self, key: &ObjectKey) -> Result<(), kube::Error> {
+        let Some(claim) = self.claims.get(key).cloned() else {
+            return Ok(());
+        };
+        if self.sync_protection(key, &claim).await? {
+            return Ok(());
+        }
+        let volumes: Volumes = self
+            .volumes
+            .iter()
+            .map(|(key, volume)| (key.name.clone(), Arc::clone(volume)))
+            .collect();
+        match binder::claim_step(&claim, &volumes) {
+            ClaimStep::Nothing => Ok(()),
+            ClaimStep::Provision(name) => self.provision(&claim, &name).await,
+            ClaimStep::Reserve(name) => {
+                let patch = json!({ "spec": { "claimRef": binder::claim_reference(&claim) } });
+                let params = PatchParams::default();
+                let patch = Patch::Merge(patch);
+                self.volumes_api()
+                    .patch(&name, &params, &patch)
+                    .await
+                    .map(|_| ())
+            }
+            ClaimStep::Bind(name) => self.bind(key, &claim, &name).await,
+            ClaimStep::ReportBound(name) => match volumes.get(&name) {
+                Some(volume) => {
+                    self.patch_status(key, binder::bound_patch(&claim, volume))
+                        .await
+                }
+                None => Ok(()),
+            },
+            ClaimStep::ReportLost => {
+                let patch = json!({
+                    "metadata": { "uid": claim.metadata.uid },
+                    "status": { "phase": "Lost", "accessModes": null, "capacity": null },
+                });
+                self.patch_status(key, patch).await
+            }
+        }
+    }
+
+    async fn provision(
+        &self,
+        claim: &PersistentVolumeClaim,
+        name: &str,
+    ) -> Result<(), kube::Error> {
+        let wanted = serde_json::from_value(binder::provisioned(claim));
+        let wanted: PersistentVolume = wanted.map_err(kube::Error::SerdeError)?;
+        match self
+            .volumes_api()
+            .create(&PostParams::default(), &wanted)
+            .await
+        {
+            // Made before, its event is on the way.
+            Err(error) if answered(&error, 409) => {
+                tracing::debug!(name, "volume exists");
+                Ok(())
+            }
+            created => created.map(|_| ()),
+        }
+    }
+
+    async fn bind(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+        volume: &str,
+    ) -> Result<(), kube::Error> {
+        let patch = Patch::Merge(binder::bind_patch(claim, volume));
+        let params = PatchParams::default();
+        let bound = self.claims_api(key).patch(&key.name, &params, &patch).await;
+        gone_is_fine(bound.map(|_| ()))
+    }
+
+    async fn patch_status(
+        &self,
+        key: &ObjectKey,
+        patch: serde_json::Value,
+    ) -> Result<(), kube::Error> {
+        let params = PatchParams::default();
+        let api = self.claims_api(key);
+        let patched = api
+            .patch_status(&key.name, &params, &Patch::Merge(patch))
+            .await;
+        gone_is_fine(patched.map(|_| ()))
+    }
+
+    /// Keeps the claim's finalizer as it should be; whether that took a write.
+    async fn sync_protection(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<bool, kube::Error> {
+        let mut finalizers = claim.metadata.finalizers.clone().unwrap_or_default();
+        let protected = finalizers
+            .iter()
+            .any(|finalizer| finalizer == PVC_PROTECTION);
+        let deleting = claim.metadata.deletion_timestamp.is_some();
+        match (deleting, protected) {
+            (false, false) => finalizers.push(PVC_PROTECTION.to_owned()),
+            (true, true) if !self.is_used(key).await? => {
+                finalizers.retain(|finalizer| finalizer != PVC_PROTECTION);
+            }
+            _ => return Ok(false),
+        }
+        let patch = json!({ "metadata": {
+            "uid": claim.metadata.uid,
+            "resourceVersion": claim.metadata.resource_version,
+            "finalizers": finalizers,
+        } });
+        let params = PatchParams::default();
+        let patched = self
+            .claims_api(key)
+            .patch(&key.name, &params, &Patch::Merge(patch))
+            .await;
+        match patched {
+            // The mirror was behind; the event on the way brings the claim back here.
+            Err(error) if answered(&error, 409) || answered(&error, 404) => Ok(true),
+            patched => patched.map(|_| true),
+        }
+    }
+
+    /// Whether a pod on a node names the claim: in the mirror, then for certain.
+    ///
+    /// A pod that has no node yet can't start with a claim that is being deleted.
+    async fn is_used(&self, key: &ObjectKey) -> Result<bool, kube::Error> {
+        let mut known = self
+            .pods
+            .iter()
+            .filter(|(pod, _)| pod.namespace == key.namespace);
+        if known.any(|(_, pod)| uses(pod, &key.name)) {
+            return Ok(true);
+        }
+        let api: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let live = api.list(&ListParams::default()).await?;
+        Ok(live.items.iter().any(|pod| uses(pod, &key.name)))
+    }
+
+    async fn sync_volume(&self, key: &ObjectKey) -> Result<(), kube::Error> {
+        let Some(volume) = self.volumes.get(key).cloned() else {
+            return Ok(());
+        };
+        let claim = claim_of(&volume).and_then(|key| self.claims.get(&key).cloned());
+        let api = self.volumes_api();
+        let params = PatchParams::default();
+        let done = match binder::volume_step(&volume, claim.as_deref()) {
+            VolumeStep::Nothing => Ok(()),
+            VolumeStep::Report(phase) => {
+                let patch = json!({
+                    "metadata": { "uid": volume.metadata.uid },
+                    "status": { "phase": phase },
+                });
+                api.patch_status(&key.name, &params, &Patch::Merge(patch))
+                    .await
+                    .map(|_| ())
+            }
+            VolumeStep::Delete => {
+                let params = DeleteParams {
+                    preconditions: Some(Preconditions {
+                        uid: volume.metadata.uid.clone(),
+                        resource_version: None,
+                    }),
+                    ..DeleteParams::default()
+                };
+                api.delete(&key.name, &params).await.map(|_| ())
+            }
+            VolumeStep::Unprotect => {
+                let mut finalizers = volume.metadata.finalizers.clone().unwrap_or_default();
+                finalizers.retain(|finalizer| finalizer != PV_PROTECTION);
+                let patch = json!({ "metadata": {
+                    "uid": volume.metadata.uid,
+                    "resourceVersion": volume.metadata.resource_version,
+                    "finalizers": finalizers,
+                } });
+                api.patch(&key.name, &params, &Patch::Merge(patch))
+                    .await
+                    .map(|_| ())
+            }
+        };
+        gone_is_fine(done)
+    }
+}
+
+fn volume_key(name: String) -> ObjectKey {
+    ObjectKey {
+        namespace: String::new(),
+        name,
+    }
+}
+
+fn claim_of(volume: &PersistentVolume) -> Option<ObjectKey> {
+    let tied = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some(ObjectKey {
+        namespace: tied.namespace.clone()?,
+        name: tied.name.clone()?,
+    })
+}
+
+fn uses(pod: &Pod, claim: &str) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| {
+        spec.node_name
+            .as_deref()
+            .is_some_and(|node| !node.is_empty())
+            && claim_names(spec).any(|name| name == claim)
+    })
+}
+
+fn gone_is_fine(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(error) if answered(&error, 404) => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,387 @@
+//! What a claim or a volume needs next: pure decisions and the objects they lead to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use serde_json::{Value, json};
+
+pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+const PROVISIONER: &str = "kubeproof.dev/volumes";
+
+/// What to do for a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ClaimStep {
+    Nothing,
+    /// Make a volume of this name for it.
+    Provision(String),
+    /// Tie this volume to it, which is not tied to anything yet.
+    Reserve(String),
+    /// Name this volume in its spec.
+    Bind(String),
+    /// Report it as bound to this volume.
+    ReportBound(String),
+    /// Its volume is gone.
+    ReportLost,
+}
+
+/// What to do for a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VolumeStep {
+    Nothing,
+    Report(&'static str),
+    /// Nobody claims it any more and nobody wants its data.
+    Delete,
+    /// It is deleted and nothing uses it.
+    Unprotect,
+}
+
+pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+/// By name.
+pub(super) type Volumes = BTreeMap<String, Arc<PersistentVolume>>;
+
+fn claim_phase(claim: &PersistentVolumeClaim) -> &str {
+    let status = claim.status.as_ref();
+    status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("Pending")
+}
+
+fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let name = claim.spec.as_ref()?.volume_name.as_deref()?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// Whether `volume` is tied to `claim`, by uid when it says one.
+fn is_tied(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let tied = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    tied.is_some_and(|tied| {
+        tied.name == claim.metadata.name
+            && tied.namespace == claim.metadata.namespace
+            && tied
+                .uid
+                .as_ref()
+                .is_none_or(|uid| Some(uid) == claim.metadata.uid.as_ref())
+    })
+}
+
+fn is_free(volume: &PersistentVolume) -> bool {
+    let spec = volume.spec.as_ref();
+    volume.metadata.deletion_timestamp.is_none()
+        && spec.is_some_and(|spec| spec.claim_ref.is_none())
+}
+
+/// The name of the volume made for `claim`.
+pub(super) fn provisioned_name(claim: &PersistentVolumeClaim) -> String {
+    format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// The next step for `claim`.
+pub(super) fn claim_step(claim: &PersistentVolumeClaim, volumes: &Volumes) -> ClaimStep {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return ClaimStep::Nothing;
+    }
+    let phase = claim_phase(claim);
+    if let Some(name) = volume_name(claim) {
+        return match volumes.get(name) {
+            Some(volume) if is_tied(volume, claim) => {
+                if has_claim_uid(volume) {
+                    report_unless(phase == "Bound", name)
+                } else {
+                    ClaimStep::Reserve(name.to_owned())
+                }
+            }
+            Some(volume) if is_free(volume) => ClaimStep::Reserve(name.to_owned()),
+            None if phase == "Bound" => ClaimStep::ReportLost,
+            // Waits for the volume its author named.
+            Some(_) | None => ClaimStep::Nothing,
+        };
+    }
+    if let Some((name, volume)) = volumes.iter().find(|(_, volume)| is_tied(volume, claim)) {
+        return if has_claim_uid(volume) {
+            ClaimStep::Bind(name.clone())
+        } else {
+            ClaimStep::Reserve(name.clone())
+        };
+    }
+    // An empty class asks for a volume that exists already.
+    let class = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.storage_class_name.as_deref());
+    if class == Some("") {
+        let mut found = volumes
+            .iter()
+            .filter(|(_, volume)| is_free(volume) && suits(volume, claim));
+        return found.next().map_or(ClaimStep::Nothing, |(name, _)| {
+            ClaimStep::Reserve(name.clone())
+        });
+    }
+    ClaimStep::Provision(provisioned_name(claim))
+}
+
+fn report_unless(reported: bool, name: &str) -> ClaimStep {
+    if reported {
+        ClaimStep::Nothing
+    } else {
+        ClaimStep::ReportBound(name.to_owned())
+    }
+}
+
+fn has_claim_uid(volume: &PersistentVolume) -> bool {
+    let tied = volume
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.claim_ref.as_ref());
+    tied.is_some_and(|tied| tied.uid.is_some())
+}
+
+/// Class and access modes; sizes are not compared, simulated volumes have none.
+fn suits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let (Some(volume), Some(claim)) = (&volume.spec, &claim.spec) else {
+        return false;
+    };
+    let offered = volume.access_modes.as_deref().unwrap_or_default();
+    let mut wanted = claim.access_modes.iter().flatten();
+    volume
+        .storage_class_name
+        .as_deref()
+        .unwrap_or_default()
+        .is_empty()
+        && wanted.all(|mode| offered.contains(mode))
+}
+
+/// The next step for `volume`, given the claim that has the name it is tied to.
+pub(super) fn volume_step(
+    volume: &PersistentVolume,
+    claim: Option<&PersistentVolumeClaim>,
+) -> VolumeStep {
+    let status = volume.status.as_ref();
+    let phase = status
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or_default();
+    let report = |wanted: &'static str| {
+        if phase == wanted {
+            VolumeStep::Nothing
+        } else {
+            VolumeStep::Report(wanted)
+        }
+    };
+    let spec = volume.spec.as_ref();
+    let tied = spec.and_then(|spec| spec.claim_ref.as_ref());
+    let in_use = claim.is_some_and(|claim| is_tied(volume, claim));
+    if volume.metadata.deletion_timestamp.is_some() {
+        let mut finalizers = volume.metadata.finalizers.iter().flatten();
+        let protected = finalizers.any(|finalizer| finalizer == PV_PROTECTION);
+        return if protected && !in_use {
+            VolumeStep::Unprotect
+        } else {
+            VolumeStep::Nothing
+        };
+    }
+    let reclaim = spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+    match tied {
+        None => report("Available"),
+        // Kept for a claim that its author named and that may still come.
+        Some(tied) if tied.uid.is_none() => report("Available"),
+        Some(_) if in_use => {
+            let named = claim.and_then(volume_name);
+            let bound = named.is_some() && named == volume.metadata.name.as_deref();
+            if bound {
+                report("Bound")
+            } else {
+                VolumeStep::Nothing
+            }
+        }
+        Some(_) if phase != "Released" => VolumeStep::Report("Released"),
+        Some(_) if reclaim == Some("Delete") => VolumeStep::Delete,
+        Some(_) => VolumeStep::Nothing,
+    }
+}
+
+/// The reference a volume keeps to its claim.
+pub(super) fn claim_reference(claim: &PersistentVolumeClaim) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.metadata.namespace,
+        "name": claim.metadata.name,
+        "uid": claim.metadata.uid,
+        "resourceVersion": claim.metadata.resource_version,
+    })
+}
+
+/// The volume made for `claim`.
+pub(super) fn provisioned(claim: &PersistentVolumeClaim) -> Value {
+    let name = provisioned_name(claim);
+    let spec = claim.spec.clone().unwrap_or_default();
+    let requests = spec.resources.and_then(|resources| resources.requests);
+    let storage = requests.and_then(|requests| requests.get("storage").cloned());
+    let mut volume = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": name,
+            "annotations": { PROVISIONED_BY: PROVISIONER },
+        },
+        "spec": {
+            "accessModes": spec.access_modes,
+            "capacity": { "storage": storage },
+            "claimRef": claim_reference(claim),
+            "hostPath": { "path": format!("/var/lib/kubeproof/{name}"), "type": "" },
+            "persistentVolumeReclaimPolicy": "Delete",
+            "volumeMode": spec.volume_mode.unwrap_or_else(|| "Filesystem".to_owned()),
+        },
+    });
+    if let Some(class) = spec.storage_class_name {
+        volume["spec"]["storageClassName"] = json!(class);
+    }
+    volume
+}
+
+/// The merge patch that names `volume` in the claim.
+pub(super) fn bind_patch(claim: &PersistentVolumeClaim, volume: &str) -> Value {
+    let mut annotations = json!({ BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes" });
+    if volume == provisioned_name(claim) {
+        annotations[STORAGE_PROVISIONER] = json!(PROVISIONER);
+    }
+    json!({
+        "metadata": { "uid": claim.metadata.uid, "annotations": annotations },
+        "spec": { "volumeName": volume },
+    })
+}
+
+/// The merge patch of the status of a claim bound to `volume`.
+pub(super) fn bound_patch(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Value {
+    let spec = volume.spec.clone().unwrap_or_default();
+    json!({
+        "metadata": { "uid": claim.metadata.uid },
+        "status": {
+            "phase": "Bound",
+            "accessModes": spec.access_modes,
+            "capacity": spec.capacity,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(spec: &Value, phase: &str) -> PersistentVolumeClaim {
+        serde_json::from_value(json!({
+            "metadata": { "namespace": "default", "name": "data", "uid": "c" },
+            "spec": spec,
+            "status": { "phase": phase },
+        }))
+        .unwrap()
+    }
+
+    fn volume(claim_uid: Option<&str>, phase: &str, reclaim: &str) -> PersistentVolume {
+        let mut volume = json!({
+            "metadata": { "name": "v" },
+            "spec": { "persistentVolumeReclaimPolicy": reclaim },
+            "status": { "phase": phase },
+        });
+        if let Some(uid) = claim_uid {
+            let tied = json!({ "namespace": "default", "name": "data", "uid": uid });
+            volume["spec"]["claimRef"] = tied;
+        }
+        serde_json::from_value(volume).unwrap()
+    }
+
+    fn one(volume: PersistentVolume) -> Volumes {
+        Volumes::from([("v".to_owned(), Arc::new(volume))])
+    }
+
+    #[test]
+    fn a_claim_is_provisioned_bound_and_reported() {
+        let none = Volumes::new();
+        let tied = one(volume(Some("c"), "", "Delete"));
+        let free = one(volume(None, "Available", "Retain"));
+        let foreign = one(volume(Some("x"), "Bound", "Retain"));
+        let plain = json!({});
+        let static_only = json!({ "storageClassName": "" });
+        let named = json!({ "volumeName": "v" });
+        let v = || "v".to_owned();
+        for (spec, phase, volumes, expected) in [
+            (
+                &plain,
+                "Pending",
+                &none,
+                ClaimStep::Provision("pvc-c".to_owned()),
+            ),
+            (&plain, "Pending", &tied, ClaimStep::Bind(v())),
+            (&named, "Pending", &tied, ClaimStep::ReportBound(v())),
+            (&named, "Bound", &tied, ClaimStep::Nothing),
+            (&named, "Bound", &none, ClaimStep::ReportLost),
+            (&named, "Pending", &free, ClaimStep::Reserve(v())),
+            (&named, "Pending", &foreign, ClaimStep::Nothing),
+            (&static_only, "Pending", &none, ClaimStep::Nothing),
+            (&static_only, "Pending", &free, ClaimStep::Reserve(v())),
+        ] {
+            assert_eq!(
+                claim_step(&claim(spec, phase), volumes),
+                expected,
+                "{spec} {phase}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_volume_is_released_and_then_reclaimed() {
+        let bound = claim(&json!({ "volumeName": "v" }), "Bound");
+        let unbound = claim(&json!({}), "Pending");
+        for (volume, claim, expected) in [
+            (
+                volume(None, "", "Retain"),
+                None,
+                VolumeStep::Report("Available"),
+            ),
+            (
+                volume(Some("c"), "", "Delete"),
+                Some(&unbound),
+                VolumeStep::Nothing,
+            ),
+            (
+                volume(Some("c"), "", "Delete"),
+                Some(&bound),
+                VolumeStep::Report("Bound"),
+            ),
+            (
+                volume(Some("c"), "Bound", "Delete"),
+                Some(&bound),
+                VolumeStep::Nothing,
+            ),
+            (
+                volume(Some("c"), "Bound", "Delete"),
+                None,
+                VolumeStep::Report("Released"),
+            ),
+            (
+                volume(Some("c"), "Released", "Delete"),
+                None,
+                VolumeStep::Delete,
+            ),
+            (
+                volume(Some("c"), "Released", "Retain"),
+                None,
+                VolumeStep::Nothing,
+            ),
+            (
+                volume(Some("old"), "Bound", "Retain"),
+                Some(&bound),
+                VolumeStep::Report("Released"),
+            ),
+        ] {
+            assert_eq!(volume_step(&volume, claim), expected, "{volume:?}");
+        }
+    }
+}
