@@ -10,3 +10,8 @@ pub type Now = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 pub fn real() -> Now {
     Arc::new(jiff::Timestamp::now)
 }
+
+/// The instant `delay` from now on tokio's clock, for timers that may be paused by a test.
+pub(crate) fn after(delay: std::time::Duration) -> tokio::time::Instant {
+    tokio::time::Instant::now() + delay
+}

@@ -2,13 +2,20 @@
 //!
 //! The code knows the API server only as an API: it runs unchanged against any cluster.
 
+mod claim;
 pub mod clock;
 pub mod context;
+mod controller_ref;
 pub mod error;
 pub mod garbage_collector;
+mod history;
+mod informer;
 mod inventory;
 mod mirror;
 pub mod namespace;
 pub mod node;
 pub mod persistent_volume;
+mod pod;
 pub mod recorder;
+pub mod statefulset;
+mod work_queue;

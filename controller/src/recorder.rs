@@ -19,7 +19,7 @@ const NAME_ATTEMPTS_MAX: usize = 16;
 
 /// Normal or Warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventType {
+pub(crate) enum EventType {
     /// Something expected.
     Normal,
     /// Something that may need attention.
@@ -37,7 +37,7 @@ impl EventType {
 
 /// Writes Events for one component. Clones share their counts.
 #[derive(Clone)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     ctx: Context,
     component: &'static str,
     state: Arc<Mutex<State>>,
@@ -72,7 +72,7 @@ struct Seen {
 impl Recorder {
     /// A recorder whose events name `component` as their source.
     #[must_use]
-    pub fn new(ctx: Context, component: &'static str) -> Self {
+    pub(crate) fn new(ctx: Context, component: &'static str) -> Self {
         Self {
             ctx,
             component,
@@ -84,7 +84,7 @@ impl Recorder {
     ///
     /// The first occurrence creates an Event, an equal one raises its count. Failures are logged
     /// and otherwise ignored: an event is never a reason to fail a sync.
-    pub async fn publish(
+    pub(crate) async fn publish(
         &self,
         involved: &ObjectReference,
         event_type: EventType,

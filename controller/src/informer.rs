@@ -1,0 +1,325 @@
+//! An ordered cache of one resource, fed by kube's watcher.
+//!
+//! kube's reflector `Store` has no order, no namespace index and does not tell what an event
+//! replaced; a deterministic controller needs all three.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::runtime::utils::Backoff;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource, ResourceExt};
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+/// The last version of every object that the watch delivered.
+pub(crate) struct Informer<K> {
+    state: Mutex<State<K>>,
+    synced: watch::Sender<bool>,
+}
+
+struct State<K> {
+    /// By namespace, then name.
+    objects: BTreeMap<String, BTreeMap<String, Arc<K>>>,
+    /// Collected between the start and the end of a list.
+    listing: Vec<Arc<K>>,
+    /// The highest resourceVersion seen.
+    seen: u64,
+    /// How many lists have begun and ended.
+    lists_begun: u64,
+    lists_ended: u64,
+}
+
+/// What an event did to the cache.
+#[derive(Debug)]
+pub(crate) enum Change<K> {
+    /// The object is new to the cache.
+    Added(Arc<K>),
+    /// The object replaced an older version.
+    Updated { old: Arc<K>, new: Arc<K> },
+    /// The object is gone; this is its last version.
+    Deleted(Arc<K>),
+}
+
+/// A write that the cache has to catch up with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) rv: u64,
+    lists_begun: u64,
+}
+
+impl<K: Resource> Informer<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State::new()),
+            synced: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        self.state.lock().objects.get(namespace)?.get(name).cloned()
+    }
+
+    /// The objects of `namespace`, by name.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        let state = self.state.lock();
+        state
+            .objects
+            .get(namespace)
+            .map(|of| of.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// Notes a write of this resource that was answered with `written`.
+    pub(crate) fn written(&self, written: &impl ResourceExt) -> Written {
+        Written {
+            rv: resource_version(written),
+            lists_begun: self.state.lock().lists_begun,
+        }
+    }
+
+    /// Whether the cache holds `written` or something newer, and otherwise up to where it is.
+    ///
+    /// A list begun after the write contains it, even when nothing in it is as new.
+    pub(crate) fn caught_up(&self, written: Written) -> Result<(), u64> {
+        let state = self.state.lock();
+        if state.seen >= written.rv || state.lists_ended > written.lists_begun {
+            return Ok(());
+        }
+        Err(state.seen)
+    }
+
+    /// Waits for the first list.
+    pub(crate) async fn synced(&self) {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as `self`.
+        let _ = synced.wait_for(|synced| *synced).await;
+    }
+
+    /// Watches `api` and reports each change after the cache has taken it. Never returns.
+    pub(crate) async fn run(&self, api: Api<K>, mut on_change: impl FnMut(Change<K>))
+    where
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let events = watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
+        let mut events = std::pin::pin!(events);
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    let listed = matches!(event, watcher::Event::InitDone);
+                    let changes = self.state.lock().take(event);
+                    changes.into_iter().for_each(&mut on_change);
+                    if listed {
+                        self.synced.send_replace(true);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "watch failed"),
+            }
+        }
+    }
+}
+
+impl<K: Resource> State<K> {
+    fn new() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            listing: Vec::new(),
+            seen: 0,
+            lists_begun: 0,
+            lists_ended: 0,
+        }
+    }
+
+    fn take(&mut self, event: watcher::Event<K>) -> Vec<Change<K>> {
+        match event {
+            watcher::Event::Init => {
+                self.lists_begun += 1;
+                self.listing.clear();
+                Vec::new()
+            }
+            watcher::Event::InitApply(object) => {
+                self.listing.push(Arc::new(object));
+                Vec::new()
+            }
+            watcher::Event::InitDone => {
+                self.lists_ended = self.lists_begun;
+                self.replace()
+            }
+            watcher::Event::Apply(object) => vec![self.put(Arc::new(object))],
+            watcher::Event::Delete(object) => {
+                self.seen = self.seen.max(resource_version(&object));
+                self.remove(&object);
+                vec![Change::Deleted(Arc::new(object))]
+            }
+        }
+    }
+
+    /// Takes over a list; objects that it lacks were deleted unseen.
+    fn replace(&mut self) -> Vec<Change<K>> {
+        let before = std::mem::take(&mut self.objects);
+        let listed = std::mem::take(&mut self.listing);
+        let mut changes = Vec::new();
+        for new in listed {
+            let old = before
+                .get(&key(&*new).0)
+                .and_then(|of| of.get(&key(&*new).1))
+                .cloned();
+            let _ = self.put(new.clone());
+            changes.push(match old {
+                Some(old) => Change::Updated { old, new },
+                None => Change::Added(new),
+            });
+        }
+        for (namespace, objects) in before {
+            for (name, old) in objects {
+                if !self
+                    .objects
+                    .get(&namespace)
+                    .is_some_and(|of| of.contains_key(&name))
+                {
+                    changes.push(Change::Deleted(old));
+                }
+            }
+        }
+        changes
+    }
+
+    fn put(&mut self, new: Arc<K>) -> Change<K> {
+        self.seen = self.seen.max(resource_version(&*new));
+        let (namespace, name) = key(&*new);
+        match self
+            .objects
+            .entry(namespace)
+            .or_default()
+            .insert(name, new.clone())
+        {
+            Some(old) => Change::Updated { old, new },
+            None => Change::Added(new),
+        }
+    }
+
+    fn remove(&mut self, object: &K) {
+        let (namespace, name) = key(object);
+        if let Some(of) = self.objects.get_mut(&namespace) {
+            of.remove(&name);
+            if of.is_empty() {
+                self.objects.remove(&namespace);
+            }
+        }
+    }
+}
+
+fn key<K: Resource>(object: &K) -> (String, String) {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// API concepts let clients compare resourceVersions of one resource as integers.
+fn resource_version<K: ResourceExt>(object: &K) -> u64 {
+    object
+        .resource_version()
+        .and_then(|rv| rv.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Delay before a failed watch is retried: 800 ms doubling to 30 s, without kube's random jitter.
+#[derive(Debug, Default)]
+struct WatchBackoff {
+    failures: u32,
+}
+
+impl Iterator for WatchBackoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let delay = Duration::from_millis(800).saturating_mul(1 << self.failures.min(6));
+        self.failures += 1;
+        Some(delay.min(Duration::from_secs(30)))
+    }
+}
+
+impl Backoff for WatchBackoff {
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::runtime::watcher::Event;
+
+    use super::*;
+
+    fn config_map(name: &str, rv: u64) -> ConfigMap {
+        let mut object = ConfigMap::default();
+        object.metadata.namespace = Some("default".to_owned());
+        object.metadata.name = Some(name.to_owned());
+        object.metadata.resource_version = Some(rv.to_string());
+        object
+    }
+
+    fn told(changes: &[Change<ConfigMap>]) -> Vec<String> {
+        let told = |change: &Change<ConfigMap>| match change {
+            Change::Added(new) => format!("+{}", new.name_any()),
+            Change::Updated { old, new } => {
+                format!(
+                    "{}:{}->{}",
+                    new.name_any(),
+                    resource_version(&**old),
+                    resource_version(&**new)
+                )
+            }
+            Change::Deleted(old) => format!("-{}", old.name_any()),
+        };
+        changes.iter().map(told).collect()
+    }
+
+    #[test]
+    fn a_second_list_reports_what_came_changed_and_went() {
+        let informer = Informer::<ConfigMap>::new();
+        let mut state = informer.state.lock();
+        let mut changes = Vec::new();
+        let events = [
+            Event::Init,
+            Event::InitApply(config_map("a", 1)),
+            Event::InitApply(config_map("b", 2)),
+            Event::InitDone,
+            Event::Apply(config_map("a", 3)),
+            Event::Init,
+            Event::InitApply(config_map("a", 5)),
+            Event::InitApply(config_map("c", 4)),
+            Event::InitDone,
+            Event::Delete(config_map("c", 6)),
+        ];
+        for event in events {
+            changes.extend(state.take(event));
+        }
+        assert_eq!(
+            told(&changes),
+            ["+a", "+b", "a:1->3", "a:3->5", "+c", "-b", "-c"]
+        );
+        assert_eq!(state.seen, 6);
+    }
+
+    #[test]
+    fn a_write_is_caught_up_by_its_event_or_by_a_later_list() {
+        let informer = Informer::<ConfigMap>::new();
+        let _ = informer.state.lock().take(Event::Init);
+        let _ = informer.state.lock().take(Event::InitDone);
+        let written = informer.written(&config_map("a", 7));
+        assert_eq!(informer.caught_up(written), Err(0));
+        let _ = informer.state.lock().take(Event::Apply(config_map("b", 8)));
+        assert_eq!(informer.caught_up(written), Ok(()));
+
+        let deleted_meanwhile = informer.written(&config_map("a", 9));
+        assert_eq!(informer.caught_up(deleted_meanwhile), Err(8));
+        let _ = informer.state.lock().take(Event::Init);
+        assert_eq!(informer.caught_up(deleted_meanwhile), Err(8));
+        let _ = informer.state.lock().take(Event::InitDone);
+        assert_eq!(informer.caught_up(deleted_meanwhile), Ok(()));
+    }
+}

@@ -1,0 +1,217 @@
+//! The StatefulSet controller of Kubernetes 1.36: pods with ordinals, created and replaced in
+//! order, each with claims of its own.
+
+mod apply;
+mod error;
+mod identity;
+mod reconcile;
+mod revisions;
+mod set;
+mod status;
+mod sync;
+mod triggers;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::{join, join_all};
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Resource, ResourceExt};
+use parking_lot::Mutex;
+
+use self::error::Error;
+use self::set::Set;
+use crate::context::Context;
+use crate::controller_ref::controller_of;
+use crate::informer::{Change, Informer, Written};
+use crate::recorder::Recorder;
+use crate::work_queue::WorkQueue;
+
+/// The controller's name: its user agent and the source of its events.
+pub const NAME: &str = "statefulset-controller";
+/// How many sets are synced at once.
+const WORKERS: usize = 5;
+
+/// A set's namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    namespace: String,
+    name: String,
+}
+
+impl Key {
+    fn of(set: &Set) -> Self {
+        Self {
+            namespace: set.namespace().to_owned(),
+            name: set.name().to_owned(),
+        }
+    }
+}
+
+/// The newest write of each kind that a set's syncs made.
+#[derive(Clone, Copy, Default)]
+struct Writes {
+    pod: Option<Written>,
+    claim: Option<Written>,
+    status: Option<Written>,
+}
+
+struct Controller {
+    ctx: Context,
+    recorder: Recorder,
+    queue: WorkQueue<Key>,
+    /// Untyped: a revision is made of the template's own bytes.
+    sets: Informer<DynamicObject>,
+    pods: Informer<Pod>,
+    claims: Informer<PersistentVolumeClaim>,
+    revisions: Informer<ControllerRevision>,
+    writes: Mutex<BTreeMap<Key, Writes>>,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context) {
+    let controller = Controller::new(ctx.for_component(NAME));
+    join(controller.watch(), controller.work()).await;
+}
+
+impl Controller {
+    fn new(ctx: Context) -> Self {
+        Self {
+            recorder: Recorder::new(ctx.clone(), NAME),
+            ctx,
+            queue: WorkQueue::new(),
+            sets: Informer::new(),
+            pods: Informer::new(),
+            claims: Informer::new(),
+            revisions: Informer::new(),
+            writes: Mutex::default(),
+        }
+    }
+
+    /// Feeds the caches and the queue. Changes of claims and revisions trigger nothing.
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let resource = ApiResource::erase::<StatefulSet>(&());
+        let sets = self
+            .sets
+            .run(Api::all_with(client.clone(), &resource), |change| {
+                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
+                    change;
+                let namespace = set.namespace().unwrap_or_default();
+                self.queue.add(Key {
+                    namespace,
+                    name: set.name_any(),
+                });
+            });
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        let claims = self.claims.run(Api::all(client.clone()), |_| {});
+        let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
+        join(join(sets, pods), join(claims, revisions)).await;
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let (old, new) = match change {
+            Change::Added(pod) | Change::Deleted(pod) => (None, pod),
+            Change::Updated { old, new } => (Some(old), new),
+        };
+        let owner = |pod: &Arc<Pod>| controller_of(&pod.metadata).map(|owner| owner.name.clone());
+        let owners = [old.and_then(owner), owner(new)];
+        let namespace = new.namespace().unwrap_or_default();
+        let mut cached = self.sets.in_namespace(&namespace);
+        if owners[1].is_some() {
+            // Only an orphan concerns sets that it does not name.
+            cached.retain(|set| owners.contains(&set.metadata.name));
+        }
+        let sets: Vec<Set> = cached
+            .iter()
+            .filter_map(|set| Set::parse(set).ok())
+            .collect();
+        for trigger in triggers::of_pod(change, &sets) {
+            self.queue.add_after(trigger.key, trigger.after);
+        }
+    }
+
+    async fn work(&self) {
+        self.sets.synced().await;
+        self.pods.synced().await;
+        self.claims.synced().await;
+        self.revisions.synced().await;
+        let workers = join_all((0..WORKERS).map(|_| self.worker()));
+        join(workers, self.queue.run_timers()).await;
+    }
+
+    async fn worker(&self) {
+        loop {
+            let key = self.queue.get().await;
+            match self.sync(&key).await {
+                Ok(requeue_after) => {
+                    self.queue.forget(&key);
+                    if let Some(delay) = requeue_after {
+                        self.queue.add_after(key.clone(), delay);
+                    }
+                }
+                Err(error) => {
+                    tracing::info!(namespace = key.namespace, name = key.name, %error, "sync failed");
+                    self.queue.add_rate_limited(key.clone());
+                }
+            }
+            self.queue.done(&key);
+        }
+    }
+
+    /// Refuses to act on caches that lack what earlier syncs of the set wrote.
+    fn check_caches(&self, key: &Key) -> Result<(), Error> {
+        let writes = self.writes.lock().get(key).copied().unwrap_or_default();
+        check(&self.pods, writes.pod, "pods")?;
+        check(&self.claims, writes.claim, "persistentvolumeclaims")?;
+        check(&self.sets, writes.status, "statefulsets.apps")
+    }
+
+    fn wrote_pod(&self, set: &Set, pod: &Pod) {
+        let written = self.pods.written(pod);
+        self.note(set, |writes| &mut writes.pod, written);
+    }
+
+    fn wrote_claim(&self, set: &Set, claim: &PersistentVolumeClaim) {
+        let written = self.claims.written(claim);
+        self.note(set, |writes| &mut writes.claim, written);
+    }
+
+    fn wrote_status(&self, set: &Set, object: &StatefulSet) {
+        let written = self.sets.written(object);
+        self.note(set, |writes| &mut writes.status, written);
+    }
+
+    fn note(
+        &self,
+        set: &Set,
+        of_kind: impl FnOnce(&mut Writes) -> &mut Option<Written>,
+        written: Written,
+    ) {
+        let mut writes = self.writes.lock();
+        let newest = of_kind(writes.entry(Key::of(set)).or_default());
+        if newest.is_none_or(|newest| newest.rv < written.rv) {
+            *newest = Some(written);
+        }
+    }
+}
+
+fn check<K: Resource>(
+    cache: &Informer<K>,
+    written: Option<Written>,
+    resource: &'static str,
+) -> Result<(), Error> {
+    let Some(written) = written else {
+        return Ok(());
+    };
+    let stale = |read| Error::StaleCache {
+        read,
+        written: written.rv,
+        resource,
+    };
+    cache.caught_up(written).map_err(stale)
+}

@@ -1,0 +1,341 @@
+//! Carries a plan out: requests in their order, each with the event that tells of it.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
+
+use super::Controller;
+use super::error::Error;
+use super::reconcile::{Action, Batch, EnsureClaim, FixOwners, Observed, Repair};
+use super::set::Set;
+use super::status::Computed;
+use crate::recorder::EventType;
+
+/// How often a write that conflicts is tried.
+const CONFLICT_ATTEMPTS_MAX: usize = 5;
+
+/// What an event tells about, as it is spelled in reasons and messages.
+#[derive(Clone, Copy)]
+enum Verb {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Verb {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "Create",
+            Self::Update => "Update",
+            Self::Delete => "Delete",
+        }
+    }
+}
+
+/// The effects of one sync.
+pub(super) struct Effects<'a> {
+    controller: &'a Controller,
+    observed: Observed<'a>,
+    set: &'a Set,
+    pods: Api<Pod>,
+    claims: Api<PersistentVolumeClaim>,
+}
+
+impl<'a> Effects<'a> {
+    pub(super) fn new(controller: &'a Controller, observed: Observed<'a>) -> Self {
+        let client = &controller.ctx.client;
+        let set = observed.set;
+        Self {
+            controller,
+            observed,
+            set,
+            pods: Api::namespaced(client.clone(), set.namespace()),
+            claims: Api::namespaced(client.clone(), set.namespace()),
+        }
+    }
+
+    /// Runs `batches` up to the first one with errors, and counts deletions into `status`.
+    pub(super) async fn run(
+        &self,
+        batches: Vec<Batch>,
+        status: &mut Computed,
+    ) -> Result<(), Error> {
+        for batch in batches {
+            let mut errors = Vec::new();
+            for actions in batch {
+                for action in actions {
+                    if let Err(error) = self.perform(action, status).await {
+                        errors.push(error);
+                        break;
+                    }
+                }
+            }
+            Error::collect(errors)?;
+        }
+        Ok(())
+    }
+
+    async fn perform(&self, action: Action, status: &mut Computed) -> Result<(), Error> {
+        match action {
+            Action::Create {
+                pod,
+                claims,
+                owners,
+            } => self.create(&pod, claims, owners).await,
+            Action::EnsureClaims {
+                pod,
+                claims,
+                owners,
+            } => {
+                self.ensure_claims(&pod, claims).await?;
+                self.fix_owners(owners).await
+            }
+            Action::Repair(repair) => self.repair(*repair).await,
+            Action::FixOwners(owners) => self.fix_owners(owners).await,
+            Action::Delete { pod } => self.delete(&pod).await,
+            Action::DeleteForUpdate { pod } => {
+                self.delete(&pod).await?;
+                status.counters.current -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    async fn create(
+        &self,
+        pod: &Pod,
+        claims: Vec<EnsureClaim>,
+        owners: Vec<FixOwners>,
+    ) -> Result<(), Error> {
+        let name = pod.name_any();
+        let created = match self.ensure_claims(&name, claims).await {
+            Ok(()) => self
+                .pods
+                .create(&PostParams::default(), pod)
+                .await
+                .map_err(Error::from),
+            Err(error) => Err(error),
+        };
+        match created {
+            Ok(created) => self.controller.wrote_pod(self.set, &created),
+            // The name is taken; it is tried again until it is free.
+            Err(error) if error.is_already_exists() => return Err(error),
+            Err(error) => {
+                self.tell_pod(Verb::Create, &name, Some(&error)).await;
+                return Err(error);
+            }
+        }
+        self.tell_pod(Verb::Create, &name, None).await;
+        self.fix_owners(owners).await
+    }
+
+    /// Tries every claim, even after one failed.
+    async fn ensure_claims(&self, pod: &str, claims: Vec<EnsureClaim>) -> Result<(), Error> {
+        let mut errors = Vec::new();
+        for claim in claims {
+            match claim {
+                EnsureClaim::BeingDeleted(name) => {
+                    errors.push(Error::Claim(format!("pvc {name} is being deleted")));
+                }
+                EnsureClaim::Create(claim) => {
+                    let name = claim.name_any();
+                    match self.claims.create(&PostParams::default(), &claim).await {
+                        Ok(created) => {
+                            self.controller.wrote_claim(self.set, &created);
+                            self.tell_claim(pod, &name, None).await;
+                        }
+                        Err(error) => {
+                            let error = Error::from(error);
+                            let told = format!("failed to create PVC {name}: {error}");
+                            errors.push(Error::Claim(told));
+                            if !error.is_already_exists() {
+                                self.tell_claim(pod, &name, Some(&error)).await;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Error::collect(errors)
+    }
+
+    async fn fix_owners(&self, owners: Vec<FixOwners>) -> Result<(), Error> {
+        for fix in owners {
+            if let Some(claim) = fix.conflicting {
+                // The spelling is upstream's, which tools match.
+                let message = format!(
+                    "PersistentVolumeClaim {claim} has a conflicting OwnerReference that acts as \
+                     a manging controller, the retention policy is ignored for this claim"
+                );
+                self.tell(EventType::Warning, "ConflictingController", &message)
+                    .await;
+            }
+            let Some(claim) = fix.update else { continue };
+            let name = claim.name_any();
+            match self
+                .claims
+                .replace(&name, &PostParams::default(), &claim)
+                .await
+            {
+                Ok(updated) => self.controller.wrote_claim(self.set, &updated),
+                Err(error) => {
+                    let error = Error::from(error);
+                    return Err(Error::Claim(format!(
+                        "could not update claim {name} for delete policy ownerRefs: {error}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Repairs a pod; on conflict decides again about the pod as it is now.
+    async fn repair(&self, repair: Repair) -> Result<(), Error> {
+        let name = repair.pod.name_any();
+        let mut repair = repair;
+        let mut attempt = 1;
+        let outcome = loop {
+            let prepared = match self.ensure_claims(&name, repair.claims).await {
+                Ok(()) => self.fix_owners(repair.owners).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = prepared {
+                break Err(error);
+            }
+            match self
+                .pods
+                .replace(&name, &PostParams::default(), &repair.pod)
+                .await
+            {
+                Ok(updated) => {
+                    self.controller.wrote_pod(self.set, &updated);
+                    break Ok(());
+                }
+                Err(error) => {
+                    let error = Error::from(error);
+                    if !error.is_conflict() || attempt == CONFLICT_ATTEMPTS_MAX {
+                        break Err(error);
+                    }
+                }
+            }
+            attempt += 1;
+            let next = match self.pods.get(&name).await {
+                Ok(live) => self.observed.repair(&live),
+                Err(error) => break Err(error.into()),
+            };
+            match next {
+                // Owners were fixed by the first attempt.
+                Some(next) => {
+                    repair = Repair {
+                        owners: Vec::new(),
+                        ..next
+                    }
+                }
+                None => break Ok(()),
+            }
+        };
+        self.tell_pod(Verb::Update, &name, outcome.as_ref().err())
+            .await;
+        outcome
+    }
+
+    async fn delete(&self, name: &str) -> Result<(), Error> {
+        let deleted = self.pods.delete(name, &DeleteParams::default()).await;
+        let outcome = match deleted.map_err(Error::from) {
+            Ok(answer) => {
+                if let Some(pod) = answer.left() {
+                    self.controller.wrote_pod(self.set, &pod);
+                }
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.tell_pod(Verb::Delete, name, outcome.as_ref().err())
+            .await;
+        outcome
+    }
+
+    async fn tell_pod(&self, verb: Verb, pod: &str, error: Option<&Error>) {
+        let (verb, set) = (verb.as_str(), self.set.name());
+        match error {
+            None => {
+                let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
+                self.tell(EventType::Normal, &format!("Successful{verb}"), &message)
+                    .await;
+            }
+            Some(error) => {
+                let message =
+                    format!("{verb} Pod {pod} in StatefulSet {set} failed error: {error}");
+                self.tell(EventType::Warning, &format!("Failed{verb}"), &message)
+                    .await;
+            }
+        }
+    }
+
+    async fn tell_claim(&self, pod: &str, claim: &str, error: Option<&Error>) {
+        let set = self.set.name();
+        match error {
+            None => {
+                let message =
+                    format!("Create Claim {claim} Pod {pod} in StatefulSet {set} success");
+                self.tell(EventType::Normal, "SuccessfulCreate", &message)
+                    .await;
+            }
+            Some(error) => {
+                let message = format!(
+                    "Create Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {error}"
+                );
+                self.tell(EventType::Warning, "FailedCreate", &message)
+                    .await;
+            }
+        }
+    }
+
+    async fn tell(&self, event_type: EventType, reason: &str, message: &str) {
+        self.controller
+            .recorder
+            .publish(&self.set.reference(), event_type, reason, message)
+            .await;
+    }
+}
+
+/// Writes `status` if the set's differs, onto a re-read set when the write conflicts.
+pub(super) async fn write_status(
+    controller: &Controller,
+    set: &Set,
+    mut status: Computed,
+) -> Result<(), Error> {
+    status.complete_rolling_update(set);
+    if !status.differs_from(&set.status()) {
+        return Ok(());
+    }
+    let sets: Api<StatefulSet> = Api::namespaced(controller.ctx.client.clone(), set.namespace());
+    let mut object = set.object.clone();
+    let mut attempt = 1;
+    loop {
+        object.status = Some(status.to_wire());
+        match sets
+            .replace_status(set.name(), &PostParams::default(), &object)
+            .await
+        {
+            Ok(written) => {
+                controller.wrote_status(set, &written);
+                return Ok(());
+            }
+            Err(error) => {
+                let error = Error::from(error);
+                if !error.is_conflict() || attempt == CONFLICT_ATTEMPTS_MAX {
+                    return Err(error);
+                }
+            }
+        }
+        attempt += 1;
+        object = sets.get(set.name()).await?;
+        if object.metadata.uid.as_deref() != Some(set.uid()) {
+            // Another set has taken the name; this one's status is nobody's.
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! What a sync is going to do, decided from what was read. No I/O happens here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
+
+use super::identity;
+use super::set::{Set, Strategy};
+use super::status::{Computed, Counters};
+use crate::claim::{self, Owners};
+use crate::controller_ref::controller_ref;
+use crate::pod;
+
+/// The most pods that the Parallel policy works on in one batch.
+const BATCH_MAX: usize = 500;
+
+/// A controller revision as far as it matters for pods.
+#[derive(Clone, Debug)]
+pub(crate) struct Revision {
+    pub(crate) name: String,
+    pub(crate) template: PodTemplateSpec,
+}
+
+/// Everything a decision is based on.
+#[derive(Clone, Copy)]
+pub(crate) struct Observed<'a> {
+    pub(crate) set: &'a Set,
+    pub(crate) current: &'a Revision,
+    pub(crate) update: &'a Revision,
+    pub(crate) collision_count: i32,
+    /// The set's pods, by name.
+    pub(crate) pods: &'a [Arc<Pod>],
+    /// The claims of the namespace, by name.
+    pub(crate) claims: &'a BTreeMap<String, Arc<PersistentVolumeClaim>>,
+    pub(crate) now: Timestamp,
+}
+
+/// What to do, and the status to write afterwards.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) status: Computed,
+    /// Run in order; an error ends the run when its batch is through.
+    pub(crate) batches: Vec<Batch>,
+    /// Sync again then, because a ready pod becomes available.
+    pub(crate) requeue_after: Option<Duration>,
+}
+
+/// Pods whose actions don't wait for each other.
+pub(crate) type Batch = Vec<Vec<Action>>;
+
+/// One step for one pod; an error skips the pod's further steps.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Create the claims, the pod, then fix owners of the claims.
+    Create {
+        pod: Box<Pod>,
+        claims: Vec<EnsureClaim>,
+        owners: Vec<FixOwners>,
+    },
+    /// Create what a Pending pod misses and fix owners of its claims.
+    EnsureClaims {
+        pod: String,
+        claims: Vec<EnsureClaim>,
+        owners: Vec<FixOwners>,
+    },
+    /// Put identity, storage and owners of claims right.
+    Repair(Box<Repair>),
+    /// Fix owners of a condemned pod's claims.
+    FixOwners(Vec<FixOwners>),
+    /// Delete the pod.
+    Delete { pod: String },
+    /// Delete the pod so that it comes back at the update revision.
+    DeleteForUpdate { pod: String },
+}
+
+/// How a pod differs from what it should be.
+#[derive(Debug)]
+pub(crate) struct Repair {
+    /// The pod as it should be.
+    pub(crate) pod: Pod,
+    pub(crate) claims: Vec<EnsureClaim>,
+    pub(crate) owners: Vec<FixOwners>,
+}
+
+/// A claim that a pod needs before it can be created.
+#[derive(Debug, PartialEq)]
+pub(crate) enum EnsureClaim {
+    /// It is missing.
+    Create(Box<PersistentVolumeClaim>),
+    /// It is there, but on its way out.
+    BeingDeleted(String),
+}
+
+/// Owner references of one claim.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct FixOwners {
+    /// The claim that another controller owns.
+    pub(crate) conflicting: Option<String>,
+    /// The claim with corrected references.
+    pub(crate) update: Option<Box<PersistentVolumeClaim>>,
+}
+
+/// Whether OrderedReady goes on with the next pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Continue,
+    Exit,
+}
+
+/// Decides what to do about a set.
+pub(crate) fn plan(observed: Observed<'_>) -> Plan {
+    let set = observed.set;
+    let partition = Partition::of(observed);
+    let counters = Counters::count(
+        partition.pods(),
+        (&observed.current.name, &observed.update.name),
+        set.min_ready_seconds(),
+        observed.now,
+    );
+    let status = Computed {
+        counters,
+        observed_generation: set.meta().generation.unwrap_or(0),
+        current_revision: observed.current.name.clone(),
+        update_revision: observed.update.name.clone(),
+        collision_count: observed.collision_count,
+    };
+    let batches = if set.is_deleting() {
+        Vec::new()
+    } else {
+        observed.batches(&partition)
+    };
+    Plan {
+        status,
+        batches,
+        requeue_after: observed.requeue_after(counters),
+    }
+}
+
+/// The set's pods by what is to become of them.
+struct Partition {
+    /// One a slot; empty slots hold the pod to be created.
+    replicas: Vec<Arc<Pod>>,
+    /// Highest ordinal first.
+    condemned: Vec<Arc<Pod>>,
+    first_unavailable: Option<String>,
+}
+
+impl Partition {
+    fn of(observed: Observed<'_>) -> Self {
+        let set = observed.set;
+        let mut slots: Vec<Option<Arc<Pod>>> =
+            vec![None; usize::try_from(set.replicas()).unwrap_or(0)];
+        let mut condemned = BTreeMap::new();
+        for pod in observed.pods {
+            let Some(ordinal) = identity::ordinal(pod) else {
+                continue;
+            };
+            match set.slot(ordinal) {
+                Some(slot) => slots[slot] = Some(pod.clone()),
+                None => {
+                    condemned.insert((ordinal, name(pod)), pod.clone());
+                }
+            }
+        }
+        let replicas: Vec<Arc<Pod>> = (0..)
+            .zip(slots)
+            .map(|(slot, pod)| {
+                let ordinal = set.start().saturating_add(slot);
+                pod.unwrap_or_else(|| Arc::new(observed.new_pod(ordinal)))
+            })
+            .collect();
+        let ascending = replicas.iter().chain(condemned.values());
+        let first_unavailable = ascending
+            .clone()
+            .find(|pod| observed.is_unavailable(pod))
+            .map(|pod| name(pod));
+        let condemned = condemned.into_values().rev().collect();
+        Self {
+            replicas,
+            condemned,
+            first_unavailable,
+        }
+    }
+
+    fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.replicas
+            .iter()
+            .chain(&self.condemned)
+            .map(AsRef::as_ref)
+    }
+}
+
+/// A claim of a pod: what it is made from and what the cache holds of it.
+struct PodClaim<'a> {
+    template: &'a PersistentVolumeClaim,
+    ordinal: i32,
+    claim: Option<&'a PersistentVolumeClaim>,
+}
+
+impl<'a> Observed<'a> {
+    fn batches(self, partition: &Partition) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        let replicas = partition
+            .replicas
+            .iter()
+            .map(|pod| self.process_replica(pod));
+        if self.run_for_all(&mut batches, replicas) == Next::Exit {
+            return batches;
+        }
+        let fixes = partition
+            .condemned
+            .iter()
+            .map(|pod| (self.fix_condemned(pod), Next::Continue));
+        if self.run_for_all(&mut batches, fixes) == Next::Exit {
+            return batches;
+        }
+        let condemned = partition.condemned.iter();
+        let deletions = condemned
+            .map(|pod| self.process_condemned(pod, partition.first_unavailable.as_deref()));
+        if self.run_for_all(&mut batches, deletions) == Next::Exit {
+            return batches;
+        }
+        if let Some(pod) = self.update_target(&partition.replicas) {
+            batches.push(vec![vec![Action::DeleteForUpdate { pod }]]);
+        }
+        batches
+    }
+
+    /// One pod after another up to an exit, or, when Parallel, in batches that double in size.
+    fn run_for_all(
+        self,
+        batches: &mut Vec<Batch>,
+        steps: impl Iterator<Item = (Vec<Action>, Next)>,
+    ) -> Next {
+        if !self.set.is_parallel() {
+            for (actions, next) in steps {
+                batches.push(vec![actions]);
+                if next == Next::Exit {
+                    return Next::Exit;
+                }
+            }
+            return Next::Continue;
+        }
+        let mut steps = steps.map(|(actions, _)| actions).peekable();
+        let mut size = 1;
+        while steps.peek().is_some() {
+            batches.push(steps.by_ref().take(size).collect());
+            size = (2 * size).min(BATCH_MAX);
+        }
+        Next::Continue
+    }
+
+    fn process_replica(self, pod: &Pod) -> (Vec<Action>, Next) {
+        if pod::is_finished(pod) {
+            // The replacement is made by a later sync, when the name is free.
+            let delete = Action::Delete { pod: name(pod) };
+            return (
+                if pod::is_terminating(pod) {
+                    vec![]
+                } else {
+                    vec![delete]
+                },
+                Next::Exit,
+            );
+        }
+        if !pod::is_created(pod) {
+            if self.has_stale_claim(pod) {
+                return (vec![], Next::Exit);
+            }
+            let (claims, owners) = (self.ensure_claims(pod), self.fix_owners(pod));
+            return (
+                vec![Action::Create {
+                    pod: Box::new(pod.clone()),
+                    claims,
+                    owners,
+                }],
+                Next::Exit,
+            );
+        }
+        let mut actions = Vec::new();
+        if pod::is_pending(pod) {
+            let (claims, owners) = (self.ensure_claims(pod), self.fix_owners(pod));
+            actions.push(Action::EnsureClaims {
+                pod: name(pod),
+                claims,
+                owners,
+            });
+        }
+        let has_to_wait = pod::is_terminating(pod)
+            || !pod::is_ready(pod)
+            || !pod::is_available(pod, self.set.min_ready_seconds(), self.now);
+        if has_to_wait && !self.set.is_parallel() {
+            return (actions, Next::Exit);
+        }
+        if let Some(mut repair) = self.repair(pod) {
+            if pod::is_pending(pod) {
+                // The step before fixes them.
+                repair.owners.clear();
+            }
+            actions.push(Action::Repair(Box::new(repair)));
+        }
+        (actions, Next::Continue)
+    }
+
+    /// What is wrong with a pod that should be one of the replicas.
+    pub(crate) fn repair(self, pod: &Pod) -> Option<Repair> {
+        let owners = self.fix_owners(pod);
+        let owners_match = owners.iter().all(|fix| fix.update.is_none());
+        let identity_matches = identity::identity_matches(self.set, pod);
+        let storage_matches = identity::storage_matches(self.set, pod);
+        if identity_matches && storage_matches && (owners_match || pod::is_pending(pod)) {
+            return None;
+        }
+        let ordinal = identity::ordinal(pod)?;
+        let mut fixed = pod.clone();
+        let mut claims = Vec::new();
+        if !identity_matches {
+            identity::set_identity(self.set, &mut fixed, ordinal);
+        }
+        if !storage_matches {
+            identity::set_storage(self.set, &mut fixed, ordinal);
+            claims = self.ensure_claims(pod);
+        }
+        let owners = if owners_match { Vec::new() } else { owners };
+        Some(Repair {
+            pod: fixed,
+            claims,
+            owners,
+        })
+    }
+
+    fn fix_condemned(self, pod: &Pod) -> Vec<Action> {
+        let owners = self.fix_owners(pod);
+        if owners.iter().all(|fix| fix.update.is_none()) {
+            return Vec::new();
+        }
+        vec![Action::FixOwners(owners)]
+    }
+
+    fn process_condemned(self, pod: &Pod, first_unavailable: Option<&str>) -> (Vec<Action>, Next) {
+        if pod::is_terminating(pod) {
+            return (vec![], Next::Exit);
+        }
+        let is_up =
+            pod::is_ready(pod) && pod::is_available(pod, self.set.min_ready_seconds(), self.now);
+        let is_first = first_unavailable == pod.metadata.name.as_deref();
+        if !is_up && !is_first && !self.set.is_parallel() {
+            return (vec![], Next::Exit);
+        }
+        (vec![Action::Delete { pod: name(pod) }], Next::Exit)
+    }
+
+    /// The pod that the rollout deletes now: the highest one at a wrong revision, unless a pod
+    /// above it isn't back yet.
+    fn update_target(self, replicas: &[Arc<Pod>]) -> Option<String> {
+        let Strategy::RollingUpdate { partition } = self.set.strategy() else {
+            return None;
+        };
+        let partition = usize::try_from(partition.unwrap_or(0)).unwrap_or(0);
+        for pod in replicas.iter().skip(partition).rev() {
+            if pod::revision(pod) != self.update.name && !pod::is_terminating(pod) {
+                return Some(name(pod));
+            }
+            if self.is_unavailable(pod) {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn is_unavailable(self, pod: &Pod) -> bool {
+        !pod::is_available(pod, self.set.min_ready_seconds(), self.now) || pod::is_terminating(pod)
+    }
+
+    fn new_pod(self, ordinal: i32) -> Pod {
+        let at_current = match self.set.strategy() {
+            Strategy::OnDelete => 0,
+            Strategy::RollingUpdate {
+                partition: Some(partition),
+            } => partition,
+            Strategy::RollingUpdate { partition: None } => {
+                self.set.status().current_replicas.unwrap_or(0)
+            }
+        };
+        let slot = i64::from(ordinal) - i64::from(self.set.start());
+        let revision = if slot < i64::from(at_current) {
+            self.current
+        } else {
+            self.update
+        };
+        identity::new_pod(self.set, &revision.name, &revision.template, ordinal)
+    }
+
+    /// For each claim template of a pod, in their order, the cached claim.
+    fn claims_of(self, pod: &Pod) -> Vec<PodClaim<'a>> {
+        let ordinal = identity::ordinal(pod).unwrap_or(0);
+        let claim_of = |template: &'a PersistentVolumeClaim| {
+            let template_name = template.metadata.name.as_deref().unwrap_or_default();
+            let name = claim::claim_name(template_name, self.set.name(), ordinal);
+            PodClaim {
+                template,
+                ordinal,
+                claim: self.claims.get(&name).map(AsRef::as_ref),
+            }
+        };
+        self.set.claim_templates().iter().map(claim_of).collect()
+    }
+
+    fn ensure_claims(self, pod: &Pod) -> Vec<EnsureClaim> {
+        let labels = self.set.match_labels();
+        let ensure = |of: PodClaim<'_>| {
+            let Some(claim) = of.claim else {
+                let new = claim::new_claim(of.template, self.set.meta(), &labels, of.ordinal);
+                return Some(EnsureClaim::Create(Box::new(new)));
+            };
+            claim.metadata.deletion_timestamp.as_ref()?;
+            Some(EnsureClaim::BeingDeleted(
+                claim.metadata.name.clone().unwrap_or_default(),
+            ))
+        };
+        self.claims_of(pod).into_iter().filter_map(ensure).collect()
+    }
+
+    fn fix_owners(self, pod: &Pod) -> Vec<FixOwners> {
+        let policy = self.set.retention_policy();
+        let set_ref = self.set.owner_ref();
+        let pod_ref = controller_ref("v1", "Pod", &pod.metadata);
+        let condemned =
+            identity::ordinal(pod).is_none_or(|ordinal| self.set.slot(ordinal).is_none());
+        let owners = Owners {
+            set: &set_ref,
+            pod: &pod_ref,
+            condemned,
+        };
+        let fix = |claim: &PersistentVolumeClaim| {
+            let meta = &claim.metadata;
+            let conflicts = claim::has_conflicting_controller(meta, policy, owners);
+            let corrected = claim::corrected_owners(meta, policy, owners);
+            let update = corrected.map(|references| {
+                let mut update = claim.clone();
+                update.metadata.owner_references = Some(references);
+                Box::new(update)
+            });
+            FixOwners {
+                conflicting: meta.name.clone().filter(|_| conflicts),
+                update,
+            }
+        };
+        let fixes = self
+            .claims_of(pod)
+            .into_iter()
+            .filter_map(|of| of.claim.map(fix));
+        fixes.filter(|fix| *fix != FixOwners::default()).collect()
+    }
+
+    /// The claim still belongs to a pod of that name that is gone; the collector will take it.
+    fn has_stale_claim(self, pod: &Pod) -> bool {
+        if !self.set.retention_policy().delete_when_scaled {
+            return false;
+        }
+        let pod_ref = controller_ref("v1", "Pod", &pod.metadata);
+        self.claims_of(pod)
+            .into_iter()
+            .filter_map(|of| of.claim)
+            .any(|claim| claim::has_stale_owner(&claim.metadata, &pod_ref))
+    }
+
+    fn requeue_after(self, counters: Counters) -> Option<Duration> {
+        let min_ready_seconds = self.set.min_ready_seconds();
+        if min_ready_seconds <= 0 || counters.ready == counters.available {
+            return None;
+        }
+        let waits = self
+            .pods
+            .iter()
+            .filter(|pod| pod::is_ready(pod))
+            .filter_map(|pod| {
+                pod::until_available(pod, min_ready_seconds, self.now)
+                    .filter(|wait| !wait.is_zero())
+            });
+        let fallback = Duration::from_secs(min_ready_seconds.unsigned_abs().into());
+        Some(waits.min().unwrap_or(fallback))
+    }
+}
+
+fn name(pod: &Pod) -> String {
+    pod.metadata.name.clone().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

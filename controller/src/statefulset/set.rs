@@ -1,0 +1,187 @@
+//! A StatefulSet as the controller reads it: typed, with defaults, and its template's raw JSON.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{
+    RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetStatus,
+};
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::TypeMeta;
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+use super::error::Error;
+use crate::claim::RetentionPolicy;
+use crate::controller_ref::controller_ref;
+
+pub(crate) const API_VERSION: &str = "apps/v1";
+pub(crate) const KIND: &str = "StatefulSet";
+
+/// When pods at an old revision are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    OnDelete,
+    /// The partition is None when the `rollingUpdate` block is absent.
+    RollingUpdate {
+        partition: Option<i32>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Set {
+    pub(crate) object: StatefulSet,
+    spec: StatefulSetSpec,
+    /// `spec.template` as the server returned it: revisions are made of its bytes.
+    pub(crate) template: Value,
+}
+
+impl Set {
+    pub(crate) fn parse(object: &DynamicObject) -> Result<Self, Error> {
+        let mut object = object.clone();
+        // Items of a list come without their type.
+        object.types = Some(TypeMeta {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+        });
+        let template = object
+            .data
+            .pointer("/spec/template")
+            .cloned()
+            .unwrap_or_default();
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let malformed = |source| Error::Malformed {
+            what: format!("StatefulSet {name}"),
+            source,
+        };
+        let value = serde_json::to_value(&object).map_err(malformed)?;
+        let object: StatefulSet = serde_json::from_value(value).map_err(malformed)?;
+        let spec = object.spec.clone().unwrap_or_default();
+        Ok(Self {
+            object,
+            spec,
+            template,
+        })
+    }
+
+    pub(crate) fn meta(&self) -> &ObjectMeta {
+        &self.object.metadata
+    }
+
+    pub(crate) fn spec(&self) -> &StatefulSetSpec {
+        &self.spec
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.meta().name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.meta().namespace.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn uid(&self) -> &str {
+        self.meta().uid.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn status(&self) -> StatefulSetStatus {
+        self.object.status.clone().unwrap_or_default()
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.meta().deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn replicas(&self) -> i32 {
+        self.spec().replicas.unwrap_or(1)
+    }
+
+    /// The ordinal of the first replica.
+    pub(crate) fn start(&self) -> i32 {
+        self.spec()
+            .ordinals
+            .as_ref()
+            .and_then(|ordinals| ordinals.start)
+            .unwrap_or(0)
+    }
+
+    /// The slot of `ordinal` among the replicas, if it is one of them.
+    pub(crate) fn slot(&self, ordinal: i32) -> Option<usize> {
+        let slot = i64::from(ordinal) - i64::from(self.start());
+        if slot >= i64::from(self.replicas()) {
+            return None;
+        }
+        usize::try_from(slot).ok()
+    }
+
+    pub(crate) fn min_ready_seconds(&self) -> i32 {
+        self.spec().min_ready_seconds.unwrap_or(0)
+    }
+
+    pub(crate) fn revision_history_limit(&self) -> i32 {
+        self.spec().revision_history_limit.unwrap_or(10)
+    }
+
+    /// `podManagementPolicy: Parallel`.
+    pub(crate) fn is_parallel(&self) -> bool {
+        self.spec().pod_management_policy.as_deref() == Some("Parallel")
+    }
+
+    pub(crate) fn strategy(&self) -> Strategy {
+        let Some(strategy) = &self.spec().update_strategy else {
+            return Strategy::RollingUpdate { partition: None };
+        };
+        if strategy.type_.as_deref() == Some("OnDelete") {
+            return Strategy::OnDelete;
+        }
+        let partition = |block: &RollingUpdateStatefulSetStrategy| block.partition.unwrap_or(0);
+        Strategy::RollingUpdate {
+            partition: strategy.rolling_update.as_ref().map(partition),
+        }
+    }
+
+    pub(crate) fn claim_templates(&self) -> &[PersistentVolumeClaim] {
+        self.spec()
+            .volume_claim_templates
+            .as_deref()
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn match_labels(&self) -> BTreeMap<String, String> {
+        self.spec()
+            .selector
+            .match_labels
+            .clone()
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn retention_policy(&self) -> RetentionPolicy {
+        let policy = self
+            .spec()
+            .persistent_volume_claim_retention_policy
+            .as_ref();
+        let deletes = |field: Option<&String>| field.is_some_and(|value| value == "Delete");
+        RetentionPolicy {
+            delete_when_deleted: deletes(policy.and_then(|policy| policy.when_deleted.as_ref())),
+            delete_when_scaled: deletes(policy.and_then(|policy| policy.when_scaled.as_ref())),
+        }
+    }
+
+    /// The reference with which the set controls its objects.
+    pub(crate) fn owner_ref(&self) -> OwnerReference {
+        controller_ref(API_VERSION, KIND, self.meta())
+    }
+
+    /// What events about the set refer to.
+    pub(crate) fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some(KIND.to_owned()),
+            name: self.meta().name.clone(),
+            namespace: self.meta().namespace.clone(),
+            uid: self.meta().uid.clone(),
+            resource_version: self.meta().resource_version.clone(),
+            field_path: None,
+        }
+    }
+}
