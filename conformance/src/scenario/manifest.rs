@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// An object to create or apply.
 ///
@@ -48,7 +48,7 @@ impl Manifest {
             self.objects = read_objects(&directory.join(file))?;
             if let Some(merge) = &self.merge {
                 for object in &mut self.objects {
-                    json_patch::merge(object, merge);
+                    merge_into(object, merge);
                 }
             }
         }
@@ -87,6 +87,25 @@ impl Manifest {
             words.push_str(&format!(" with {}", in_flow(merge)));
         }
         words
+    }
+}
+
+/// Applies a JSON merge patch (RFC 7386).
+fn merge_into(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let target = target.as_object_mut().expect("made an object above");
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge_into(target.entry(key).or_insert(Value::Null), value);
+        }
     }
 }
 
@@ -144,6 +163,13 @@ mod tests {
             in_flow(&value),
             r#"{spec: {image: nginx:1.25, ready: "false", replicas: 2}}"#
         );
+    }
+
+    #[test]
+    fn a_merge_replaces_lists_and_removes_by_null() {
+        let mut object = json!({"a": {"b": 1, "c": 2}, "list": [1, 2]});
+        merge_into(&mut object, &json!({"a": {"b": null, "d": {"e": 3}}, "list": [3]}));
+        assert_eq!(object, json!({"a": {"c": 2, "d": {"e": 3}}, "list": [3]}));
     }
 
     #[test]
