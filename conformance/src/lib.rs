@@ -1,1 +1,18 @@
-//! Harness.
+//! Runs Kubernetes controllers end to end against an in-memory API server under virtual time, and
+//! compares what happened with golden transcripts.
+//!
+//! - [`scenario`]: the files that say what is given and done
+//! - [`testbed`]: server, simulated nodes and controllers in one process
+//! - [`runner`]: a scenario to its transcript
+//! - [`timeline`] and [`outcome`]: the two parts of a transcript
+//! - [`suite`]: scenario files and their goldens
+//! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
+
+pub mod api;
+pub mod outcome;
+pub mod runner;
+pub mod scenario;
+pub mod suite;
+pub mod table;
+pub mod testbed;
+pub mod timeline;

@@ -1,0 +1,267 @@
+//! The API as a scenario's steps use it: any resource, by any of its names, as plain JSON.
+
+use kube::core::Status;
+use serde_json::Value;
+
+/// Signs the requests of steps, so that a timeline tells them from the controllers'.
+pub(crate) const USER_AGENT: &str = "kubeproof-scenario";
+
+/// Asks for a table, or the object where the server has none.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/// A request that got no object.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The server refused it.
+    #[error("{} {}: {}", .0.code, .0.reason, .0.message)]
+    Refused(Box<Status>),
+    /// Discovery knows no such resource.
+    #[error("the server has no resource {0:?}")]
+    UnknownResource(String),
+    /// There was no usable answer.
+    #[error("no answer: {0}")]
+    Transport(#[source] kube::Error),
+}
+
+impl From<kube::Error> for ApiError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused(status),
+            other => Self::Transport(other),
+        }
+    }
+}
+
+impl ApiError {
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 404)
+    }
+}
+
+/// One resource of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Resource {
+    group_version: String,
+    plural: String,
+    kind: String,
+    names: Vec<String>,
+    namespaced: bool,
+}
+
+/// Speaks to one API server, in one namespace.
+#[derive(Clone)]
+pub struct Api {
+    client: kube::Client,
+    namespace: String,
+    resources: Vec<Resource>,
+}
+
+impl Api {
+    /// Learns from discovery what `client`'s server serves.
+    ///
+    /// # Errors
+    /// [`ApiError`] when discovery fails.
+    pub async fn discover(client: kube::Client) -> Result<Self, ApiError> {
+        let mut api = Self {
+            namespace: client.default_namespace().to_owned(),
+            client,
+            resources: Vec::new(),
+        };
+        let mut group_versions = vec!["v1".to_owned()];
+        let groups = api.send("GET", "/apis", None, "").await?;
+        for group in groups["groups"].as_array().into_iter().flatten() {
+            group_versions.extend(string(&group["preferredVersion"]["groupVersion"]));
+        }
+        for group_version in group_versions {
+            let list = api.send("GET", &root(&group_version), None, "").await?;
+            for resource in list["resources"].as_array().into_iter().flatten() {
+                api.resources
+                    .extend(read_resource(&group_version, resource));
+            }
+        }
+        Ok(api)
+    }
+
+    /// The namespace of namespaced objects that name none.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Creates `object`.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn create(&self, object: &Value) -> Result<Value, ApiError> {
+        let resource = self.resource_of(object)?;
+        let path = self.path(&resource, object["metadata"]["namespace"].as_str(), "");
+        self.send("POST", &path, Some(object), "application/json")
+            .await
+    }
+
+    /// Creates `object`, or merges it into the one that exists.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn apply(&self, object: &Value) -> Result<Value, ApiError> {
+        let resource = self.resource_of(object)?;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let path = self.path(&resource, object["metadata"]["namespace"].as_str(), name);
+        match self.send("GET", &path, None, "").await {
+            Ok(_) => {
+                let merge = "application/merge-patch+json";
+                self.send("PATCH", &path, Some(object), merge).await
+            }
+            Err(error) if error.is_not_found() => self.create(object).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the object `name` of `resource`, which may be any name of it.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn get(&self, resource: &str, name: &str) -> Result<Value, ApiError> {
+        let path = self.path(&self.resource(resource)?, None, name);
+        self.send("GET", &path, None, "").await
+    }
+
+    /// Patches the object; `content_type` says how `patch` is read.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn patch(
+        &self,
+        (resource, name): (&str, &str),
+        subresource: Option<&str>,
+        content_type: &str,
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
+        let mut path = self.path(&self.resource(resource)?, None, name);
+        if let Some(subresource) = subresource {
+            path.push('/');
+            path.push_str(subresource);
+        }
+        self.send("PATCH", &path, Some(patch), content_type).await
+    }
+
+    /// Deletes the object with `options`.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn delete(
+        &self,
+        (resource, name): (&str, &str),
+        options: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = self.path(&self.resource(resource)?, None, name);
+        self.send("DELETE", &path, Some(options), "application/json")
+            .await
+    }
+
+    /// The server's table of all objects of `resource` in the namespace.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn table(&self, resource: &str) -> Result<Value, ApiError> {
+        let path = self.path(&self.resource(resource)?, None, "");
+        let request = http::Request::get(path)
+            .header(http::header::USER_AGENT, USER_AGENT)
+            .header(http::header::ACCEPT, TABLE)
+            .body(Vec::new());
+        let request = request.expect("a path of the server is a URI");
+        Ok(self.client.request(request).await?)
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        content_type: &str,
+    ) -> Result<Value, ApiError> {
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(http::header::USER_AGENT, USER_AGENT)
+            .header(http::header::ACCEPT, "application/json");
+        let mut bytes = Vec::new();
+        if let Some(body) = body {
+            request = request.header(http::header::CONTENT_TYPE, content_type);
+            bytes = body.to_string().into_bytes();
+        }
+        let request = request.body(bytes).expect("a path of the server is a URI");
+        Ok(self.client.request(request).await?)
+    }
+
+    fn resource_of(&self, object: &Value) -> Result<Resource, ApiError> {
+        let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+        self.resources
+            .iter()
+            .find(|known| {
+                Some(known.group_version.as_str()) == api_version
+                    && Some(known.kind.as_str()) == kind
+            })
+            .cloned()
+            .ok_or_else(|| {
+                let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
+                ApiError::UnknownResource(format!("{} {}", text(api_version), text(kind)))
+            })
+    }
+
+    pub(crate) fn resource(&self, name: &str) -> Result<Resource, ApiError> {
+        let wanted = name.to_lowercase();
+        self.resources
+            .iter()
+            .find(|known| known.names.contains(&wanted))
+            .cloned()
+            .ok_or_else(|| ApiError::UnknownResource(name.to_owned()))
+    }
+
+    fn path(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> String {
+        let mut path = root(&resource.group_version);
+        if resource.namespaced {
+            path.push_str("/namespaces/");
+            path.push_str(namespace.unwrap_or(&self.namespace));
+        }
+        path.push('/');
+        path.push_str(&resource.plural);
+        if !name.is_empty() {
+            path.push('/');
+            path.push_str(name);
+        }
+        path
+    }
+}
+
+fn root(group_version: &str) -> String {
+    let prefix = if group_version.contains('/') {
+        "/apis"
+    } else {
+        "/api"
+    };
+    format!("{prefix}/{group_version}")
+}
+
+fn string(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// An entry of an `APIResourceList`; `None` for subresources.
+fn read_resource(group_version: &str, resource: &Value) -> Option<Resource> {
+    let plural = string(&resource["name"]).filter(|plural| !plural.contains('/'))?;
+    let kind = string(&resource["kind"])?;
+    let group = group_version.split_once('/').map(|(group, _)| group);
+    let mut names = vec![plural.clone(), kind.to_lowercase()];
+    names.extend(group.map(|group| format!("{plural}.{group}")));
+    names.extend(string(&resource["singularName"]));
+    let short_names = resource["shortNames"].as_array().into_iter().flatten();
+    names.extend(short_names.filter_map(string));
+    Some(Resource {
+        group_version: group_version.to_owned(),
+        plural,
+        kind,
+        names,
+        namespaced: resource["namespaced"].as_bool().unwrap_or_default(),
+    })
+}

@@ -1,0 +1,84 @@
+//! The commands and their flags.
+
+mod run;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An in-memory Kubernetes API server and a conformance suite for controllers.
+#[derive(Parser)]
+#[command(name = "kubeproof", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the API, with simulated nodes and controllers, until Ctrl-C or SIGTERM.
+    Serve(serve::ServeArgs),
+    /// Run scenarios and compare each with its golden; the whole suite by default.
+    Run(run::RunArgs),
+}
+
+/// Parses the arguments and carries out the command.
+pub(crate) fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::serve(args),
+        Command::Run(args) => run::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+/// Reads the value of `--controllers`: `all`, `none` or names between commas.
+///
+/// # Errors
+/// Names the controller that does not exist, and those that do.
+fn controllers(value: &str) -> anyhow::Result<Vec<String>> {
+    let known = kubeproof_controller::CONTROLLERS;
+    match value {
+        "all" => Ok(known.iter().map(|name| (*name).to_owned()).collect()),
+        "none" => Ok(Vec::new()),
+        names => names
+            .split(',')
+            .map(|name| {
+                let name = name.trim();
+                anyhow::ensure!(
+                    known.contains(&name),
+                    "there is no controller {name:?}; there are: all, none, {}",
+                    known.join(", ")
+                );
+                Ok(name.to_owned())
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_flags_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn controllers_are_chosen_by_name() {
+        assert!(controllers("none").unwrap().is_empty());
+        assert_eq!(
+            controllers("all").unwrap().len(),
+            kubeproof_controller::CONTROLLERS.len()
+        );
+        assert_eq!(controllers("statefulset").unwrap(), ["statefulset"]);
+        let error = controllers("statefulset,nonsense").unwrap_err();
+        assert!(error.to_string().contains("\"nonsense\""), "{error}");
+    }
+}

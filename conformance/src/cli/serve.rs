@@ -1,0 +1,143 @@
+//! `kubeproof serve`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use kubeproof::api::Api;
+use kubeproof::scenario::read_objects;
+use kubeproof::suite;
+use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_controller::manager::{Manager, Options};
+use kubeproof_controller::node::Timings;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// A simulated pod starts and gets ready about as fast as a small one does.
+const POD_STEP: Duration = Duration::from_secs(1);
+
+#[derive(Args)]
+pub(super) struct ServeArgs {
+    /// Where to listen; port 0 takes any free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The bearer token that requests must carry; without it anyone may do anything.
+    #[arg(long)]
+    token: Option<String>,
+    /// How requests are authorized; only AlwaysAllow in this version.
+    #[arg(long, value_name = "MODE", default_value = "AlwaysAllow")]
+    authorization: String,
+    /// How many simulated nodes there are, with a scheduler and kubelets.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    nodes: usize,
+    /// The controllers that run: all, none, or names between commas.
+    #[arg(long, value_name = "all|none|NAME,...", default_value = "all")]
+    controllers: String,
+    /// Create the objects of a manifest, or of all manifests in a directory; may be repeated.
+    #[arg(long, value_name = "FILE|DIR")]
+    load: Vec<PathBuf>,
+    /// Write a kubeconfig for this server there.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig_out: Option<PathBuf>,
+    /// Not built yet: refused.
+    #[arg(long, hide = true)]
+    tls: bool,
+}
+
+pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        !args.tls,
+        "serve has no --tls in this version; it speaks plain HTTP"
+    );
+    anyhow::ensure!(
+        args.authorization == "AlwaysAllow",
+        "--authorization {} is not supported in this version, only AlwaysAllow",
+        args.authorization
+    );
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve_until_signal(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
+    // Before anything is printed, so that a signal sent right after is not lost.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let clock = Clock::real();
+    let server = ApiServer::builder()
+        .clock(clock.clone())
+        .token(args.token.clone())
+        .build();
+    let client = kube::Client::new(server.clone(), "default");
+    let controllers = super::controllers(&args.controllers)?;
+    load(&client, &args.load).await?;
+    let manager = Manager::start(
+        client,
+        Options {
+            controllers,
+            nodes: args.nodes,
+            timings: Timings {
+                start: POD_STEP,
+                ready: POD_STEP,
+                stop: POD_STEP,
+            },
+            now: Arc::new(move || clock.now()),
+        },
+    )
+    .await?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    if let Some(path) = &args.kubeconfig_out {
+        write_kubeconfig(path, &url, args.token.as_deref())?;
+    }
+    println!("listening on {url}");
+    let shutdown = async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    kubeproof_apiserver::serve(server, listener, shutdown).await?;
+    manager.shutdown().await;
+    Ok(())
+}
+
+async fn load(client: &kube::Client, paths: &[PathBuf]) -> anyhow::Result<()> {
+    for root in paths {
+        let files = suite::find(root).with_context(|| format!("cannot list {}", root.display()))?;
+        for file in files {
+            for object in read_objects(&file).map_err(anyhow::Error::msg)? {
+                // A definition loaded before changes what is served.
+                let api = Api::discover(client.clone()).await?;
+                let created = api.create(&object).await;
+                created.with_context(|| format!("cannot create {}", file.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_kubeconfig(path: &Path, url: &str, token: Option<&str>) -> anyhow::Result<()> {
+    let user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "kubeproof", "cluster": {"server": url}}],
+        "users": [{"name": "kubeproof", "user": user}],
+        "contexts": [{
+            "name": "kubeproof",
+            "context": {"cluster": "kubeproof", "user": "kubeproof", "namespace": "default"},
+        }],
+        "current-context": "kubeproof",
+    });
+    let text = serde_saphyr::to_string(&config)?;
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

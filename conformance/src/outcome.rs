@@ -1,0 +1,207 @@
+//! The outcome of a transcript: final tables, status numbers, events.
+
+use std::collections::BTreeMap;
+
+use kubeproof_apiserver::JournalEntry;
+use regex::{Captures, Regex};
+use serde_json::Value;
+
+use crate::api::{Api, ApiError};
+use crate::table;
+use crate::timeline::Timeline;
+
+/// The tables shown, when they have rows.
+const TABLES: &[&str] = &[
+    "statefulsets",
+    "pods",
+    "controllerrevisions",
+    "persistentvolumeclaims",
+];
+/// Whose Normal events say nothing about the controllers under test.
+const UNTOLD_SOURCES: &[&str] = &[
+    "default-scheduler",
+    "kubelet",
+    "persistentvolume-controller",
+];
+
+/// The lines of the outcome.
+///
+/// # Errors
+/// [`ApiError`] when a table cannot be read.
+pub(crate) async fn describe(
+    api: &Api,
+    journal: &[JournalEntry],
+    timeline: &Timeline,
+) -> Result<Vec<String>, ApiError> {
+    let mut lines = Vec::new();
+    for resource in TABLES {
+        if api.resource(resource).is_err() {
+            continue;
+        }
+        let rows = table::render(&masked(api.table(resource).await?), false);
+        if !rows.is_empty() {
+            lines.push(String::new());
+            lines.extend(indented(rows));
+        }
+    }
+    lines.extend(section("status", statuses(journal, timeline)));
+    lines.extend(section("pods", pods(journal, timeline)));
+    lines.extend(section("events", events(journal)));
+    Ok(lines)
+}
+
+fn section(title: &str, content: Vec<String>) -> Vec<String> {
+    if content.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![String::new(), format!("  {title}")];
+    lines.extend(content.into_iter().map(|line| format!("    {line}")));
+    lines
+}
+
+fn indented(rows: Vec<String>) -> impl Iterator<Item = String> {
+    rows.into_iter().map(|row| format!("  {row}"))
+}
+
+/// The last state of every object of `resource` that is still there, by namespace and name.
+fn present<'a>(journal: &'a [JournalEntry], resource: &str) -> Vec<&'a Value> {
+    let mut objects = BTreeMap::new();
+    for entry in journal
+        .iter()
+        .filter(|entry| entry.gvr.resource == resource)
+    {
+        let metadata = &entry.object["metadata"];
+        let key = (
+            metadata["namespace"].to_string(),
+            metadata["name"].to_string(),
+        );
+        match entry.event {
+            kubeproof_apiserver::EventType::Deleted => objects.remove(&key),
+            _ => objects.insert(key, entry.object.as_ref()),
+        };
+    }
+    objects.into_values().collect()
+}
+
+fn statuses(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
+    let sets = present(journal, "statefulsets").into_iter();
+    sets.map(|set| {
+        let status = &set["status"];
+        format!(
+            "statefulset {}: {}, generation {}, observedGeneration {}, collisionCount {}",
+            set["metadata"]["name"].as_str().unwrap_or_default(),
+            crate::timeline::status_words(status, timeline.revisions()),
+            set["metadata"]["generation"],
+            status["observedGeneration"],
+            status["collisionCount"]
+        )
+    })
+    .collect()
+}
+
+fn pods(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
+    let rows: Vec<Vec<String>> = present(journal, "pods")
+        .into_iter()
+        .map(|pod| {
+            let metadata = &pod["metadata"];
+            let label = |name: &str| metadata["labels"][name].as_str().unwrap_or_default();
+            let images = pod["spec"]["containers"].as_array().into_iter().flatten();
+            let images: Vec<&str> = images.filter_map(|item| item["image"].as_str()).collect();
+            let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+            let owners: Vec<String> = owners
+                .map(|owner| owner["name"].as_str().unwrap_or_default().to_owned())
+                .collect();
+            vec![
+                format!(
+                    "{}@{}",
+                    metadata["name"].as_str().unwrap_or_default(),
+                    timeline
+                        .revisions()
+                        .short(label("controller-revision-hash"))
+                ),
+                images.join(","),
+                if owners.is_empty() {
+                    "no owner".to_owned()
+                } else {
+                    format!("owned by {}", owners.join(", "))
+                },
+            ]
+        })
+        .collect();
+    table::align(&rows)
+}
+
+/// Events in the order in which each first occurred, with how often each did.
+fn events(journal: &[JournalEntry]) -> Vec<String> {
+    let mut counts: Vec<(String, i64)> = Vec::new();
+    let mut lines_by_event: BTreeMap<String, (usize, i64)> = BTreeMap::new();
+    for entry in journal
+        .iter()
+        .filter(|entry| entry.gvr.resource == "events")
+    {
+        let event = &entry.object;
+        let text = |field: &str| event[field].as_str().unwrap_or_default();
+        let source = event["source"]["component"].as_str().unwrap_or_default();
+        let is_deleted = entry.event == kubeproof_apiserver::EventType::Deleted;
+        let is_untold = event["involvedObject"]["kind"] == "Node"
+            || (text("type") == "Normal" && UNTOLD_SOURCES.contains(&source));
+        if is_deleted || is_untold {
+            continue;
+        }
+        let line = format!("{} {} {}", text("type"), text("reason"), text("message"));
+        let index = match counts.iter().position(|(known, _)| *known == line) {
+            Some(index) => index,
+            None => {
+                counts.push((line, 0));
+                counts.len() - 1
+            }
+        };
+        // An event object repeats its count with each write; several objects add up.
+        let count = event["count"].as_i64().unwrap_or(1);
+        let name = event["metadata"]["name"].as_str().unwrap_or_default();
+        let (_, before) = lines_by_event
+            .insert(name.to_owned(), (index, count))
+            .unwrap_or_default();
+        counts[index].1 += count - before;
+    }
+    counts
+        .into_iter()
+        .map(|(line, count)| format!("×{count} {line}"))
+        .collect()
+}
+
+fn uid_pattern() -> Regex {
+    Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+        .expect("the pattern is a regular expression")
+}
+
+/// Replaces uids by `<uid:1>`, `<uid:2>`… in order of appearance: the same uid, the same number.
+pub(crate) fn mask_uids(text: &str) -> String {
+    let mut seen: Vec<String> = Vec::new();
+    uid_pattern()
+        .replace_all(text, |found: &Captures<'_>| {
+            let uid = &found[0];
+            let index = seen
+                .iter()
+                .position(|known| known == uid)
+                .unwrap_or_else(|| {
+                    seen.push(uid.to_owned());
+                    seen.len() - 1
+                });
+            format!("<uid:{}>", index + 1)
+        })
+        .into_owned()
+}
+
+/// A table whose cells are as wide as they are once uids are masked.
+fn masked(mut table: Value) -> Value {
+    let rows = table["rows"].as_array_mut().into_iter().flatten();
+    for row in rows {
+        for cell in row["cells"].as_array_mut().into_iter().flatten() {
+            if let Some(text) = cell.as_str() {
+                *cell = Value::String(uid_pattern().replace_all(text, "<uid>").into_owned());
+            }
+        }
+    }
+    table
+}

@@ -1,0 +1,224 @@
+//! Runs a scenario in process under virtual time and writes its transcript.
+
+mod steps;
+
+use jiff::Timestamp;
+
+use crate::outcome;
+use crate::scenario::{Scenario, Step};
+use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
+use crate::timeline::{Timeline, since};
+
+pub use steps::StepError;
+
+/// A scenario that could not be carried through.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The testbed did not start or settle.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A step failed.
+    #[error("step {number} ({words}): {source}")]
+    Step {
+        /// `given 1` or `1`, counted from one.
+        number: String,
+        /// The step in words.
+        words: String,
+        /// Why.
+        source: StepError,
+    },
+    /// The objects given could not be created.
+    #[error("given: {0}")]
+    Given(#[source] StepError),
+    /// The outcome could not be read.
+    #[error("the outcome cannot be read: {0}")]
+    Outcome(#[source] crate::api::ApiError),
+    /// No runtime for the scenario.
+    #[error("no runtime: {0}")]
+    Runtime(#[source] std::io::Error),
+}
+
+/// Overrides what a scenario says.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// The controllers that run instead of the scenario's.
+    pub controllers: Option<Vec<String>>,
+}
+
+/// What one step did, for the timeline.
+struct Section {
+    heading: String,
+    note: Option<String>,
+    /// Writes up to this version came before the step.
+    after_rv: u64,
+    began: Timestamp,
+    /// Lines of the harness itself: a refusal, a table.
+    said: Vec<String>,
+    ended: Timestamp,
+    settled: Option<Timestamp>,
+}
+
+/// Runs `scenario` on a runtime of its own and returns its transcript, which a golden holds.
+///
+/// # Errors
+/// [`RunError`] when a request is refused unexpectedly or the scenario never settles.
+pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .map_err(RunError::Runtime)?;
+    runtime.block_on(run_in(scenario, options))
+}
+
+async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
+    let mut testbed_options = TestbedOptions {
+        seed: scenario.seed,
+        nodes: scenario.given.nodes,
+        timings: scenario.given.timings,
+        ..TestbedOptions::default()
+    };
+    let controllers = options
+        .controllers
+        .as_ref()
+        .or(scenario.given.controllers.as_ref());
+    if let Some(controllers) = controllers {
+        testbed_options.controllers.clone_from(controllers);
+    }
+    let testbed = Testbed::start(testbed_options).await?;
+    let transcript = carry_through(&testbed, scenario).await;
+    testbed.shutdown().await;
+    transcript
+}
+
+async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+    for manifest in &scenario.given.objects {
+        for object in &manifest.objects {
+            let created = testbed.api().create(object).await;
+            created.map_err(|error| RunError::Given(error.into()))?;
+        }
+    }
+    if scenario.given.settle {
+        testbed.settle(QUIET).await?;
+    }
+    for (index, step) in scenario.given.steps.iter().enumerate() {
+        let number = format!("given {}", index + 1);
+        take(testbed, step, number).await?;
+    }
+    let mut sections = Vec::new();
+    for (index, step) in scenario.steps.iter().enumerate() {
+        sections.push(take(testbed, step, (index + 1).to_string()).await?);
+    }
+    write_transcript(testbed, scenario, &sections).await
+}
+
+/// Carries out one step and lets it settle.
+async fn take(testbed: &Testbed, step: &Step, number: String) -> Result<Section, RunError> {
+    let words = step.verb.in_words();
+    let mut section = Section {
+        heading: format!("{number}. {words}"),
+        note: step.note.clone(),
+        after_rv: testbed.resource_version(),
+        began: testbed.now(),
+        said: Vec::new(),
+        ended: testbed.now(),
+        settled: None,
+    };
+    let said = steps::perform(testbed, step).await;
+    section.said = said.map_err(|source| RunError::Step {
+        number,
+        words,
+        source,
+    })?;
+    if step.settle {
+        section.settled = Some(testbed.settle(QUIET).await?);
+    }
+    section.ended = testbed.now();
+    Ok(section)
+}
+
+async fn write_transcript(
+    testbed: &Testbed,
+    scenario: &Scenario,
+    sections: &[Section],
+) -> Result<String, RunError> {
+    let journal = testbed.journal();
+    let mut timeline = Timeline::default();
+    let mut lines = header(scenario);
+    let first_rv = sections
+        .first()
+        .map_or(u64::MAX, |section| section.after_rv);
+    let mut entries = journal.iter().peekable();
+    while let Some(entry) = entries.next_if(|entry| entry.rv <= first_rv) {
+        timeline.learn(entry);
+    }
+    lines.extend(timeline.revisions_known());
+    lines.push(String::new());
+    lines.push("timeline".to_owned());
+    for (index, section) in sections.iter().enumerate() {
+        let until = sections
+            .get(index + 1)
+            .map_or(u64::MAX, |next| next.after_rv);
+        lines.push(String::new());
+        lines.push(section.heading.clone());
+        lines.extend(section.note.iter().map(|note| format!("   # {note}")));
+        lines.extend(section.said.iter().map(|said| format!("  {said}")));
+        let mut changes = 0;
+        while let Some(entry) = entries.next_if(|entry| entry.rv <= until) {
+            let told = timeline.tell(entry, section.began);
+            changes += told.len();
+            lines.extend(told);
+        }
+        lines.extend(ending(section, changes));
+    }
+    lines.push(String::new());
+    lines.push("outcome".to_owned());
+    let outcome = outcome::describe(testbed.api(), &journal, &timeline).await;
+    lines.extend(outcome.map_err(RunError::Outcome)?);
+    lines.push(String::new());
+    Ok(outcome::mask_uids(&lines.join("\n")))
+}
+
+fn header(scenario: &Scenario) -> Vec<String> {
+    let marks = if scenario.portable {
+        "derived, portable"
+    } else {
+        "derived"
+    };
+    let given = &scenario.given;
+    let nodes = match given.nodes {
+        0 => "no nodes".to_owned(),
+        1 => "1 node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    };
+    let timings = given.timings;
+    let mut lines = vec![
+        format!("# {}", scenario.title.trim()),
+        format!("# source: {} ({marks})", scenario.source.trim()),
+        format!(
+            "# given: {nodes}; a pod takes {} to start, {} to get ready, {} to stop",
+            timings.start, timings.ready, timings.stop
+        ),
+    ];
+    if let Some(controllers) = &given.controllers {
+        lines.push(format!("#        controllers: {}", controllers.join(", ")));
+    }
+    let objects = given.objects.iter();
+    lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));
+    let steps = given.steps.iter();
+    lines.extend(steps.map(|step| format!("#        then {}", step.verb.in_words())));
+    lines
+}
+
+/// How a step's part of the timeline ends: at rest, or going on.
+fn ending(section: &Section, changes: usize) -> Option<String> {
+    match section.settled {
+        Some(_) if changes == 0 => Some("  nothing changes".to_owned()),
+        Some(_) => None,
+        None if section.ended > section.began => Some(format!(
+            "  {:<8} … the next step follows here",
+            since(section.began, section.ended)
+        )),
+        None => None,
+    }
+}

@@ -1,0 +1,218 @@
+//! Carries out the verbs of steps.
+
+use serde_json::{Map, Value, json};
+
+use crate::api::{Api, ApiError};
+use crate::scenario::{
+    DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field, in_flow,
+};
+use crate::table;
+use crate::testbed::{Testbed, TestbedError};
+
+/// How a simulated pod is told what to do: an annotation under this prefix.
+const PREFIX: &str = "kubeproof.dev";
+
+/// A step that could not be carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// A request failed.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// The testbed failed.
+    #[error(transparent)]
+    Testbed(#[from] TestbedError),
+    /// A refusal was expected.
+    #[error("the server accepted what {0} was expected for")]
+    Accepted(u16),
+    /// Another refusal was expected.
+    #[error("{expected} was expected, the server answered {got}")]
+    OtherRefusal {
+        /// What the scenario says.
+        expected: String,
+        /// What the server said.
+        got: String,
+    },
+    /// The object did not get as described.
+    #[error("it did not happen within {0}")]
+    Timeout(crate::scenario::HumanDuration),
+}
+
+/// Carries out `step`; returns what the harness itself has to say about it.
+pub(super) async fn perform(testbed: &Testbed, step: &Step) -> Result<Vec<String>, StepError> {
+    let result = perform_verb(testbed, &step.verb).await;
+    match (&step.expect, result) {
+        (None, result) => result,
+        (Some(expect), Err(StepError::Api(ApiError::Refused(status)))) => {
+            let as_expected = status.code == expect.code
+                && expect
+                    .reason
+                    .as_ref()
+                    .is_none_or(|reason| *reason == status.reason);
+            let said = format!(
+                "refused: {} {}: {}",
+                status.code, status.reason, status.message
+            );
+            if as_expected {
+                Ok(said.lines().map(str::to_owned).collect())
+            } else {
+                Err(StepError::OtherRefusal {
+                    expected: in_words(expect),
+                    got: said,
+                })
+            }
+        }
+        (Some(_), Err(error)) => Err(error),
+        (Some(expect), Ok(_)) => Err(StepError::Accepted(expect.code)),
+    }
+}
+
+fn in_words(expect: &Expect) -> String {
+    match &expect.reason {
+        Some(reason) => format!("{} {reason}", expect.code),
+        None => expect.code.to_string(),
+    }
+}
+
+async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, StepError> {
+    let api = testbed.api();
+    match verb {
+        Verb::Apply(Manifest { objects, .. }) => {
+            for object in objects {
+                api.apply(object).await?;
+            }
+        }
+        Verb::Create(Manifest { objects, .. }) => {
+            for object in objects {
+                api.create(object).await?;
+            }
+        }
+        Verb::Patch(step) => {
+            let target = (step.target.resource.as_str(), step.target.name.as_str());
+            let content_type = step.patch_type.content_type();
+            let subresource = step.subresource.as_deref();
+            api.patch(target, subresource, content_type, &step.patch)
+                .await?;
+        }
+        Verb::Scale(step) => {
+            let target = (step.target.resource.as_str(), step.target.name.as_str());
+            let patch = json!({"spec": {"replicas": step.replicas}});
+            api.patch(target, None, "application/merge-patch+json", &patch)
+                .await?;
+        }
+        Verb::Delete(step) => delete(api, step).await?,
+        Verb::Pod(step) => annotate(api, step).await?,
+        Verb::Wait(step) => wait(testbed, step).await?,
+        Verb::Settle(quiet) => {
+            testbed.settle(quiet.0).await?;
+        }
+        Verb::Advance(time) => tokio::time::sleep(time.0).await,
+        Verb::Table(step) => return show_table(api, step).await,
+        Verb::Show(step) => return show_fields(api, step).await,
+    }
+    Ok(Vec::new())
+}
+
+async fn delete(api: &Api, step: &DeleteStep) -> Result<(), ApiError> {
+    let mut options = Map::new();
+    options.insert("apiVersion".to_owned(), json!("v1"));
+    options.insert("kind".to_owned(), json!("DeleteOptions"));
+    if let Some(grace) = step.grace_period_seconds {
+        options.insert("gracePeriodSeconds".to_owned(), json!(grace));
+    }
+    if let Some(policy) = &step.propagation_policy {
+        options.insert("propagationPolicy".to_owned(), json!(policy));
+    }
+    if let Some(preconditions) = &step.preconditions {
+        options.insert("preconditions".to_owned(), preconditions.clone());
+    }
+    let target = (step.target.resource.as_str(), step.target.name.as_str());
+    api.delete(target, &Value::Object(options)).await?;
+    Ok(())
+}
+
+/// Annotates the pod, or its namespace for a pod that does not exist yet.
+async fn annotate(api: &Api, step: &PodStep) -> Result<(), ApiError> {
+    let merge = "application/merge-patch+json";
+    let patch = |prefix: &str| {
+        let annotations: Map<String, Value> = step
+            .annotations()
+            .into_iter()
+            .map(|(key, value)| (format!("{prefix}{PREFIX}/{key}"), json!(value)))
+            .collect();
+        json!({"metadata": {"annotations": annotations}})
+    };
+    match api
+        .patch(("pods", &step.name), None, merge, &patch(""))
+        .await
+    {
+        Err(error) if error.is_not_found() => {
+            let patch = patch(&format!("{}.pods.", step.name));
+            api.patch(("namespaces", api.namespace()), None, merge, &patch)
+                .await?;
+            Ok(())
+        }
+        other => other.map(|_| ()),
+    }
+}
+
+async fn wait(testbed: &Testbed, step: &WaitStep) -> Result<(), StepError> {
+    let mut written = testbed.subscribe();
+    let until = async {
+        loop {
+            written.borrow_and_update();
+            let object = testbed
+                .api()
+                .get(&step.target.resource, &step.target.name)
+                .await;
+            match object {
+                Ok(object) if is_met(step, &object) => return Ok(()),
+                Err(error) if error.is_not_found() && step.gone => return Ok(()),
+                Err(error) if !error.is_not_found() => return Err(StepError::Api(error)),
+                Ok(_) | Err(_) => {}
+            }
+            if written.changed().await.is_err() {
+                return Err(StepError::Timeout(step.timeout));
+            }
+        }
+    };
+    tokio::time::timeout(step.timeout.0, until)
+        .await
+        .unwrap_or(Err(StepError::Timeout(step.timeout)))
+}
+
+fn is_met(step: &WaitStep, object: &Value) -> bool {
+    if let Some(condition) = &step.condition {
+        let conditions = object["status"]["conditions"].as_array();
+        return conditions.into_iter().flatten().any(|known| {
+            known["type"].as_str() == Some(condition) && known["status"].as_str() == Some("True")
+        });
+    }
+    let Some(path) = &step.field else {
+        return false;
+    };
+    match (field(object, path), &step.is) {
+        (Some(found), Some(wanted)) => found == wanted,
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}
+
+async fn show_fields(api: &Api, step: &ShowStep) -> Result<Vec<String>, StepError> {
+    let object = api.get(&step.target.resource, &step.target.name).await?;
+    let lines = step.fields.iter().map(|path| {
+        let value = field(&object, path).map_or_else(|| "unset".to_owned(), in_flow);
+        format!("{path}: {value}")
+    });
+    Ok(lines.collect())
+}
+
+async fn show_table(api: &Api, step: &TableStep) -> Result<Vec<String>, StepError> {
+    let lines = table::render(&api.table(&step.resource).await?, step.wide);
+    if lines.is_empty() {
+        return Ok(vec![format!(
+            "No resources found in {} namespace.",
+            api.namespace()
+        )]);
+    }
+    Ok(lines)
+}

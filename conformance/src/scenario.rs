@@ -1,0 +1,209 @@
+//! Scenario files: what is given, which steps are taken. Adding one needs no Rust.
+
+mod duration;
+mod manifest;
+mod step;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+pub use duration::HumanDuration;
+pub(crate) use manifest::in_flow;
+pub use manifest::{Manifest, read_objects};
+pub(crate) use step::field;
+pub use step::{
+    DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, ShowStep, Step, TableStep, Target, Verb,
+    WaitStep,
+};
+
+/// One scenario, as its file states it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Scenario {
+    /// What the scenario shows, as a sentence.
+    pub title: String,
+    /// Where the expected outcome comes from: a KEP, a convention, an upstream test by name.
+    pub source: String,
+    /// Whether a real cluster gives the same outcome.
+    #[serde(default)]
+    pub portable: bool,
+    /// Seed of uids and generated names.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// The state before the first step.
+    #[serde(default)]
+    pub given: Given,
+    /// What is done, in order.
+    pub steps: Vec<Step>,
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+/// The state before the first step.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+pub struct Given {
+    /// How many simulated nodes there are.
+    pub nodes: usize,
+    /// Which controllers run; all of them when absent.
+    pub controllers: Option<Vec<String>>,
+    /// How long simulated pods take.
+    pub timings: Timings,
+    /// Objects created before the first step.
+    pub objects: Vec<Manifest>,
+    /// Steps that bring the state about; their changes are not part of the timeline.
+    pub steps: Vec<Step>,
+    /// Whether everything has come to rest before the first step.
+    pub settle: bool,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        Self {
+            nodes: 3,
+            controllers: None,
+            timings: Timings::default(),
+            objects: Vec::new(),
+            steps: Vec::new(),
+            settle: true,
+        }
+    }
+}
+
+/// How long a simulated pod takes to start, to get ready and to stop.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timings {
+    /// From bound to Running.
+    pub start: HumanDuration,
+    /// From Running to ready.
+    pub ready: HumanDuration,
+    /// From terminating to gone.
+    pub stop: HumanDuration,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        Self {
+            start: HumanDuration::from_secs(1),
+            ready: HumanDuration::from_secs(1),
+            stop: HumanDuration::from_secs(1),
+        }
+    }
+}
+
+/// A scenario with the place it was read from.
+#[derive(Clone, Debug)]
+pub struct ScenarioFile {
+    /// `area/name`, from the path.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Its content.
+    pub scenario: Scenario,
+}
+
+/// A scenario file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The text is not a scenario.
+    #[error("{}: {message}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with the place in the file.
+        message: String,
+    },
+}
+
+impl ScenarioFile {
+    /// Reads the scenario at `path`; its name is the directory's and the file's.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] when the file cannot be read or is no scenario.
+    pub fn read(path: &Path) -> Result<Self, ScenarioError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ScenarioError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let parse_error = |message: String| ScenarioError::Parse {
+            path: path.to_owned(),
+            message,
+        };
+        let mut scenario: Scenario =
+            serde_saphyr::from_str(&text).map_err(|error| parse_error(error.to_string()))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        scenario.load_files(directory).map_err(parse_error)?;
+        Ok(Self {
+            name: scenario_name(path),
+            path: path.to_owned(),
+            scenario,
+        })
+    }
+}
+
+impl Scenario {
+    /// Puts the content of each file that a manifest names in its place.
+    fn load_files(&mut self, directory: &Path) -> Result<(), String> {
+        for manifest in &mut self.given.objects {
+            manifest.load(directory)?;
+        }
+        for step in self.given.steps.iter_mut().chain(&mut self.steps) {
+            if let Verb::Apply(manifest) | Verb::Create(manifest) = &mut step.verb {
+                manifest.load(directory)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn scenario_name(path: &Path) -> String {
+    let part = |part: Option<&std::ffi::OsStr>| {
+        part.map_or_else(String::new, |part| part.to_string_lossy().into_owned())
+    };
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let area = part(absolute.parent().and_then(Path::file_name));
+    format!("{area}/{}", part(absolute.file_stem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Scenario, String> {
+        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_step_has_exactly_one_verb() {
+        let error = parse("title: t\nsource: s\nsteps: [{note: nothing}]").unwrap_err();
+        assert!(error.contains("a step needs a verb"), "{error}");
+        let two = "title: t\nsource: s\nsteps: [{advance: 1s, settle: {quiet: 1m}, table: pods}]";
+        assert!(parse(two).unwrap_err().contains("one verb"));
+    }
+
+    #[test]
+    fn an_unknown_field_is_named_in_the_error() {
+        let error = parse("title: t\nsource: s\nstep: []").unwrap_err();
+        assert!(error.contains("step"), "{error}");
+    }
+
+    #[test]
+    fn the_name_is_the_area_and_the_file_stem() {
+        assert_eq!(
+            scenario_name(Path::new("/x/scenarios/statefulset/a.yaml")),
+            "statefulset/a"
+        );
+    }
+}

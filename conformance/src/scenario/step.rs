@@ -1,0 +1,440 @@
+//! The verbs of a scenario's steps.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::duration::HumanDuration;
+use super::manifest::{Manifest, in_flow};
+
+/// One step: a verb, and how it is shown and judged.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "StepFields")]
+pub struct Step {
+    /// Why the step is taken, for the reader.
+    pub note: Option<String>,
+    /// The refusal expected; without it a refused request fails the scenario.
+    pub expect: Option<Expect>,
+    /// Whether everything comes to rest before the next step.
+    pub settle: bool,
+    /// What is done.
+    pub verb: Verb,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum Verb {
+    /// Creates the objects, or merges them into those that exist.
+    Apply(Manifest),
+    /// Creates the objects.
+    Create(Manifest),
+    /// Patches one object.
+    Patch(PatchStep),
+    /// Sets `spec.replicas`.
+    Scale(ScaleStep),
+    /// Deletes one object.
+    Delete(DeleteStep),
+    /// Tells a simulated pod how to behave.
+    Pod(PodStep),
+    /// Lets time pass until an object is as described.
+    Wait(WaitStep),
+    /// Lets time pass until nothing was written for so long.
+    Settle(HumanDuration),
+    /// Lets so much time pass.
+    Advance(HumanDuration),
+    /// Shows a table as kubectl would.
+    Table(TableStep),
+    /// Shows fields of an object.
+    Show(ShowStep),
+}
+
+/// Read from `kind/name`, such as `statefulset/web`; any name of the resource that discovery knows.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct Target {
+    /// Plural, singular, short name or kind; case does not matter.
+    pub resource: String,
+    /// The object's name.
+    pub name: String,
+}
+
+impl TryFrom<String> for Target {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((resource, name)) if !resource.is_empty() && !name.is_empty() => Ok(Self {
+                resource: resource.to_owned(),
+                name: name.to_owned(),
+            }),
+            _ => Err(format!(
+                "{text:?} is not kind/name, such as statefulset/web"
+            )),
+        }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.resource, self.name)
+    }
+}
+
+/// A refusal: each field given has to agree.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// HTTP status code.
+    pub code: u16,
+    /// `reason` of the Status.
+    pub reason: Option<String>,
+}
+
+/// A patch of one object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PatchStep {
+    /// The object.
+    pub target: Target,
+    /// How the patch is read.
+    #[serde(default, rename = "type")]
+    pub patch_type: PatchType,
+    /// `status` or another subresource.
+    pub subresource: Option<String>,
+    /// The patch.
+    pub patch: Value,
+}
+
+/// How a patch is read.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum PatchType {
+    /// RFC 7386.
+    Merge,
+    /// Strategic merge, as `kubectl patch` does by default.
+    #[default]
+    Strategic,
+    /// RFC 6902.
+    Json,
+}
+
+impl PatchType {
+    /// The media type of the request.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Json => "application/json-patch+json",
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Merge => "merge",
+            Self::Strategic => "strategic merge",
+            Self::Json => "JSON",
+        }
+    }
+}
+
+/// `spec.replicas` of a workload.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScaleStep {
+    /// The workload.
+    pub target: Target,
+    /// How many pods are wanted.
+    pub replicas: u32,
+}
+
+/// A deletion, with its options.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct DeleteStep {
+    /// The object.
+    pub target: Target,
+    /// Grace; the object's own when absent.
+    pub grace_period_seconds: Option<u32>,
+    /// `Background`, `Foreground` or `Orphan`.
+    pub propagation_policy: Option<String>,
+    /// `uid` and `resourceVersion` that must hold.
+    pub preconditions: Option<Value>,
+}
+
+/// How a simulated pod is to behave from now on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PodStep {
+    /// The pod; it need not exist yet.
+    pub name: String,
+    /// Whether it gets and stays ready.
+    pub ready: Option<bool>,
+    /// The phase it is driven to.
+    pub phase: Option<String>,
+    /// Seconds from bound to Running, or `never`.
+    pub start_seconds: Option<Value>,
+    /// Seconds from Running to ready, or `never`.
+    pub ready_seconds: Option<Value>,
+    /// Seconds from terminating to gone, or `never`.
+    pub stop_seconds: Option<Value>,
+}
+
+impl PodStep {
+    /// The annotations under `kubeproof.dev/` that say so, without the prefix.
+    #[must_use]
+    pub fn annotations(&self) -> Vec<(&'static str, String)> {
+        let text = |value: &Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
+        [
+            ("ready", self.ready.map(|ready| ready.to_string())),
+            ("phase", self.phase.clone()),
+            ("start-seconds", self.start_seconds.as_ref().map(text)),
+            ("ready-seconds", self.ready_seconds.as_ref().map(text)),
+            ("stop-seconds", self.stop_seconds.as_ref().map(text)),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect()
+    }
+}
+
+/// What is waited for. Exactly one of `condition`, `field` and `gone` is given.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitStep {
+    /// The object.
+    #[serde(rename = "for")]
+    pub target: Target,
+    /// A condition type that has to be True.
+    pub condition: Option<String>,
+    /// A JSON pointer or dotted path, such as `.status.readyReplicas`.
+    pub field: Option<String>,
+    /// The value of the field; any value will do when absent.
+    pub is: Option<Value>,
+    /// Whether the object has to be gone.
+    #[serde(default)]
+    pub gone: bool,
+    /// How long it may take.
+    #[serde(default = "default_timeout")]
+    pub timeout: HumanDuration,
+}
+
+fn default_timeout() -> HumanDuration {
+    HumanDuration::from_secs(600)
+}
+
+/// Fields of an object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShowStep {
+    /// The object.
+    pub target: Target,
+    /// JSON pointers or dotted paths, such as `.spec.replicas`.
+    pub fields: Vec<String>,
+}
+
+/// The value at a JSON pointer or a dotted path.
+pub(crate) fn field<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    if path.starts_with('/') {
+        return object.pointer(path);
+    }
+    object.pointer(&format!("/{}", path.trim_start_matches('.').replace('.', "/")))
+}
+
+/// A table of a resource.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "TableFields")]
+pub struct TableStep {
+    /// Any name of the resource.
+    pub resource: String,
+    /// Whether the columns of `-o wide` are shown.
+    pub wide: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TableFields {
+    Resource(String),
+    Full {
+        resource: String,
+        #[serde(default)]
+        wide: bool,
+    },
+}
+
+impl From<TableFields> for TableStep {
+    fn from(fields: TableFields) -> Self {
+        match fields {
+            TableFields::Resource(resource) => Self {
+                resource,
+                wide: false,
+            },
+            TableFields::Full { resource, wide } => Self { resource, wide },
+        }
+    }
+}
+
+/// `settle` is a verb with `{quiet: 10m}` and, as a bool, an option of any other verb.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SettleFields {
+    Wanted(bool),
+    Verb { quiet: HumanDuration },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StepFields {
+    note: Option<String>,
+    expect: Option<Expect>,
+    settle: Option<SettleFields>,
+    apply: Option<Manifest>,
+    create: Option<Manifest>,
+    patch: Option<PatchStep>,
+    scale: Option<ScaleStep>,
+    delete: Option<DeleteStep>,
+    pod: Option<PodStep>,
+    wait: Option<WaitStep>,
+    advance: Option<HumanDuration>,
+    table: Option<TableStep>,
+    show: Option<ShowStep>,
+}
+
+impl TryFrom<StepFields> for Step {
+    type Error = String;
+
+    fn try_from(fields: StepFields) -> Result<Self, String> {
+        let (wanted, quiet) = match fields.settle {
+            Some(SettleFields::Wanted(wanted)) => (Some(wanted), None),
+            Some(SettleFields::Verb { quiet }) => (None, Some(quiet)),
+            None => (None, None),
+        };
+        let mut verbs = [
+            fields.apply.map(Verb::Apply),
+            fields.create.map(Verb::Create),
+            fields.patch.map(Verb::Patch),
+            fields.scale.map(Verb::Scale),
+            fields.delete.map(Verb::Delete),
+            fields.pod.map(Verb::Pod),
+            fields.wait.map(Verb::Wait),
+            quiet.map(Verb::Settle),
+            fields.advance.map(Verb::Advance),
+            fields.table.map(Verb::Table),
+            fields.show.map(Verb::Show),
+        ]
+        .into_iter()
+        .flatten();
+        let verb = verbs.next().ok_or(
+            "a step needs a verb: apply, create, patch, scale, delete, pod, wait, \
+             settle: {quiet: …}, advance, table or show",
+        )?;
+        if verbs.next().is_some() {
+            return Err("a step has one verb".to_owned());
+        }
+        if let Verb::Wait(wait) = &verb {
+            let given = [wait.condition.is_some(), wait.field.is_some(), wait.gone];
+            if given.iter().filter(|given| **given).count() != 1 {
+                return Err("wait needs one of condition, field and gone: true".to_owned());
+            }
+        }
+        Ok(Self {
+            note: fields.note,
+            expect: fields.expect,
+            settle: wanted.unwrap_or_else(|| verb.settles()),
+            verb,
+        })
+    }
+}
+
+impl Verb {
+    /// Whether everything comes to rest after the verb unless the step says otherwise.
+    fn settles(&self) -> bool {
+        match self {
+            Self::Apply(_)
+            | Self::Create(_)
+            | Self::Patch(_)
+            | Self::Scale(_)
+            | Self::Delete(_)
+            | Self::Pod(_) => true,
+            Self::Wait(_)
+            | Self::Settle(_)
+            | Self::Advance(_)
+            | Self::Table(_)
+            | Self::Show(_) => false,
+        }
+    }
+
+    /// The step in words, as the heading of its part of the timeline.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Apply(manifest) => format!("apply {}", manifest.in_words()),
+            Self::Create(manifest) => format!("create {}", manifest.in_words()),
+            Self::Patch(patch) => {
+                let subresource = patch
+                    .subresource
+                    .as_ref()
+                    .map_or_else(String::new, |subresource| format!(" /{subresource}"));
+                format!(
+                    "patch {}{subresource} ({}): {}",
+                    patch.target,
+                    patch.patch_type.in_words(),
+                    in_flow(&patch.patch)
+                )
+            }
+            Self::Scale(scale) => format!("scale {} to {}", scale.target, scale.replicas),
+            Self::Delete(delete) => {
+                let mut options = Vec::new();
+                if let Some(grace) = delete.grace_period_seconds {
+                    options.push(format!("grace {grace}s"));
+                }
+                if let Some(policy) = &delete.propagation_policy {
+                    options.push(format!("propagation {policy}"));
+                }
+                if let Some(preconditions) = &delete.preconditions {
+                    options.push(format!("preconditions {}", in_flow(preconditions)));
+                }
+                if options.is_empty() {
+                    format!("delete {}", delete.target)
+                } else {
+                    format!("delete {} ({})", delete.target, options.join(", "))
+                }
+            }
+            Self::Pod(pod) => {
+                let behaviour: Vec<String> = pod
+                    .annotations()
+                    .into_iter()
+                    .map(|(key, value)| format!("{key} {value}"))
+                    .collect();
+                format!("let pod {} be: {}", pod.name, behaviour.join(", "))
+            }
+            Self::Wait(wait) => wait.in_words(),
+            Self::Settle(quiet) => format!("settle: no write for {quiet}"),
+            Self::Advance(time) => format!("advance {time}"),
+            Self::Table(table) => {
+                let wide = if table.wide { " -o wide" } else { "" };
+                format!("table: get {}{wide}", table.resource)
+            }
+            Self::Show(show) => format!("show {}", show.target),
+        }
+    }
+}
+
+impl WaitStep {
+    fn in_words(&self) -> String {
+        let what = if let Some(condition) = &self.condition {
+            format!("is {condition}")
+        } else if let Some(field) = &self.field {
+            match &self.is {
+                Some(value) => format!("has {field} {}", in_flow(value)),
+                None => format!("has {field}"),
+            }
+        } else {
+            "is gone".to_owned()
+        };
+        format!("wait until {} {what}", self.target)
+    }
+}

@@ -1,0 +1,201 @@
+//! A server, simulated nodes and controllers in one process under virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
+use kubeproof_controller::manager::{self, Manager, Options};
+use kubeproof_controller::node;
+
+use crate::api::{Api, ApiError};
+use crate::scenario::Timings;
+
+/// Virtual time begins here.
+const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
+/// Without a write for so long, everything has come to rest.
+pub const QUIET: Duration = Duration::from_secs(600);
+/// What has not come to rest after so long never will.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What a testbed consists of.
+#[derive(Clone, Debug)]
+pub struct TestbedOptions {
+    /// Seed of uids and generated names.
+    pub seed: u64,
+    /// How many simulated nodes there are.
+    pub nodes: usize,
+    /// Which of the built-in controllers run.
+    pub controllers: Vec<String>,
+    /// How long simulated pods take.
+    pub timings: Timings,
+}
+
+impl Default for TestbedOptions {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            nodes: 3,
+            controllers: kubeproof_controller::CONTROLLERS
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect(),
+            timings: Timings::default(),
+        }
+    }
+}
+
+/// A running server with its nodes and controllers. Needs tokio's paused time.
+pub struct Testbed {
+    server: ApiServer,
+    api: Api,
+    manager: Manager,
+}
+
+/// A testbed that does not start or come to rest.
+#[derive(Debug, thiserror::Error)]
+pub enum TestbedError {
+    /// The controllers did not start.
+    #[error("the controllers do not start: {0}")]
+    Start(#[source] manager::Error),
+    /// The harness cannot use the server.
+    #[error("{0}")]
+    Api(#[from] ApiError),
+    /// Something keeps writing.
+    #[error(
+        "it does not come to rest: still written after {}h of virtual time, last {resource} {name}",
+        SETTLE_TIME_MAX.as_secs() / 3600
+    )]
+    Restless {
+        /// The resource written last.
+        resource: String,
+        /// The name of the object written last.
+        name: String,
+    },
+}
+
+impl Testbed {
+    /// Starts the server, the nodes and the controllers.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when a controller does not start or discovery fails.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn start(options: TestbedOptions) -> Result<Self, TestbedError> {
+        let clock = Clock::simulated(EPOCH);
+        let server = ApiServer::builder()
+            .clock(clock.clone())
+            .seed(options.seed)
+            .journal(true)
+            .build();
+        let client = kube::Client::new(server.clone(), "default");
+        let manager = Manager::start(
+            client.clone(),
+            Options {
+                controllers: options.controllers,
+                nodes: options.nodes,
+                timings: node::Timings {
+                    start: options.timings.start.0,
+                    ready: options.timings.ready.0,
+                    stop: options.timings.stop.0,
+                },
+                now: Arc::new(move || clock.now()),
+            },
+        )
+        .await
+        .map_err(TestbedError::Start)?;
+        let api = Api::discover(client).await?;
+        Ok(Self {
+            server,
+            api,
+            manager,
+        })
+    }
+
+    /// The API, for a scenario's steps.
+    #[must_use]
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// A client for a controller of one's own.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.server.clone(), "default")
+    }
+
+    /// The present virtual time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.server.clock().now()
+    }
+
+    /// The version of the last write.
+    #[must_use]
+    pub fn resource_version(&self) -> u64 {
+        self.server.resource_version()
+    }
+
+    /// Every write so far, in revision order.
+    #[must_use]
+    pub fn journal(&self) -> Vec<JournalEntry> {
+        self.server.journal()
+    }
+
+    /// Woken by each write.
+    #[must_use]
+    pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.server.subscribe()
+    }
+
+    /// Lets time pass until nothing but leases was written for `quiet`.
+    ///
+    /// Returns the time of the last write. The server's journal decides, so that the outcome does
+    /// not depend on how the tasks are scheduled.
+    ///
+    /// # Errors
+    /// [`TestbedError::Restless`] when that never happens.
+    pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
+        let began = self.now();
+        let mut last = began;
+        loop {
+            let rest_at = later(last, quiet);
+            let remaining = rest_at.duration_since(self.now());
+            if remaining <= SignedDuration::ZERO {
+                return Ok(last);
+            }
+            tokio::time::sleep(remaining.unsigned_abs()).await;
+            let journal = self.server.journal();
+            let newest = journal.iter().rev().find(|entry| !is_heartbeat(entry));
+            let Some(newest) = newest.filter(|newest| newest.time > last) else {
+                continue;
+            };
+            last = newest.time;
+            if last > later(began, SETTLE_TIME_MAX) {
+                return Err(TestbedError::Restless {
+                    resource: newest.gvr.resource.clone(),
+                    name: newest.object["metadata"]["name"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                });
+            }
+        }
+    }
+
+    /// Stops the controllers and nodes, and joins their tasks.
+    pub async fn shutdown(self) {
+        self.manager.shutdown().await;
+    }
+}
+
+fn later(time: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).expect("a scenario's durations fit");
+    time.checked_add(by).expect("virtual time stays in range")
+}
+
+/// Whether the write only renews a lease, which goes on for ever.
+pub(crate) fn is_heartbeat(entry: &JournalEntry) -> bool {
+    entry.gvr.resource == "leases"
+}

@@ -1,0 +1,71 @@
+//! The timeline of a transcript: one line per observable change, written for a reviewer.
+
+mod diff;
+mod kinds;
+mod meta;
+mod names;
+
+use jiff::Timestamp;
+use kubeproof_apiserver::JournalEntry;
+
+use crate::api;
+use crate::scenario::HumanDuration;
+
+pub(crate) use kinds::status_words;
+pub use names::RevisionNames;
+
+/// Tells writes in words; remembers what revisions are called.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    revisions: RevisionNames,
+}
+
+impl Timeline {
+    /// Takes note of a write that is not told, so that its revision has a letter.
+    pub fn learn(&mut self, entry: &JournalEntry) {
+        self.revisions.learn(entry);
+    }
+
+    /// The lines for one write, none when it is nothing a reviewer looks for.
+    pub fn tell(&mut self, entry: &JournalEntry, began: Timestamp) -> Vec<String> {
+        self.learn(entry);
+        let (time, actor) = (since(began, entry.time), actor(&entry.user_agent));
+        kinds::describe(entry, &self.revisions)
+            .into_iter()
+            .map(|what| format!("  {time:<8} {actor:<27} {what}"))
+            .collect()
+    }
+
+    /// What the letters stand for that were given before the first step.
+    #[must_use]
+    pub fn revisions_known(&self) -> Option<String> {
+        let known: Vec<String> = self
+            .revisions
+            .iter()
+            .map(|(letter, name)| format!("{letter} = {name}"))
+            .collect();
+        (!known.is_empty()).then(|| format!("#        revisions: {}", known.join(", ")))
+    }
+
+    /// What revisions are called.
+    #[must_use]
+    pub fn revisions(&self) -> &RevisionNames {
+        &self.revisions
+    }
+}
+
+/// Who wrote, from the user agent: its product without the version.
+fn actor(user_agent: &str) -> &str {
+    let product = user_agent.split(['/', ' ']).next().unwrap_or_default();
+    match product {
+        api::USER_AGENT => "scenario",
+        "" => "-",
+        product => product,
+    }
+}
+
+/// The virtual time from `began` to `time`, such as `+1.5s`.
+pub(crate) fn since(began: Timestamp, time: Timestamp) -> String {
+    let elapsed = time.duration_since(began).unsigned_abs();
+    format!("+{}", HumanDuration(elapsed))
+}

@@ -1,0 +1,79 @@
+//! The fields in which two objects differ, as `path: old → new`.
+
+use serde_json::Value;
+
+/// More differing fields than this are counted only.
+const FIELDS_MAX: usize = 6;
+
+/// Differences below `path`, in field order; at most [`FIELDS_MAX`], then how many more.
+pub(super) fn fields(path: &str, old: &Value, new: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    collect(path, old, new, &mut found);
+    if found.len() > FIELDS_MAX {
+        let more = found.len() - FIELDS_MAX;
+        found.truncate(FIELDS_MAX);
+        found.push(format!("and {more} more fields"));
+    }
+    found
+}
+
+fn collect(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
+    if old == new {
+        return;
+    }
+    match (old, new) {
+        (Value::Object(before), Value::Object(after)) => {
+            let mut keys: Vec<&String> = before.keys().chain(after.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            for key in keys {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                collect(&path, &old[key], &new[key], found);
+            }
+        }
+        (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
+            for (index, (old, new)) in before.iter().zip(after).enumerate() {
+                let name = new["name"].as_str().map(str::to_owned);
+                let item = name.unwrap_or_else(|| index.to_string());
+                collect(&format!("{path}[{item}]"), old, new, found);
+            }
+        }
+        _ => found.push(format!("{path} {} → {}", shown(old), shown(new))),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "unset".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn items_of_a_list_are_called_by_their_name() {
+        let pod = |image| json!({"spec": {"containers": [{"name": "nginx", "image": image}]}});
+        assert_eq!(
+            fields("", &pod("nginx:1.25"), &pod("nginx:1.26")),
+            ["spec.containers[nginx].image nginx:1.25 → nginx:1.26"]
+        );
+    }
+
+    #[test]
+    fn many_differences_are_counted() {
+        let new: Value = (0..9).map(|n| (format!("f{n}"), json!(n))).collect();
+        let found = fields("", &json!({}), &new);
+        assert_eq!(found.len(), FIELDS_MAX + 1);
+        assert_eq!(found.last().unwrap(), "and 3 more fields");
+    }
+}

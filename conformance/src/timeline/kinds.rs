@@ -1,0 +1,270 @@
+//! What a write means, by kind.
+
+use kubeproof_apiserver::{EventType, JournalEntry};
+use serde_json::Value;
+
+use super::names::RevisionNames;
+use super::{diff, meta};
+
+/// Resources whose writes say nothing about the controllers under test.
+const UNTOLD: &[&str] = &[
+    "endpoints",
+    "endpointslices",
+    "leases",
+    "nodes",
+    "persistentvolumes",
+    "serviceaccounts",
+];
+
+/// The lines for one write.
+pub(super) fn describe(entry: &JournalEntry, revisions: &RevisionNames) -> Vec<String> {
+    let resource = entry.gvr.resource.as_str();
+    if UNTOLD.contains(&resource) {
+        return Vec::new();
+    }
+    if resource == "events" {
+        return event(entry).into_iter().collect();
+    }
+    let noun = match resource {
+        "pods" => "pod".to_owned(),
+        "persistentvolumeclaims" => "claim".to_owned(),
+        _ => entry.object["kind"]
+            .as_str()
+            .unwrap_or(resource)
+            .to_lowercase(),
+    };
+    let name = entry.object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default();
+    let what = match (entry.event, entry.previous.as_deref()) {
+        (EventType::Added, _) => created(resource, &entry.object, revisions),
+        (EventType::Deleted, _) => gone(&entry.object),
+        (EventType::Modified, Some(previous)) => {
+            changed(resource, previous, &entry.object, revisions)
+        }
+        (EventType::Modified, None) => vec!["changed".to_owned()],
+    };
+    if what.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("{noun} {name} {}", what.join(", "))]
+}
+
+fn created(resource: &str, object: &Value, revisions: &RevisionNames) -> Vec<String> {
+    let mut words = "created".to_owned();
+    let metadata = &object["metadata"];
+    match resource {
+        "pods" => {
+            if let Some(revision) = metadata["labels"][meta::REVISION_LABEL].as_str() {
+                words.push_str(&format!(" @{}", revisions.short(revision)));
+            }
+        }
+        "controllerrevisions" => words.push_str(&format!(
+            " (revision {}) = {}",
+            object["revision"],
+            revisions.short(metadata["name"].as_str().unwrap_or_default())
+        )),
+        _ => {
+            if let Some(replicas) = object["spec"]["replicas"].as_i64() {
+                words.push_str(&format!(" (replicas {replicas})"));
+            }
+        }
+    }
+    let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    // The owner is worth a word where it is a decision: of a claim it depends on the policy.
+    if resource == "persistentvolumeclaims" {
+        words.extend(owners.map(|owner| format!(", owner {}", meta::owner(owner))));
+    }
+    vec![words]
+}
+
+fn gone(object: &Value) -> Vec<String> {
+    let graceful = !object["metadata"]["deletionTimestamp"].is_null();
+    vec![
+        if graceful {
+            "gone"
+        } else {
+            "deleted, gone at once"
+        }
+        .to_owned(),
+    ]
+}
+
+fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
+    let mut changes = meta::changes(old, new, revisions);
+    match resource {
+        "pods" => changes.extend(pod(old, new)),
+        "statefulsets" | "clonesets" => {
+            changes.extend(diff::fields("spec", &old["spec"], &new["spec"]));
+            changes.extend(workload_status(&old["status"], &new["status"], revisions));
+        }
+        "controllerrevisions" => {
+            if old["revision"] != new["revision"] {
+                let letter = revisions.short(new["metadata"]["name"].as_str().unwrap_or_default());
+                changes.push(format!(
+                    "= {letter} revision {} → {}",
+                    old["revision"], new["revision"]
+                ));
+            }
+        }
+        "persistentvolumeclaims" => {
+            if old["status"]["phase"] != new["status"]["phase"] {
+                let phase = new["status"]["phase"].as_str().unwrap_or_default();
+                changes.push(phase.to_lowercase());
+            }
+        }
+        _ => {
+            for part in ["data", "spec", "status"] {
+                changes.extend(diff::fields(part, &old[part], &new[part]));
+            }
+        }
+    }
+    changes
+}
+
+fn pod(old: &Value, new: &Value) -> Vec<String> {
+    let mut changes = Vec::new();
+    let phase = |pod: &Value| {
+        pod["status"]["phase"]
+            .as_str()
+            .unwrap_or("Pending")
+            .to_owned()
+    };
+    let (phase_before, phase_now) = (phase(old), phase(new));
+    if phase_before != phase_now {
+        changes.push(match new["status"]["reason"].as_str() {
+            Some(reason) => format!("{phase_now} ({reason})"),
+            None => phase_now.clone(),
+        });
+    }
+    let (ready_before, ready_now) = (is_ready(old), is_ready(new));
+    if ready_now != ready_before {
+        changes.push(if ready_now { "ready" } else { "not ready" }.to_owned());
+    } else if phase_before != phase_now && phase_now == "Running" && !ready_now {
+        changes.push("not ready".to_owned());
+    }
+    changes.extend(diff::fields(
+        "spec.containers",
+        &old["spec"]["containers"],
+        &new["spec"]["containers"],
+    ));
+    changes.extend(restarts(old, new));
+    changes.extend(readiness_gates(old, new));
+    changes
+}
+
+fn is_ready(pod: &Value) -> bool {
+    condition(pod, "Ready") == Some("True")
+}
+
+fn condition<'a>(pod: &'a Value, wanted: &str) -> Option<&'a str> {
+    let conditions = pod["status"]["conditions"].as_array()?;
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == wanted)?;
+    found["status"].as_str()
+}
+
+fn restarts(old: &Value, new: &Value) -> Vec<String> {
+    let count = |pod: &Value, index: usize| {
+        pod["status"]["containerStatuses"][index]["restartCount"]
+            .as_i64()
+            .unwrap_or(0)
+    };
+    let containers = new["status"]["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    containers
+        .enumerate()
+        .filter(|(index, _)| count(old, *index) != count(new, *index))
+        .map(|(index, container)| {
+            let name = container["name"].as_str().unwrap_or_default();
+            format!(
+                "container {name} restarted (restartCount {})",
+                count(new, index)
+            )
+        })
+        .collect()
+}
+
+/// Conditions that the pod's readiness gates name; the kubelet's own are told as readiness.
+fn readiness_gates(old: &Value, new: &Value) -> Vec<String> {
+    let gates = new["spec"]["readinessGates"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    gates
+        .filter_map(|gate| gate["conditionType"].as_str())
+        .filter(|gate| condition(old, gate) != condition(new, gate))
+        .map(|gate| {
+            format!(
+                "condition {gate} {}",
+                condition(new, gate).unwrap_or("unset")
+            )
+        })
+        .collect()
+}
+
+/// `status 3/3/3/2/1 cur=A upd=B`: replicas, ready, available, current, updated.
+fn workload_status(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
+    let shown = |status: &Value| status_words(status, revisions);
+    let mut changes = Vec::new();
+    if shown(old) != shown(new) {
+        changes.push(format!("status {}", shown(new)));
+    }
+    if old["observedGeneration"] != new["observedGeneration"] {
+        changes.push(format!("observedGeneration {}", new["observedGeneration"]));
+    }
+    let collisions = |status: &Value| status["collisionCount"].as_i64().unwrap_or(0);
+    if collisions(old) != collisions(new) {
+        changes.push(format!("collisionCount {}", collisions(new)));
+    }
+    changes.extend(diff::fields(
+        "conditions",
+        &old["conditions"],
+        &new["conditions"],
+    ));
+    changes
+}
+
+/// The counters and revisions of a workload's status.
+pub(crate) fn status_words(status: &Value, revisions: &RevisionNames) -> String {
+    let counters: Vec<String> = [
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+    ]
+    .iter()
+    .map(|counter| status[counter].as_i64().unwrap_or(0).to_string())
+    .collect();
+    let revision = |field: &str| revisions.short(status[field].as_str().unwrap_or_default());
+    format!(
+        "{} cur={} upd={}",
+        counters.join("/"),
+        revision("currentRevision"),
+        revision("updateRevision")
+    )
+}
+
+/// Warnings as they come; the outcome lists all events.
+fn event(entry: &JournalEntry) -> Option<String> {
+    let event = &entry.object;
+    if entry.event == EventType::Deleted || event["type"] != "Warning" {
+        return None;
+    }
+    let text = |field: &str| event[field].as_str().unwrap_or_default();
+    let count = event["count"].as_i64().unwrap_or(1);
+    let times = if count > 1 {
+        format!(" (×{count})")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "event Warning {}: {}{times}",
+        text("reason"),
+        text("message")
+    ))
+}
