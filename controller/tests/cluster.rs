@@ -1,5 +1,10 @@
 //! All controllers and two nodes against the in-memory server, under virtual time.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows only #[test] functions as tests"
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
