@@ -89,7 +89,7 @@ pub(crate) fn apply(
             strategic::apply(patch.unwrap_or_default(), current, schema)
         }
         (PatchType::StrategicMerge | PatchType::Apply, _) => {
-            Err(ApiError::UnsupportedMediaType(format!(
+            Err(ApiError::UnknownBodyFormat(format!(
                 "the body of the request was in an unknown format - accepted media types include: \
                  {}, {}, {}",
                 PatchType::Json.media_type(),

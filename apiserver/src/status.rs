@@ -36,6 +36,14 @@ pub enum ApiError {
         /// The name that is taken.
         name: String,
     },
+    /// 409 `AlreadyExists` while the other object is on its way out.
+    #[error("object is being deleted: {resource} {name:?} already exists")]
+    AlreadyExistsTerminating {
+        /// The resource.
+        resource: GroupResource,
+        /// The name that is taken.
+        name: String,
+    },
     /// 409 `AlreadyExists` after `generateName` found no free name. Mirrors `NewGenerateNameConflict`.
     #[error(
         "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
@@ -134,6 +142,9 @@ pub enum ApiError {
     /// 415 `UnsupportedMediaType`.
     #[error("{0}")]
     UnsupportedMediaType(String),
+    /// 415 `UnsupportedMediaType` for a body that no decoder takes; upstream gives no details.
+    #[error("{0}")]
+    UnknownBodyFormat(String),
     /// 429 `TooManyRequests`. Mirrors `NewTooManyRequests`.
     #[error("{message}")]
     TooManyRequests {
@@ -182,12 +193,13 @@ impl ApiError {
             Self::MethodNotSupported { .. } | Self::MethodNotAllowed => 405,
             Self::NotAcceptable(_) => 406,
             Self::AlreadyExists { .. }
+            | Self::AlreadyExistsTerminating { .. }
             | Self::GenerateNameConflict { .. }
             | Self::Conflict { .. }
             | Self::ApplyConflict { .. } => 409,
             Self::Expired(_) | Self::ExpiredContinue { .. } => 410,
             Self::TooLarge(_) => 413,
-            Self::UnsupportedMediaType(_) => 415,
+            Self::UnsupportedMediaType(_) | Self::UnknownBodyFormat(_) => 415,
             Self::Invalid { .. } | Self::InvalidRequest { .. } => 422,
             Self::TooManyRequests { .. } => 429,
             Self::Internal(_) | Self::Unknown(_) => 500,
@@ -205,11 +217,13 @@ impl ApiError {
             Self::NotFound { .. } | Self::NoSuchPath | Self::PageNotFound => "NotFound",
             Self::MethodNotSupported { .. } | Self::MethodNotAllowed => "MethodNotAllowed",
             Self::NotAcceptable(_) => "NotAcceptable",
-            Self::AlreadyExists { .. } | Self::GenerateNameConflict { .. } => "AlreadyExists",
+            Self::AlreadyExists { .. }
+            | Self::AlreadyExistsTerminating { .. }
+            | Self::GenerateNameConflict { .. } => "AlreadyExists",
             Self::Conflict { .. } | Self::ApplyConflict { .. } => "Conflict",
             Self::Expired(_) | Self::ExpiredContinue { .. } => "Expired",
             Self::TooLarge(_) => "RequestEntityTooLarge",
-            Self::UnsupportedMediaType(_) => "UnsupportedMediaType",
+            Self::UnsupportedMediaType(_) | Self::UnknownBodyFormat(_) => "UnsupportedMediaType",
             Self::Invalid { .. } | Self::InvalidRequest { .. } => "Invalid",
             Self::TooManyRequests { .. } => "TooManyRequests",
             Self::Internal(_) => "InternalError",
@@ -249,6 +263,7 @@ impl ApiError {
         let mut details = match self {
             Self::NotFound { resource, name }
             | Self::AlreadyExists { resource, name }
+            | Self::AlreadyExistsTerminating { resource, name }
             | Self::GenerateNameConflict { resource, name }
             | Self::Conflict { resource, name, .. }
             | Self::InvalidRequest { resource, name, .. }
@@ -270,6 +285,7 @@ impl ApiError {
             Self::PageNotFound
             | Self::BadRequest(_)
             | Self::Unauthorized
+            | Self::UnknownBodyFormat(_)
             | Self::Expired(_)
             | Self::ExpiredContinue { .. }
             | Self::TooLarge(_)

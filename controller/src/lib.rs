@@ -11,11 +11,15 @@ pub mod garbage_collector;
 mod history;
 mod informer;
 mod inventory;
+pub mod manager;
 mod mirror;
 pub mod namespace;
 pub mod node;
 pub mod persistent_volume;
 mod pod;
-pub mod recorder;
+mod recorder;
 pub mod statefulset;
 mod work_queue;
+
+pub use error::Error;
+pub use manager::{CONTROLLERS, Manager, Options};

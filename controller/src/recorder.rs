@@ -1,6 +1,7 @@
 //! Core/v1 Events, counted as client-go's correlator counts them, on the caller's clock.
 
-use std::collections::BTreeMap;
+mod correlator;
+
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core_v1;
@@ -9,11 +10,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use parking_lot::Mutex;
+use serde_json::json;
 
+use self::correlator::{Correlator, Occurrence, Subject};
 use crate::context::Context;
 
-/// How many distinct events are remembered for counting; the oldest is forgotten first.
-const REMEMBERED_EVENTS_MAX: usize = 4096;
 /// How many names are tried when another component took the same one in the same instant.
 const NAME_ATTEMPTS_MAX: usize = 16;
 
@@ -45,28 +46,9 @@ pub(crate) struct Recorder {
 
 #[derive(Default)]
 struct State {
-    seen: BTreeMap<EventKey, Seen>,
+    correlator: Correlator,
     /// The last name suffix given out; suffixes only grow.
     suffix: i128,
-}
-
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct EventKey {
-    namespace: String,
-    kind: String,
-    name: String,
-    uid: String,
-    event_type: EventType,
-    reason: String,
-    message: String,
-}
-
-#[derive(Clone)]
-struct Seen {
-    name: String,
-    count: i32,
-    first: jiff::Timestamp,
-    order: i128,
 }
 
 impl Recorder {
@@ -91,59 +73,66 @@ impl Recorder {
         reason: &str,
         message: &str,
     ) {
-        let key = EventKey {
-            namespace: involved
-                .namespace
-                .clone()
-                .unwrap_or_else(|| "default".to_owned()),
-            kind: involved.kind.clone().unwrap_or_default(),
-            name: involved.name.clone().unwrap_or_default(),
-            uid: involved.uid.clone().unwrap_or_default(),
+        let occurrence = Occurrence {
+            subject: subject(involved),
             event_type,
             reason: reason.to_owned(),
             message: message.to_owned(),
         };
+        let namespace = occurrence.subject.namespace.clone();
         let now = (self.ctx.now)();
-        let known = self.state.lock().seen.get(&key).cloned();
-        let api = Api::namespaced(self.ctx.client.clone(), &key.namespace);
-        let written = match known {
-            Some(seen) => self.recur(&api, &key, involved, seen, now).await,
-            None => self.create(&api, &key, involved, 1, now, now).await,
+        let Some(observed) = self.state.lock().correlator.observe(occurrence, now) else {
+            return;
         };
-        match written {
-            Ok(seen) => self.state.lock().remember(key, seen),
-            Err(error) => tracing::warn!(
-                namespace = key.namespace,
-                name = key.name,
-                reason,
-                %error,
-                "event not written"
-            ),
+        let event = core_v1::Event {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            involved_object: involved.clone(),
+            type_: Some(event_type.as_str().to_owned()),
+            reason: Some(reason.to_owned()),
+            message: Some(observed.message),
+            count: Some(observed.count),
+            first_timestamp: Some(Time(whole_seconds(observed.first))),
+            last_timestamp: Some(Time(whole_seconds(now))),
+            source: Some(EventSource {
+                component: Some(self.component.to_owned()),
+                host: None,
+            }),
+            reporting_component: Some(self.component.to_owned()),
+            reporting_instance: Some(String::new()),
+            ..core_v1::Event::default()
+        };
+        match self.write(&namespace, event, observed.name).await {
+            Ok(name) => self.state.lock().correlator.named(observed.key, name),
+            Err(error) => tracing::warn!(namespace, reason, %error, "event not written"),
         }
     }
 
-    async fn recur(
+    /// Patches the Event `name`, or creates one; returns its name.
+    async fn write(
         &self,
-        api: &Api<core_v1::Event>,
-        key: &EventKey,
-        involved: &ObjectReference,
-        seen: Seen,
-        now: jiff::Timestamp,
-    ) -> Result<Seen, kube::Error> {
-        let count = seen.count.saturating_add(1);
-        let patch =
-            serde_json::json!({ "count": count, "lastTimestamp": Time(whole_seconds(now)) });
-        let params = PatchParams::default();
+        namespace: &str,
+        event: core_v1::Event,
+        name: Option<String>,
+    ) -> Result<String, kube::Error> {
+        let api = Api::namespaced(self.ctx.client.clone(), namespace);
+        let Some(name) = name else {
+            return self.create(&api, event).await;
+        };
+        let patch = json!({
+            "count": event.count,
+            "lastTimestamp": event.last_timestamp,
+            "message": event.message,
+        });
         match api
-            .patch(&seen.name, &params, &Patch::Strategic(patch))
+            .patch(&name, &PatchParams::default(), &Patch::Strategic(patch))
             .await
         {
-            Ok(_) => Ok(Seen { count, ..seen }),
+            Ok(_) => Ok(name),
             // The server expires events; the count outlives them.
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                self.create(api, key, involved, count, seen.first, now)
-                    .await
-            }
+            Err(kube::Error::Api(status)) if status.code == 404 => self.create(&api, event).await,
             Err(error) => Err(error),
         }
     }
@@ -151,47 +140,17 @@ impl Recorder {
     async fn create(
         &self,
         api: &Api<core_v1::Event>,
-        key: &EventKey,
-        involved: &ObjectReference,
-        count: i32,
-        first: jiff::Timestamp,
-        now: jiff::Timestamp,
-    ) -> Result<Seen, kube::Error> {
+        mut event: core_v1::Event,
+    ) -> Result<String, kube::Error> {
+        let involved = event.involved_object.name.clone().unwrap_or_default();
         let mut attempts = 0;
         loop {
-            let order = self.state.lock().next_suffix(now);
-            let name = format!("{}.{order:016x}", key.name);
-            let event = core_v1::Event {
-                metadata: ObjectMeta {
-                    name: Some(name.clone()),
-                    namespace: Some(key.namespace.clone()),
-                    ..ObjectMeta::default()
-                },
-                involved_object: involved.clone(),
-                type_: Some(key.event_type.as_str().to_owned()),
-                reason: Some(key.reason.clone()),
-                message: Some(key.message.clone()),
-                count: Some(count),
-                first_timestamp: Some(Time(whole_seconds(first))),
-                last_timestamp: Some(Time(whole_seconds(now))),
-                source: Some(EventSource {
-                    component: Some(self.component.to_owned()),
-                    host: None,
-                }),
-                reporting_component: Some(self.component.to_owned()),
-                reporting_instance: Some(String::new()),
-                ..core_v1::Event::default()
-            };
+            let suffix = self.state.lock().next_suffix((self.ctx.now)());
+            let name = format!("{involved}.{suffix:016x}");
+            event.metadata.name = Some(name.clone());
             attempts += 1;
             match api.create(&PostParams::default(), &event).await {
-                Ok(_) => {
-                    return Ok(Seen {
-                        name,
-                        count,
-                        first,
-                        order,
-                    });
-                }
+                Ok(_) => return Ok(name),
                 Err(kube::Error::Api(status))
                     if status.reason == "AlreadyExists" && attempts < NAME_ATTEMPTS_MAX => {}
                 Err(error) => return Err(error),
@@ -206,15 +165,19 @@ impl State {
         self.suffix = now.as_nanosecond().max(self.suffix + 1);
         self.suffix
     }
+}
 
-    fn remember(&mut self, key: EventKey, seen: Seen) {
-        self.seen.insert(key, seen);
-        if self.seen.len() > REMEMBERED_EVENTS_MAX {
-            let oldest = self.seen.iter().min_by_key(|(_, seen)| seen.order);
-            if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-                self.seen.remove(&key);
-            }
-        }
+fn subject(involved: &ObjectReference) -> Subject {
+    Subject {
+        api_version: involved.api_version.clone().unwrap_or_default(),
+        kind: involved.kind.clone().unwrap_or_default(),
+        // Events about objects without a namespace live in this one.
+        namespace: involved
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned()),
+        name: involved.name.clone().unwrap_or_default(),
+        uid: involved.uid.clone().unwrap_or_default(),
     }
 }
 

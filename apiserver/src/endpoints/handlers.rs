@@ -106,7 +106,7 @@ impl Request<'_> {
     fn written(&self, code: u16, written: &Written) -> Answer {
         match written {
             Written::Stored(object) => self.object(code, object),
-            Written::DryRun(value) => self.value(code, value),
+            Written::Unstored(value) => self.value(code, value),
         }
     }
 

@@ -152,7 +152,7 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<MediaType, ApiError> {
     match header.split(';').next().unwrap_or("").trim() {
         "" | "application/json" => Ok(MediaType::Json),
         "application/yaml" => Ok(MediaType::Yaml),
-        _ => Err(ApiError::UnsupportedMediaType(
+        _ => Err(ApiError::UnknownBodyFormat(
             "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned(),
         )),
     }

@@ -19,6 +19,8 @@ use crate::storage::{Event, EventType, StoredObject, Table, WindowError, watch_f
 
 /// Upstream sends a bookmark about once a minute to those who allow it.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+/// And one this long before the watch times out, for the client to resume from.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Events taken from the window at a time.
 const EVENTS_MAX: usize = 256;
 
@@ -60,7 +62,7 @@ pub(crate) fn stream(mut request: WatchRequest) -> impl Stream<Item = Bytes> + S
         changed: request.table.subscribe(),
         frames: VecDeque::new(),
         deadline: now + request.timeout,
-        next_bookmark: now + BOOKMARK_PERIOD,
+        next_bookmark: next_bookmark(now, now + request.timeout),
         first: true,
         ended: false,
         request,
@@ -78,6 +80,12 @@ pub(crate) fn stream(mut request: WatchRequest) -> impl Stream<Item = Bytes> + S
         let frame = cursor.next().await?;
         Some((frame, cursor))
     })
+}
+
+/// The time of the bookmark after `now`: the last one is due before the deadline.
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    (now + BOOKMARK_PERIOD).min(last.unwrap_or(deadline))
 }
 
 impl Cursor {
@@ -117,7 +125,7 @@ impl Cursor {
                     if wake == self.deadline {
                         return None;
                     }
-                    self.next_bookmark += BOOKMARK_PERIOD;
+                    self.next_bookmark = next_bookmark(self.next_bookmark, self.deadline);
                     return Some(self.bookmark(None));
                 }
             }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Context, Strategy};
-use crate::meta::object::{child_mut, default, name};
+use crate::meta::object::{child_mut, meta_mut, name};
 use crate::meta::validation::NameRule;
 
 /// The finalizer in `spec` that the namespace controller takes away.
@@ -21,7 +21,7 @@ impl Strategy for Namespace {
         let own = name(namespace).to_owned();
         if !own.is_empty() {
             let labels = child_mut(&mut namespace["metadata"], "labels");
-            default(labels, "kubernetes.io/metadata.name", own);
+            labels.insert("kubernetes.io/metadata.name".to_owned(), own.into());
         }
     }
 
@@ -48,5 +48,6 @@ impl Strategy for Namespace {
 
     fn prepare_for_termination(&self, namespace: &mut Value) {
         child_mut(namespace, "status").insert("phase".to_owned(), "Terminating".into());
+        meta_mut(namespace).remove("deletionGracePeriodSeconds");
     }
 }

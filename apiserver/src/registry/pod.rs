@@ -23,6 +23,13 @@ impl Strategy for Pod {
     fn default(&self, pod: &mut Value) {
         let spec = child_mut(pod, "spec");
         default(spec, "enableServiceLinks", true);
+        // The field's old name is kept beside it.
+        let account = ["serviceAccountName", "serviceAccount"];
+        if let Some(account_name) = account.iter().find_map(|field| spec.get(*field).cloned()) {
+            for field in account {
+                spec.insert(field.to_owned(), account_name.clone());
+            }
+        }
         let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
         for list in ["containers", "initContainers"] {
             for container in spec

@@ -160,7 +160,7 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     let mut comparable = new["spec"].clone();
     let before = &old["spec"];
     for list in ["containers", "initContainers"] {
-        if let Some(containers) = comparable[list].as_array_mut() {
+        if let Some(containers) = comparable.get_mut(list).and_then(Value::as_array_mut) {
             for (container, own) in containers.iter_mut().zip(items(&before[list])) {
                 container["image"] = own["image"].clone();
             }

@@ -11,6 +11,7 @@ use super::{Context, Strategy};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
+use crate::meta::GroupKind;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::meta::validation;
 use crate::server::Core;
@@ -43,18 +44,18 @@ pub(crate) struct Store<'a> {
     pub(crate) dry_run: bool,
 }
 
-/// The result of a write: stored, or what would have been stored by a dry run.
+/// The result of a write: what is stored now, or what a dry run or a last update made of it.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Stored(Arc<StoredObject>),
-    DryRun(Value),
+    Unstored(Value),
 }
 
 impl Written {
     pub(crate) fn value(&self) -> &Value {
         match self {
             Self::Stored(object) => &object.value,
-            Self::DryRun(value) => value,
+            Self::Unstored(value) => value,
         }
     }
 }
@@ -88,6 +89,20 @@ impl Store<'_> {
             return Ok(());
         }
         let kind = self.resource.gvk().group_kind();
+        Err(ApiError::Invalid {
+            kind,
+            name: name.to_owned(),
+            errors,
+        })
+    }
+
+    /// Faults that upstream's registry finds before it knows the kind: they name the resource.
+    fn invalid_resource(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
+        let gvr = self.resource.gvr();
+        let kind = GroupKind {
+            group: gvr.group.clone(),
+            kind: gvr.resource.clone(),
+        };
         Err(ApiError::Invalid {
             kind,
             name: name.to_owned(),
@@ -143,6 +158,7 @@ impl Store<'_> {
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_NAME_TRIES } else { 1 };
         let mut name = String::new();
+        let mut terminating = false;
         for _ in 0..tries {
             if generated {
                 name = self.generate_name(&object);
@@ -153,11 +169,12 @@ impl Store<'_> {
             self.validate_new(&object, &name)?;
             let key = self.key(namespace, &name);
             let table = self.table();
-            if table.get(&key).is_some() {
+            if let Some(own) = table.get(&key) {
+                terminating = is_terminating(&own.value);
                 continue;
             }
             if self.dry_run {
-                return Ok(Written::DryRun(object));
+                return Ok(Written::Unstored(object));
             }
             let commit = Commit {
                 key: &key,
@@ -173,6 +190,8 @@ impl Store<'_> {
         let resource = self.resource.gvr().group_resource();
         Err(if generated {
             ApiError::GenerateNameConflict { resource, name }
+        } else if terminating {
+            ApiError::AlreadyExistsTerminating { resource, name }
         } else {
             ApiError::AlreadyExists { resource, name }
         })
@@ -209,7 +228,6 @@ impl Store<'_> {
             "selfLink",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
-            "generation",
         ] {
             meta.remove(field);
         }
@@ -228,6 +246,10 @@ impl Store<'_> {
             self.strategy.name_rule(),
             &path,
         );
+        errors.extend(validation::validate_standard_finalizers(
+            &object["metadata"],
+            &path,
+        ));
         errors.extend(self.strategy.validate(object));
         self.invalid(name, errors)
     }
@@ -270,7 +292,7 @@ impl Store<'_> {
                 return Ok(Written::Stored(current));
             }
             if self.dry_run {
-                return Ok(Written::DryRun(next));
+                return Ok(Written::Unstored(next));
             }
             let gone = is_terminating(&next)
                 && object::finalizers(&next).next().is_none()
@@ -279,19 +301,25 @@ impl Store<'_> {
                     .as_i64()
                     .unwrap_or(0)
                     == 0;
+            // The deletion removes what is stored: its event shows the object as it last was.
+            let change = if gone {
+                Change::Remove((*current.value).clone())
+            } else {
+                Change::Put(next.clone())
+            };
             let commit = Commit {
                 key: &key,
                 expected: Some(&current),
-                change: if gone {
-                    Change::Remove(next)
-                } else {
-                    Change::Put(next)
-                },
+                change,
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
             if let Ok(stored) = table.commit(commit) {
-                return Ok(Written::Stored(stored));
+                return Ok(if gone {
+                    Written::Unstored(next)
+                } else {
+                    Written::Stored(stored)
+                });
             }
         }
     }
@@ -314,7 +342,7 @@ impl Store<'_> {
             let mut errors = FieldErrors::new();
             let path = FieldPath::new("metadata.resourceVersion");
             errors.invalid(&path, &0.into(), "must be specified for an update");
-            return self.invalid(name, errors);
+            return self.invalid_resource(name, errors);
         }
         if rv.parse::<u64>().is_err() {
             let mut errors = FieldErrors::new();
@@ -364,7 +392,7 @@ impl Store<'_> {
         let kept = &current["metadata"];
         for field in system {
             let set = &next["metadata"][field];
-            let forced = matches!(field, "resourceVersion" | "selfLink");
+            let forced = matches!(field, "resourceVersion" | "selfLink" | "creationTimestamp");
             if set.is_null() || forced {
                 copy_field(&mut next["metadata"], kept, field);
             }
@@ -409,8 +437,17 @@ impl Store<'_> {
         part: Part,
     ) -> Result<(), ApiError> {
         let path = FieldPath::new("metadata");
-        let mut errors =
-            validation::validate_object_meta_update(&next["metadata"], &current["metadata"], &path);
+        // Upstream looks at the metadata twice, before the kind's own checks and among them.
+        let metadata = || {
+            let (next, current) = (&next["metadata"], &current["metadata"]);
+            validation::validate_object_meta_update(next, current, &path)
+        };
+        let mut errors = metadata();
+        errors.extend(metadata());
+        errors.extend(validation::validate_standard_finalizers(
+            &next["metadata"],
+            &path,
+        ));
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),

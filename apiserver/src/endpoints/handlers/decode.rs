@@ -132,7 +132,7 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
             .into(),
     };
     if !json.trim_ascii_start().starts_with(b"{") {
-        return Err(ApiError::UnsupportedMediaType("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
+        return Err(ApiError::UnknownBodyFormat("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
     }
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
         let why = schema::syntax_error(&json).unwrap_or_default();

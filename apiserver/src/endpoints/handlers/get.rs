@@ -1,15 +1,14 @@
 //! GET of one object.
 
+use super::list_options::storage_rv;
 use super::{Answer, Request};
 use crate::endpoints::watch::expired;
 use crate::storage::WindowError;
 
 pub(super) fn get(request: &Request<'_>) -> Answer {
     let current = request.core.storage.revision();
-    if let Some(rv) = request
-        .query
-        .get("resourceVersion")
-        .and_then(|rv| rv.parse::<u64>().ok())
+    let rv = request.query.get("resourceVersion").unwrap_or_default();
+    if let Some(rv) = storage_rv(rv)?
         && rv > current
     {
         return Err(expired(rv, WindowError::Future { current }));

@@ -60,14 +60,20 @@ impl ListOptions {
     }
 }
 
-/// A `resourceVersion`; `None` when empty.
-pub(super) fn parse_rv(rv: &str) -> Result<Option<u64>, ApiError> {
+/// The `resourceVersion` of a list; `None` when empty.
+fn parse_rv(rv: &str) -> Result<Option<u64>, ApiError> {
+    storage_rv(rv)
+        .map_err(|error| ApiError::BadRequest(format!("invalid resource version: {error}")))
+}
+
+/// The `resourceVersion` of a get or a watch; `None` when empty. Upstream gives no reason here.
+pub(super) fn storage_rv(rv: &str) -> Result<Option<u64>, ApiError> {
     if rv.is_empty() {
         return Ok(None);
     }
     rv.parse().map(Some).map_err(|_| {
-        ApiError::BadRequest(format!(
-            "invalid resource version: resourceVersion: Invalid value: {rv:?}: strconv.ParseUint: parsing {rv:?}: invalid syntax"
+        ApiError::Unknown(format!(
+            "resourceVersion: Invalid value: {rv:?}: strconv.ParseUint: parsing {rv:?}: invalid syntax"
         ))
     })
 }

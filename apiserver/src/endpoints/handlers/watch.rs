@@ -7,7 +7,7 @@ use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::list::Selectors;
-use super::list_options::{invalid, parse_rv};
+use super::list_options::{invalid, storage_rv};
 use super::{Answer, Request};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{MediaType, Transform};
@@ -25,7 +25,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         selectors = selectors.and_name(name);
     }
     let send_initial_events = initial_events(request)?;
-    let rv = parse_rv(request.query.get("resourceVersion").unwrap_or_default())?;
+    let rv = storage_rv(request.query.get("resourceVersion").unwrap_or_default())?;
     let table = request.store(false).table();
     let namespace = request.namespace().filter(|_| request.resource.namespaced);
     // From a version on: no initial events. From unset or 0: the present state first.
@@ -46,6 +46,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
         _ => TIMEOUT,
     };
+    let bookmarks = request.query.flag("allowWatchBookmarks");
     let watch = WatchRequest {
         table,
         gvk: request.resource.gvk().clone(),
@@ -53,8 +54,8 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         selectors,
         rv,
         initial,
-        ends_initial_events: send_initial_events == Some(true),
-        bookmarks: request.query.flag("allowWatchBookmarks"),
+        ends_initial_events: send_initial_events == Some(true) && bookmarks,
+        bookmarks,
         timeout,
         render: render(request)?,
     };
@@ -80,13 +81,6 @@ fn initial_events(request: &Request<'_>) -> Result<Option<bool>, ApiError> {
         if rv_match != "NotOlderThan" {
             let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
             errors.forbidden(&path, detail);
-        }
-        if !request.query.flag("allowWatchBookmarks") {
-            let path = FieldPath::new("allowWatchBookmarks");
-            errors.forbidden(
-                &path,
-                "sendInitialEvents requires allowWatchBookmarks to be true",
-            );
         }
     } else if !rv_match.is_empty() {
         let detail =

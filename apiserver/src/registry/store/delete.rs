@@ -51,35 +51,48 @@ impl Store<'_> {
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
             self.check_delete_preconditions(&current, name, options)?;
             crate::admission::admit_delete(self.core, self.resource, &current.value)?;
-            let change = match self.decide(&current.value, options) {
+            let (next, gone) = match self.decide(&current.value, options) {
                 Decision::Nothing => {
                     return Ok(Deleted::Terminating(Arc::clone(&current.value)));
                 }
-                Decision::Mark(next) => Change::Put(next),
-                Decision::Remove(last) => Change::Remove(last),
+                Decision::Mark(next) => (next, false),
+                Decision::Remove(last) => (last, true),
             };
-            let gone = matches!(change, Change::Remove(_));
-            let value = if self.dry_run || options.dry_run {
-                let (Change::Put(value) | Change::Remove(value)) = change;
-                Arc::new(value)
-            } else {
-                let commit = Commit {
+            if self.dry_run || options.dry_run {
+                let value = Arc::new(next);
+                return Ok(if gone {
+                    Deleted::Gone(value)
+                } else {
+                    Deleted::Terminating(value)
+                });
+            }
+            let commit = |expected, change| {
+                table.commit(Commit {
                     key: &key,
-                    expected: Some(&current),
+                    expected: Some(expected),
                     change,
                     time: self.core.clock.now(),
                     user_agent: self.user_agent,
-                };
-                let Ok(stored) = table.commit(commit) else {
+                })
+            };
+            if gone && next == *current.value {
+                let Ok(removed) = commit(&current, Change::Remove(next)) else {
                     continue;
                 };
-                Arc::clone(&stored.value)
+                return Ok(Deleted::Gone(Arc::clone(&removed.value)));
+            }
+            // A kind with grace shows first that it goes, then that it is gone.
+            let Ok(marked) = commit(&current, Change::Put(next)) else {
+                continue;
             };
-            return Ok(if gone {
-                Deleted::Gone(value)
-            } else {
-                Deleted::Terminating(value)
-            });
+            if !gone {
+                return Ok(Deleted::Terminating(Arc::clone(&marked.value)));
+            }
+            let last = Change::Remove((*marked.value).clone());
+            let Ok(removed) = commit(&marked, last) else {
+                continue;
+            };
+            return Ok(Deleted::Gone(Arc::clone(&removed.value)));
         }
     }
 
@@ -133,6 +146,7 @@ impl Store<'_> {
         }
         let wanted = self.finalizers_for(current, options);
         let had: Vec<String> = finalizers(current).map(str::to_owned).collect();
+        let graceful = grace.is_some();
         let grace = grace.unwrap_or(0);
         let held = self.strategy.is_held(current);
         if is_terminating(current) {
@@ -151,7 +165,8 @@ impl Store<'_> {
                 Decision::Mark(next)
             };
         }
-        if wanted.is_empty() && grace == 0 && !held {
+        let goes_now = wanted.is_empty() && grace == 0 && !held;
+        if goes_now && !graceful {
             return Decision::Remove(current.clone());
         }
         let mut next = current.clone();
@@ -164,7 +179,11 @@ impl Store<'_> {
         {
             meta_mut(&mut next).insert("generation".to_owned(), (generation + 1).into());
         }
-        Decision::Mark(next)
+        if goes_now {
+            Decision::Remove(next)
+        } else {
+            Decision::Mark(next)
+        }
     }
 
     /// The finalizers after the collector's were added or dropped as the options ask.

@@ -1,0 +1,155 @@
+//! Starts a chosen set of controllers and simulated nodes, and owns their tasks.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kube::Client;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::clock::Now;
+use crate::context::Context;
+use crate::error::Error;
+use crate::{garbage_collector, namespace, node, persistent_volume, statefulset};
+
+/// The names of all controllers, in the order they are started.
+pub const CONTROLLERS: &[&str] = &[
+    "garbage-collector",
+    "namespace",
+    "persistent-volume",
+    "statefulset",
+];
+
+/// What a [`Manager`] runs.
+#[derive(Clone)]
+pub struct Options {
+    /// Names out of [`CONTROLLERS`]; repetitions count once.
+    pub controllers: Vec<String>,
+    /// How many nodes to simulate; with none there is no scheduler either.
+    pub nodes: usize,
+    /// How long simulated pods take by default.
+    pub timings: node::Timings,
+    /// Where controllers read the time.
+    pub now: Now,
+}
+
+/// Running controllers and nodes. Dropping it ends them without waiting for their tasks.
+#[derive(Debug)]
+pub struct Manager {
+    tasks: JoinSet<()>,
+    stop: watch::Sender<bool>,
+}
+
+impl Manager {
+    /// Starts what `options` names, with `client`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownController`]; nothing is started then.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start(client: Client, options: Options) -> Result<Self, Error> {
+        for name in &options.controllers {
+            if !CONTROLLERS.contains(&name.as_str()) {
+                return Err(Error::UnknownController {
+                    name: name.clone(),
+                    known: CONTROLLERS,
+                });
+            }
+        }
+        let ctx = Context {
+            client,
+            now: options.now,
+        };
+        let (stop, stopped) = watch::channel(false);
+        let mut manager = Self {
+            tasks: JoinSet::new(),
+            stop,
+        };
+        // Nodes last: controllers then see them appear, as in a cluster that comes up.
+        for name in CONTROLLERS {
+            if options.controllers.iter().any(|chosen| chosen == name) {
+                manager.spawn(controller(name, ctx.clone()), stopped.clone());
+            }
+        }
+        let nodes = node::run(ctx, options.nodes, options.timings);
+        manager.spawn(nodes.boxed(), stopped);
+        Ok(manager)
+    }
+
+    fn spawn(&mut self, work: BoxFuture<'static, ()>, mut stopped: watch::Receiver<bool>) {
+        self.tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => {}
+                () = work => {}
+            }
+        });
+    }
+
+    /// Ends all tasks at their next await and waits until they have ended.
+    ///
+    /// # Panics
+    ///
+    /// When one of the tasks has panicked.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+    }
+}
+
+fn controller(name: &str, ctx: Context) -> BoxFuture<'static, ()> {
+    match name {
+        "garbage-collector" => garbage_collector::run(ctx).boxed(),
+        "namespace" => namespace::run(ctx).boxed(),
+        "persistent-volume" => persistent_volume::run(ctx).boxed(),
+        "statefulset" => statefulset::run(ctx).boxed(),
+        name => unreachable!("{name} is not in CONTROLLERS"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A client whose requests are never answered.
+    fn silent_client() -> Client {
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| {
+            std::future::pending::<Result<http::Response<kube::client::Body>, std::io::Error>>()
+        });
+        Client::new(service, "default")
+    }
+
+    fn options(controllers: &[&str], nodes: usize) -> Options {
+        Options {
+            controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
+            nodes,
+            timings: node::Timings::default(),
+            now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    #[tokio::test]
+    async fn unknown_names_are_refused_with_the_known_ones() {
+        let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
+        let message = "unknown controller \"cron\" (known: garbage-collector, namespace, \
+            persistent-volume, statefulset)";
+        assert_eq!(refused.unwrap_err().to_string(), message);
+    }
+
+    #[tokio::test]
+    async fn shutdown_joins_every_task() {
+        let manager = Manager::start(silent_client(), options(CONTROLLERS, 2)).unwrap();
+        tokio::task::yield_now().await;
+        manager.shutdown().await;
+    }
+}

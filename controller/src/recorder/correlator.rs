@@ -1,0 +1,276 @@
+//! Which occurrences are counted together, combined, or dropped, as client-go's correlator does it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::EventType;
+
+/// How many keys are remembered of each sort; the one used least recently is forgotten.
+const REMEMBERED_MAX: usize = 4096;
+/// From so many different messages of one reason on, further ones share an Event.
+const SIMILAR_MAX: usize = 10;
+/// Messages are similar only if no longer pause parts them.
+const SIMILAR_INTERVAL: SignedDuration = SignedDuration::from_secs(600);
+/// Events about one object: a burst, ...
+const SPAM_BURST: i32 = 25;
+/// ... then one each.
+const SPAM_INTERVAL: SignedDuration = SignedDuration::from_secs(300);
+
+/// The object an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Subject {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// What happened to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Occurrence {
+    pub(super) subject: Subject,
+    pub(super) event_type: EventType,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+/// Occurrences that share an Event: equal ones, or similar ones, whose message is left out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EventKey {
+    subject: Subject,
+    event_type: EventType,
+    reason: String,
+    message: Option<String>,
+}
+
+/// The Event to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Observed {
+    pub(super) key: EventKey,
+    pub(super) message: String,
+    pub(super) count: i32,
+    pub(super) first: Timestamp,
+    /// The Event's name, once it has one.
+    pub(super) name: Option<String>,
+}
+
+#[derive(Default)]
+pub(super) struct Correlator {
+    similar: Recent<EventKey, Similar>,
+    seen: Recent<EventKey, Seen>,
+    spam: Recent<Subject, Timestamp>,
+}
+
+#[derive(Clone, Default)]
+struct Similar {
+    messages: BTreeSet<String>,
+    last: Option<Timestamp>,
+}
+
+#[derive(Clone)]
+struct Seen {
+    count: i32,
+    first: Timestamp,
+    name: Option<String>,
+}
+
+impl Correlator {
+    /// Counts an occurrence; None when there were too many about its subject.
+    pub(super) fn observe(&mut self, occurrence: Occurrence, now: Timestamp) -> Option<Observed> {
+        let subject = occurrence.subject.clone();
+        let (key, message) = self.combine(occurrence, now);
+        let seen = self.seen.get(&key);
+        let count = seen.as_ref().map_or(0, |seen| seen.count).saturating_add(1);
+        let first = seen.as_ref().map_or(now, |seen| seen.first);
+        let name = seen.and_then(|seen| seen.name);
+        self.seen.put(
+            key.clone(),
+            Seen {
+                count,
+                first,
+                name: name.clone(),
+            },
+        );
+        self.admits(subject, now).then_some(Observed {
+            key,
+            message,
+            count,
+            first,
+            name,
+        })
+    }
+
+    /// Remembers under which name the Event of `key` was written.
+    pub(super) fn named(&mut self, key: EventKey, name: String) {
+        if let Some(seen) = self.seen.get(&key) {
+            self.seen.put(
+                key,
+                Seen {
+                    name: Some(name),
+                    ..seen
+                },
+            );
+        }
+    }
+
+    fn combine(&mut self, occurrence: Occurrence, now: Timestamp) -> (EventKey, String) {
+        let Occurrence {
+            subject,
+            event_type,
+            reason,
+            message,
+        } = occurrence;
+        let shared = EventKey {
+            subject,
+            event_type,
+            reason,
+            message: None,
+        };
+        let mut similar = self.similar.get(&shared).unwrap_or_default();
+        if similar
+            .last
+            .is_some_and(|last| now.duration_since(last) > SIMILAR_INTERVAL)
+        {
+            similar = Similar::default();
+        }
+        similar.messages.insert(message.clone());
+        similar.last = Some(now);
+        let is_combined = similar.messages.len() >= SIMILAR_MAX;
+        if is_combined {
+            // Upstream forgets a random one.
+            similar.messages.pop_first();
+        }
+        self.similar.put(shared.clone(), similar);
+        if is_combined {
+            return (shared, format!("(combined from similar events): {message}"));
+        }
+        (
+            EventKey {
+                message: Some(message.clone()),
+                ..shared
+            },
+            message,
+        )
+    }
+
+    /// A bucket of `SPAM_BURST` tokens, kept as the time when it would be full but for one.
+    fn admits(&mut self, subject: Subject, now: Timestamp) -> bool {
+        let full = self.spam.get(&subject).map_or(now, |full| full.max(now));
+        let admitted = full.duration_since(now) <= SPAM_INTERVAL * (SPAM_BURST - 1);
+        let next = if admitted {
+            full.saturating_add(SPAM_INTERVAL)
+        } else {
+            Ok(full)
+        };
+        self.spam.put(subject, next.unwrap_or(full));
+        admitted
+    }
+}
+
+/// A map that forgets what was written longest ago.
+struct Recent<K, V> {
+    entries: BTreeMap<K, (u64, V)>,
+    written: u64,
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            written: 0,
+        }
+    }
+}
+
+impl<K: Clone + Ord, V: Clone> Recent<K, V> {
+    fn get(&self, key: &K) -> Option<V> {
+        self.entries.get(key).map(|(_, value)| value.clone())
+    }
+
+    fn put(&mut self, key: K, value: V) {
+        self.written += 1;
+        self.entries.insert(key, (self.written, value));
+        if self.entries.len() > REMEMBERED_MAX {
+            let oldest = self.entries.iter().min_by_key(|(_, (written, _))| *written);
+            if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+                self.entries.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn occurrence(name: &str, message: &str) -> Occurrence {
+        Occurrence {
+            subject: Subject {
+                api_version: "apps/v1".to_owned(),
+                kind: "StatefulSet".to_owned(),
+                namespace: "default".to_owned(),
+                name: name.to_owned(),
+                uid: name.to_owned(),
+            },
+            event_type: EventType::Normal,
+            reason: "SuccessfulCreate".to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn equal_occurrences_are_counted() {
+        let mut correlator = Correlator::default();
+        let first = correlator.observe(occurrence("web", "a"), at(1)).unwrap();
+        assert_eq!((first.count, first.name.clone()), (1, None));
+        correlator.named(first.key, "web.1".to_owned());
+        let second = correlator.observe(occurrence("web", "a"), at(5)).unwrap();
+        assert_eq!(
+            (second.count, second.first, second.name.as_deref()),
+            (2, at(1), Some("web.1"))
+        );
+        let other = correlator.observe(occurrence("web", "b"), at(5)).unwrap();
+        assert_eq!((other.count, other.name), (1, None));
+    }
+
+    #[test]
+    fn from_the_tenth_message_on_similar_occurrences_are_combined() {
+        let mut correlator = Correlator::default();
+        let mut told = |message: &str, now: i64| {
+            let observed = correlator
+                .observe(occurrence("web", message), at(now))
+                .unwrap();
+            format!("{} {}", observed.count, observed.message)
+        };
+        for message in ["0", "1", "2", "3", "4", "5", "6", "7", "8"] {
+            assert_eq!(told(message, 0), format!("1 {message}"));
+        }
+        assert_eq!(told("9", 0), "1 (combined from similar events): 9");
+        assert_eq!(told("10", 600), "2 (combined from similar events): 10");
+        assert_eq!(told("11", 1201), "1 11", "after a pause it starts anew");
+    }
+
+    #[test]
+    fn after_25_occurrences_an_object_is_told_of_every_five_minutes() {
+        let mut correlator = Correlator::default();
+        let mut admitted = |name: &str, now| {
+            correlator
+                .observe(occurrence(name, "a"), at(now))
+                .map(|observed| observed.count)
+        };
+        for count in 1..=25 {
+            assert_eq!(admitted("web", 0), Some(count));
+        }
+        assert_eq!(admitted("web", 0), None);
+        assert_eq!(admitted("other", 0), Some(1));
+        assert_eq!(admitted("web", 299), None);
+        assert_eq!(admitted("web", 300), Some(28), "those not told are counted");
+        assert_eq!(admitted("web", 301), None);
+    }
+}
