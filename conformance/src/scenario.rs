@@ -13,8 +13,8 @@ pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
 pub(crate) use step::field;
 pub use step::{
-    DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, ShowStep, Step, TableStep, Target, Verb,
-    WaitStep,
+    DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, ShowStep, Step, TableStep,
+    Target, Verb, WaitStep,
 };
 
 /// One scenario, as its file states it.

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
-use kubeproof_controller::manager::{self, Manager, Options};
-use kubeproof_controller::node;
+use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
 use crate::scenario::Timings;
@@ -57,7 +56,7 @@ pub struct Testbed {
 pub enum TestbedError {
     /// The controllers did not start.
     #[error("the controllers do not start: {0}")]
-    Start(#[source] manager::Error),
+    Start(#[source] kubeproof_controller::Error),
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -103,7 +102,6 @@ impl Testbed {
                 now: Arc::new(move || clock.now()),
             },
         )
-        .await
         .map_err(TestbedError::Start)?;
         let api = Api::discover(client).await?;
         Ok(Self {

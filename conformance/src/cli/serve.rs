@@ -12,8 +12,8 @@ use kubeproof::api::Api;
 use kubeproof::scenario::read_objects;
 use kubeproof::suite;
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::manager::{Manager, Options};
 use kubeproof_controller::node::Timings;
+use kubeproof_controller::{Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -89,8 +89,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             },
             now: Arc::new(move || clock.now()),
         },
-    )
-    .await?;
+    )?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;

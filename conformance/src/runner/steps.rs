@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{Api, ApiError};
 use crate::scenario::{
-    DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field, in_flow,
+    DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field,
+    in_flow,
 };
 use crate::table;
 use crate::testbed::{Testbed, TestbedError};

@@ -168,7 +168,10 @@ mod tests {
     #[test]
     fn a_merge_replaces_lists_and_removes_by_null() {
         let mut object = json!({"a": {"b": 1, "c": 2}, "list": [1, 2]});
-        merge_into(&mut object, &json!({"a": {"b": null, "d": {"e": 3}}, "list": [3]}));
+        merge_into(
+            &mut object,
+            &json!({"a": {"b": null, "d": {"e": 3}}, "list": [3]}),
+        );
         assert_eq!(object, json!({"a": {"c": 2, "d": {"e": 3}}, "list": [3]}));
     }
 

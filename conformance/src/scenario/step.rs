@@ -241,7 +241,10 @@ pub(crate) fn field<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     if path.starts_with('/') {
         return object.pointer(path);
     }
-    object.pointer(&format!("/{}", path.trim_start_matches('.').replace('.', "/")))
+    object.pointer(&format!(
+        "/{}",
+        path.trim_start_matches('.').replace('.', "/")
+    ))
 }
 
 /// A table of a resource.
@@ -359,11 +362,9 @@ impl Verb {
             | Self::Scale(_)
             | Self::Delete(_)
             | Self::Pod(_) => true,
-            Self::Wait(_)
-            | Self::Settle(_)
-            | Self::Advance(_)
-            | Self::Table(_)
-            | Self::Show(_) => false,
+            Self::Wait(_) | Self::Settle(_) | Self::Advance(_) | Self::Table(_) | Self::Show(_) => {
+                false
+            }
         }
     }
 
