@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::{
 };
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
-use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::node::Timings;
 use kubeproof_controller::{CONTROLLERS, Manager, Options};
 use serde_json::{Value, json};
@@ -211,6 +211,34 @@ async fn a_set_gets_volumes_and_runs_on_both_nodes() {
     assert_eq!(cluster.pod_lines("default").await, expected);
     assert_eq!(cluster.counts().await, [2, 2, 1]);
     cluster.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_runs_write_equal_journals() {
+    let mut journals = Vec::new();
+    for _ in 0..2 {
+        let cluster = Cluster::start(Timings::default());
+        cluster
+            .create_set("default", json!({ "podManagementPolicy": "Parallel" }))
+            .await;
+        cluster.settle().await;
+        let journal = cluster.server.journal();
+        let line = |entry: &JournalEntry| {
+            let object = &entry.object;
+            let meta = &object["metadata"];
+            format!(
+                "{} {:?} {} {object}",
+                entry.user_agent, entry.event, meta["name"]
+            )
+        };
+        journals.push(journal.iter().map(line).collect::<Vec<_>>());
+        cluster.manager.shutdown().await;
+    }
+    // The first difference says more than all of both journals.
+    for (one, other) in journals[0].iter().zip(&journals[1]) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(journals[0].len(), journals[1].len());
 }
 
 #[tokio::test(start_paused = true)]
