@@ -152,7 +152,7 @@ impl Object {
     }
 
     /// The object that Go encodes for a struct nothing was decoded into.
-    fn zero(&self) -> Map<String, Value> {
+    pub(crate) fn zero(&self) -> Map<String, Value> {
         let unset = |field: &Field| Some((field.name.clone().into_owned(), field.unset()?));
         self.fields().iter().filter_map(unset).collect()
     }

@@ -94,6 +94,26 @@ pub(super) fn value(
     Ok(with_type_meta(decoded.value, gvk))
 }
 
+/// The applied configuration in the body, YAML or JSON.
+///
+/// # Errors
+/// `BadRequest` for what is no object.
+pub(super) fn configuration(request: &Request<'_>) -> Result<Value, ApiError> {
+    let refuse = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
+    let json = yaml_to_json(&request.body)
+        .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+    let decoded: Value = serde_json::from_slice(&json)
+        .map_err(|error| refuse(format!("error unmarshaling JSON: {error}")))?;
+    match decoded {
+        Value::Object(_) => Ok(decoded),
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        other => Err(refuse(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            patch::json_type(&other)
+        ))),
+    }
+}
+
 /// Warns of duplicate and unknown members of the patch itself, or refuses them.
 ///
 /// # Errors
