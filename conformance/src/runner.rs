@@ -187,9 +187,9 @@ async fn write_transcript(
 
 fn header(scenario: &Scenario) -> Vec<String> {
     let marks = if scenario.portable {
-        "derived, portable"
+        "derived; portable: a real cluster gives the same outcome"
     } else {
-        "derived"
+        "derived; with this server only"
     };
     let given = &scenario.given;
     let nodes = match given.nodes {
