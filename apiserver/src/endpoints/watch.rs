@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::Stream;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::handlers::list::Selectors;
@@ -46,7 +46,7 @@ pub(crate) struct WatchRequest {
 
 struct Cursor {
     request: WatchRequest,
-    changed: watch::Receiver<u64>,
+    changed: Arc<Notify>,
     frames: VecDeque<Bytes>,
     deadline: Instant,
     next_bookmark: Instant,
@@ -59,7 +59,7 @@ pub(crate) fn stream(mut request: WatchRequest) -> impl Stream<Item = Bytes> + S
     let now = Instant::now();
     let initial = std::mem::take(&mut request.initial);
     let mut cursor = Cursor {
-        changed: request.table.subscribe(),
+        changed: request.table.changed(),
         frames: VecDeque::new(),
         deadline: now + request.timeout,
         next_bookmark: next_bookmark(now, now + request.timeout),
@@ -84,7 +84,9 @@ pub(crate) fn stream(mut request: WatchRequest) -> impl Stream<Item = Bytes> + S
 
 /// The time of the bookmark after `now`: the last one is due before the deadline.
 fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
-    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    let last = deadline
+        .checked_sub(LAST_BOOKMARK)
+        .filter(|last| *last > now);
     (now + BOOKMARK_PERIOD).min(last.unwrap_or(deadline))
 }
 
@@ -97,8 +99,10 @@ impl Cursor {
             if self.ended {
                 return None;
             }
-            // Marked seen before reading: a commit after the read wakes the wait below.
-            self.changed.borrow_and_update();
+            // Waits before reading: a commit after the read wakes the wait below.
+            let changed = Arc::clone(&self.changed);
+            let mut changed = std::pin::pin!(changed.notified());
+            changed.as_mut().enable();
             match self.request.table.events_after(self.request.rv, EVENTS_MAX) {
                 Ok((events, reached)) => {
                     for event in &events {
@@ -120,7 +124,7 @@ impl Cursor {
             let wake = bookmark.map_or(self.deadline, |at| at.min(self.deadline));
             tokio::select! {
                 biased;
-                changed = self.changed.changed() => changed.ok()?,
+                () = changed => {}
                 () = tokio::time::sleep_until(wake) => {
                     if wake == self.deadline {
                         return None;

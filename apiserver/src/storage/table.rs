@@ -11,7 +11,7 @@ use imbl::OrdMap;
 use jiff::Timestamp;
 use parking_lot::RwLock;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::{EventType, JournalEntry, ObjectKey, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
@@ -121,7 +121,7 @@ pub(crate) struct Table {
     gvr: GroupVersionResource,
     revisions: Arc<Revisions>,
     state: RwLock<State>,
-    latest: watch::Sender<u64>,
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Table {
             gvr,
             revisions,
             state: RwLock::new(state),
-            latest: watch::Sender::new(0),
+            changed: Arc::default(),
         }
     }
 
@@ -211,7 +211,7 @@ impl Table {
             Arc::clone(&event.object)
         };
         let rv = object.rv;
-        self.latest.send_replace(rv);
+        self.changed.notify_waiters();
         self.revisions.latest.send_if_modified(|latest| {
             let newer = rv > *latest;
             *latest = rv.max(*latest);
@@ -244,8 +244,11 @@ impl Table {
     }
 
     /// Woken after each commit to this table.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.latest.subscribe()
+    ///
+    /// A `Notify` wakes in the order of waiting; a watch channel's receivers would wake in a
+    /// random one, and with them the order of what clients do.
+    pub(crate) fn changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.changed)
     }
 
     /// Forgets all past events, as etcd's compaction does: older versions are Expired from now on.
@@ -256,7 +259,7 @@ impl Table {
         state.base = state.objects.clone();
         state.compacted = current;
         drop(state);
-        self.latest.send_replace(current);
+        self.changed.notify_waiters();
     }
 }
 
