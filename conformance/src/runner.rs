@@ -5,7 +5,7 @@ mod steps;
 use jiff::Timestamp;
 
 use crate::outcome;
-use crate::scenario::{Scenario, Step};
+use crate::scenario::{Scenario, Step, Verb};
 use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
 
@@ -45,6 +45,10 @@ pub struct RunOptions {
     pub controllers: Option<Vec<String>>,
 }
 
+/// Heads the timeline; says how to read a line.
+const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed \
+    (status = replicas/ready/available/current/updated)";
+
 /// What one step did, for the timeline.
 struct Section {
     heading: String,
@@ -56,6 +60,7 @@ struct Section {
     said: Vec<String>,
     ended: Timestamp,
     settled: Option<Timestamp>,
+    awaited: bool,
 }
 
 /// Runs `scenario` on a runtime of its own and returns its transcript, which a golden holds.
@@ -123,6 +128,7 @@ async fn take(testbed: &Testbed, step: &Step, number: String) -> Result<Section,
         said: Vec::new(),
         ended: testbed.now(),
         settled: None,
+        awaited: matches!(step.verb, Verb::Wait(_)),
     };
     let said = steps::perform(testbed, step).await;
     section.said = said.map_err(|source| RunError::Step {
@@ -154,7 +160,7 @@ async fn write_transcript(
     }
     lines.extend(timeline.revisions_known());
     lines.push(String::new());
-    lines.push("timeline".to_owned());
+    lines.push(TIMELINE.to_owned());
     for (index, section) in sections.iter().enumerate() {
         let until = sections
             .get(index + 1)
@@ -181,9 +187,9 @@ async fn write_transcript(
 
 fn header(scenario: &Scenario) -> Vec<String> {
     let marks = if scenario.portable {
-        "derived, portable"
+        "derived; portable: a real cluster gives the same outcome"
     } else {
-        "derived"
+        "derived; with this server only"
     };
     let given = &scenario.given;
     let nodes = match given.nodes {
@@ -194,7 +200,8 @@ fn header(scenario: &Scenario) -> Vec<String> {
     let timings = given.timings;
     let mut lines = vec![
         format!("# {}", scenario.title.trim()),
-        format!("# source: {} ({marks})", scenario.source.trim()),
+        format!("# source: {}", scenario.source.trim()),
+        format!("# {marks}"),
         format!(
             "# given: {nodes}; a pod takes {} to start, {} to get ready, {} to stop",
             timings.start, timings.ready, timings.stop
@@ -210,13 +217,13 @@ fn header(scenario: &Scenario) -> Vec<String> {
     lines
 }
 
-/// How a step's part of the timeline ends: at rest, or going on.
+/// How a step's part of the timeline ends.
 fn ending(section: &Section, changes: usize) -> Option<String> {
     match section.settled {
         Some(_) if changes == 0 => Some("  nothing changes".to_owned()),
         Some(_) => None,
-        None if section.ended > section.began => Some(format!(
-            "  {:<8} … the next step follows here",
+        None if section.awaited => Some(format!(
+            "  {:<8} as awaited",
             since(section.began, section.ended)
         )),
         None => None,

@@ -24,12 +24,14 @@ fn termination(old: &Value, new: &Value) -> Option<String> {
     if new["deletionTimestamp"].is_null() {
         return None;
     }
+    let finalizers = words(&new["finalizers"]);
     let grace = |metadata: &Value| metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
     if !old["deletionTimestamp"].is_null() {
         let (before, after) = (grace(old), grace(new));
-        return (before != after).then(|| format!("grace {before}s → {after}s"));
+        // With no grace and no finalizer left, the very next write removes the object.
+        let removed_next = after == 0 && finalizers.is_empty();
+        return (before != after && !removed_next).then(|| format!("grace {before}s → {after}s"));
     }
-    let finalizers = words(&new["finalizers"]);
     Some(match (grace(new), finalizers.is_empty()) {
         (0, true) => "terminating".to_owned(),
         (0, false) => format!("terminating (held by {})", finalizers.join(", ")),
