@@ -160,7 +160,7 @@ impl Object {
 
 impl Field {
     /// What Go encodes when nothing was decoded into the field; `None` when it is left out.
-    fn unset(&self) -> Option<Value> {
+    pub(crate) fn unset(&self) -> Option<Value> {
         if self.omit_zero || (self.omit_empty && (self.pointer || !self.schema.is_struct())) {
             return None;
         }

@@ -16,6 +16,7 @@ use crate::field_manager::Writer;
 use crate::meta::GroupKind;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::meta::validation;
+use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
@@ -146,10 +147,8 @@ impl Store<'_> {
             return Err(ApiError::Unknown(message.to_owned()));
         }
         self.fill_system_fields(&mut object);
-        if self.resource.subresource("status").is_some()
-            && let Some(fields) = object.as_object_mut()
-        {
-            fields.remove("status");
+        if self.resource.subresource("status").is_some() {
+            self.clear_status(&mut object);
         }
         let siblings = self.table().snapshot();
         self.strategy.prepare_for_create(
@@ -221,6 +220,18 @@ impl Store<'_> {
         }
         meta_mut(object).insert("namespace".to_owned(), namespace.into());
         Ok(())
+    }
+
+    /// Makes the status what it is in a new object: nothing, with the fields that are always there.
+    fn clear_status(&self, object: &mut Value) {
+        let Some(fields) = object.as_object_mut() else {
+            return;
+        };
+        let schema = schema::builtin(self.resource.gvk());
+        match schema.and_then(|schema| schema.field("status")?.unset()) {
+            Some(status) => fields.insert("status".to_owned(), status),
+            None => fields.remove("status"),
+        };
     }
 
     fn fill_system_fields(&self, object: &mut Value) {

@@ -21,6 +21,10 @@ impl Store<'_> {
 
     pub(super) fn own_created(&self, new: &mut Value) {
         if let Some(manager) = self.field_manager() {
+            // Nobody can set these at creation, so nobody comes to own them.
+            for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+                meta_mut(new).remove(field);
+            }
             manager.create(new, &rfc3339(self.core.clock.now()));
         }
     }
