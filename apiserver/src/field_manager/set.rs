@@ -218,3 +218,93 @@ impl FieldSet {
         Ok(node)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::path;
+    use super::*;
+
+    fn set(fields: Value) -> FieldSet {
+        FieldSet::from_fields(&fields).unwrap()
+    }
+
+    #[test]
+    fn field_sets_read_and_write_fields_v1() {
+        let sets = [
+            json!({}),
+            json!({ "f:data": { ".": {}, "f:k": {} } }),
+            json!({ "f:l": { "k:{\"name\":\"c\",\"port\":80}": { ".": {}, "f:name": {} } } }),
+            json!({ "f:finalizers": { "v:\"a/b\"": {}, "v:1": {} }, "f:x": { "i:0": {} } }),
+        ];
+        for fields in sets {
+            assert_eq!(set(fields.clone()).to_fields(), fields);
+        }
+        assert_eq!(
+            set(json!({ "f:a": {}, "q:new": {} })),
+            set(json!({ "f:a": {} }))
+        );
+        for broken in [
+            json!({ "a": {} }),
+            json!({ "k:[]": {} }),
+            json!({ "f:a": 1 }),
+        ] {
+            assert!(FieldSet::from_fields(&broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn field_sets_combine() {
+        let left = set(json!({ "f:a": { ".": {}, "f:b": {} }, "f:c": {} }));
+        let right = set(json!({ "f:a": { "f:b": {} }, "f:d": {} }));
+        let union = json!({ "f:a": { ".": {}, "f:b": {} }, "f:c": {}, "f:d": {} });
+        assert_eq!(left.clone().union(&right).to_fields(), union);
+        let shared = json!({ "f:a": { "f:b": {} } });
+        assert_eq!(left.intersection(&right).to_fields(), shared);
+        let rest = json!({ "f:a": {}, "f:c": {} });
+        assert_eq!(left.clone().difference(&right).to_fields(), rest);
+        let mut excluded = left;
+        excluded.exclude(&set(json!({ "f:a": {} })));
+        assert_eq!(excluded.to_fields(), json!({ "f:c": {} }));
+    }
+
+    #[test]
+    fn paths_in_messages() {
+        let cases = [
+            (json!({ "f:spec": { "f:replicas": {} } }), ".spec.replicas"),
+            (
+                json!({ "f:l": { "k:{\"n\":\"c\",\"p\":80}": { "f:i": {} } } }),
+                ".l[n=\"c\",p=80].i",
+            ),
+            (json!({ "f:l": { "v:\"x\"": {} } }), ".l[=\"x\"]"),
+            (json!({ "f:l": { "i:3": {} } }), ".l[3]"),
+        ];
+        for (fields, want) in cases {
+            let paths = set(fields).paths();
+            let shown: Vec<String> = paths.iter().map(|path| path::display(path)).collect();
+            assert_eq!(shown, [want]);
+        }
+    }
+
+    #[test]
+    fn path_elements_are_ordered_by_kind_then_content() {
+        let texts = [
+            "f:a",
+            "f:b",
+            "k:{\"a\":1}",
+            "k:{\"a\":2}",
+            "v:1",
+            "v:2",
+            "v:\"a\"",
+            "i:1",
+            "i:10",
+        ];
+        let elements: Vec<PathElement> = texts
+            .iter()
+            .map(|text| PathElement::parse(text).unwrap().unwrap())
+            .collect();
+        assert!(elements.is_sorted());
+        assert_eq!(PathElement::parse("v:1.0"), PathElement::parse("v:1"));
+    }
+}
