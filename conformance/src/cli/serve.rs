@@ -18,8 +18,9 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A simulated pod starts and gets ready about as fast as a small one does.
-const POD_STEP: Duration = Duration::from_secs(1);
+/// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
+/// for the pod after its request, and would take one recreated meanwhile for the old one.
+const POD_STOP: Duration = Duration::from_millis(300);
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
@@ -83,9 +84,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             controllers,
             nodes: args.nodes,
             timings: Timings {
-                start: POD_STEP,
-                ready: POD_STEP,
-                stop: POD_STEP,
+                stop: POD_STOP,
+                ..Timings::default()
             },
             now: Arc::new(move || clock.now()),
         },
