@@ -186,10 +186,10 @@ impl FieldManager {
     ) {
         comparison.exclude(&self.reset);
         self.drop_unknown_versions(managers);
-        let mut changed = comparison.set_fields();
+        let (mut changed, removed) = comparison.into_set_and_removed();
         for entry in managers.0.values_mut() {
             entry.fields.subtract(&changed);
-            entry.fields.subtract(&comparison.removed);
+            entry.fields.subtract(&removed);
         }
         managers.drop_empty();
         changed.subtract(&UNOWNED);

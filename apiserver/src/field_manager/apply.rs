@@ -130,7 +130,7 @@ impl FieldManager {
         }
         let mut comparison = Comparison::of(shape, live, &object);
         comparison.exclude(&self.reset);
-        let changed = comparison.set_fields();
+        let (changed, removed) = comparison.into_set_and_removed();
         let mut conflicts = Vec::new();
         for (other, entry) in managers.0.iter_mut().filter(|(other, _)| **other != id) {
             let contested = entry.fields.intersection(&changed);
@@ -140,7 +140,7 @@ impl FieldManager {
             };
             conflicts.extend(contested.paths().into_iter().map(conflict));
             entry.fields.subtract(&contested);
-            entry.fields.subtract(&comparison.removed);
+            entry.fields.subtract(&removed);
         }
         if force == Force::No && !conflicts.is_empty() {
             return Err(conflicts);
@@ -181,11 +181,8 @@ impl FieldManager {
         }
         let comparison = Comparison::of(shape, &last, live);
         let fields = owned::field_set(shape, &last);
-        Some(
-            fields
-                .difference(&comparison.set_fields())
-                .difference(&comparison.removed),
-        )
+        let (changed, removed) = comparison.into_set_and_removed();
+        Some(fields.difference(&changed).difference(&removed))
     }
 }
 

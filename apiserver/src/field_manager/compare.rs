@@ -36,9 +36,9 @@ impl Comparison {
         }
     }
 
-    /// The fields that the new object sets.
-    pub(super) fn set_fields(&self) -> FieldSet {
-        self.added.clone().union(&self.modified)
+    /// The fields that the new object sets, and those that it lacks.
+    pub(super) fn into_set_and_removed(self) -> (FieldSet, FieldSet) {
+        (self.added.union(&self.modified), self.removed)
     }
 }
 
