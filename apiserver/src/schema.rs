@@ -23,9 +23,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 pub(crate) use builtin::builtin;
-pub(crate) use decode::{
-    DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,
-};
+pub(crate) use decode::{Decoded, FieldValidation, decode_json, decode_value, duplicate_fields};
 pub(crate) use syntax::syntax_error;
 
 /// What a value may be.

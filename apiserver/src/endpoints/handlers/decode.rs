@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::Request;
@@ -11,7 +12,7 @@ use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::patch::{self, PatchType};
-use crate::schema::{self, DecodeError, Decoded, FieldValidation};
+use crate::schema::{self, Decoded, FieldValidation};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// Bytes of a body that an error shows.
@@ -35,11 +36,10 @@ pub(super) fn object(
         ))
     };
     let json = match content_type(&request.headers)? {
-        MediaType::Json => request.body.clone(),
-        MediaType::Yaml => yaml_to_json(&request.body)
-            .map_err(|why| unrecognized(&why))?
-            .into(),
+        MediaType::Json => Yaml::json(request.body.clone()),
+        MediaType::Yaml => Yaml::parse(&request.body).map_err(|why| unrecognized(&why))?,
     };
+    let Yaml { json, duplicates } = json;
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
         let why = schema::syntax_error(&json).unwrap_or_default();
         unrecognized(&format!(
@@ -59,14 +59,25 @@ pub(super) fn object(
     };
     check_kind(gvk, &found, &group_version)?;
     let disowns = disowns(&parsed);
+    let is_refused = validation == FieldValidation::Strict && !duplicates.is_empty();
     let decoded = match schema::builtin(gvk) {
+        Some(schema) if is_refused => schema::decode_json(schema, &json, FieldValidation::Warn),
         Some(schema) => schema::decode_json(schema, &json, validation),
         None => Ok(Decoded {
             value: parsed,
             warnings: Vec::new(),
         }),
     };
-    let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, &error))?;
+    let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, error))?;
+    if is_refused {
+        let mut faults = vec![unmarshal_errors(&duplicates)];
+        faults.extend(warnings);
+        let why = format!("strict decoding error: {}", faults.join(", "));
+        return Err(cannot_handle(gvk, why));
+    }
+    if validation == FieldValidation::Warn {
+        duplicates.into_iter().for_each(|found| request.warn(found));
+    }
     for warning in warnings {
         request.warn(warning);
     }
@@ -97,22 +108,44 @@ pub(super) fn value(
     Ok(with_type_meta(decoded.value, disowns, gvk))
 }
 
-/// The applied configuration in the body, YAML or JSON.
+/// The applied configuration in the body, YAML or JSON, and the keys that it sets twice.
 ///
 /// # Errors
 /// `BadRequest` for what is no object.
-pub(super) fn configuration(request: &Request<'_>) -> Result<Value, ApiError> {
+pub(super) fn configuration(request: &Request<'_>) -> Result<(Value, Vec<String>), ApiError> {
     let refuse = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
-    let json = yaml_to_json(&request.body)
+    let Yaml { json, duplicates } = Yaml::parse(&request.body)
         .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
     let decoded: Value = serde_json::from_slice(&json)
         .map_err(|error| refuse(format!("error unmarshaling JSON: {error}")))?;
     match decoded {
-        Value::Object(_) => Ok(decoded),
-        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Object(_) => Ok((decoded, duplicates)),
+        Value::Null => Ok((Value::Object(serde_json::Map::new()), duplicates)),
         other => Err(refuse(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             patch::json_type(&other)
+        ))),
+    }
+}
+
+/// Warns of the keys that a configuration sets twice, or refuses them.
+///
+/// # Errors
+/// `BadRequest` under strict validation.
+pub(super) fn check_configuration(
+    request: &Request<'_>,
+    duplicates: Vec<String>,
+) -> Result<(), ApiError> {
+    match field_validation(&request.query, "PatchOptions")? {
+        _ if duplicates.is_empty() => Ok(()),
+        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            duplicates.into_iter().for_each(|found| request.warn(found));
+            Ok(())
+        }
+        FieldValidation::Strict => Err(ApiError::BadRequest(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {}",
+            unmarshal_errors(&duplicates)
         ))),
     }
 }
@@ -150,9 +183,11 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
     }
     let json = match content_type(&request.headers)? {
         MediaType::Json => request.body.clone(),
-        MediaType::Yaml => yaml_to_json(&request.body)
-            .map_err(ApiError::BadRequest)?
-            .into(),
+        MediaType::Yaml => {
+            Yaml::parse(&request.body)
+                .map_err(ApiError::BadRequest)?
+                .json
+        }
     };
     if !json.trim_ascii_start().starts_with(b"{") {
         return Err(ApiError::UnknownBodyFormat("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
@@ -289,7 +324,7 @@ fn not_registered(kind: &str, version: &str) -> String {
     )
 }
 
-fn cannot_handle(gvk: &GroupVersionKind, error: &DecodeError) -> ApiError {
+fn cannot_handle(gvk: &GroupVersionKind, error: impl std::fmt::Display) -> ApiError {
     ApiError::BadRequest(format!(
         "{} in version {:?} cannot be handled as a {}: {error}",
         gvk.kind, gvk.version, gvk.kind
@@ -313,13 +348,55 @@ fn with_type_meta(mut value: Value, disowns: bool, gvk: &GroupVersionKind) -> Va
     value
 }
 
-fn yaml_to_json(yaml: &[u8]) -> Result<Vec<u8>, String> {
-    let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| match error.location() {
-        Some(place) => format!("yaml: line {}: did not find expected key", place.line()),
-        None => "yaml: did not find expected node content".to_owned(),
-    })?;
-    Ok(value.to_string().into_bytes())
+/// A YAML document as JSON.
+struct Yaml {
+    json: Bytes,
+    /// What is to be said of the first key that is there twice; the last one counts.
+    duplicates: Vec<String>,
+}
+
+impl Yaml {
+    fn json(json: Bytes) -> Self {
+        Self {
+            json,
+            duplicates: Vec::new(),
+        }
+    }
+
+    fn parse(yaml: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
+        let mut duplicates = Vec::new();
+        let mut parsed: Result<Value, _> = serde_saphyr::from_str(text);
+        if let Err(error) = &parsed
+            && let serde_saphyr::Error::DuplicateMappingKey { key, location } =
+                error.without_snippet()
+        {
+            duplicates.push(format!(
+                "line {}: key {:?} already set in map",
+                location.line(),
+                key.as_deref().unwrap_or_default()
+            ));
+            parsed = serde_saphyr::from_str_with_options(
+                text,
+                serde_saphyr::options! {
+                    duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+                },
+            );
+        }
+        let value = parsed.map_err(|error| match error.location() {
+            Some(place) => format!("yaml: line {}: did not find expected key", place.line()),
+            None => "yaml: did not find expected node content".to_owned(),
+        })?;
+        Ok(Self {
+            json: value.to_string().into(),
+            duplicates,
+        })
+    }
+}
+
+/// Faults of a YAML document as Go's decoder lists them.
+fn unmarshal_errors(faults: &[String]) -> String {
+    format!("yaml: unmarshal errors:\n  {}", faults.join("\n  "))
 }
 
 /// The beginning of a body as an error shows it: text if it looks like JSON, else hexadecimal.
