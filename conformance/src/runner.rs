@@ -187,9 +187,9 @@ async fn write_transcript(
 
 fn header(scenario: &Scenario) -> Vec<String> {
     let marks = if scenario.portable {
-        "derived; portable: a real cluster gives the same outcome"
+        "derived from that source, not recorded; portable to a real cluster"
     } else {
-        "derived; with this server only"
+        "derived from that source, not recorded; needs this server"
     };
     let given = &scenario.given;
     let nodes = match given.nodes {

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request};
 use kubeproof::api::Api;
 use kubeproof::scenario::read_objects;
 use kubeproof::suite;
@@ -17,9 +19,11 @@ use kubeproof_controller::{Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tower::{Service, service_fn};
 
-/// A simulated pod starts and gets ready about as fast as a small one does.
-const POD_STEP: Duration = Duration::from_secs(1);
+/// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
+/// for the pod after its request, and would take one recreated meanwhile for the old one.
+const POD_STOP: Duration = Duration::from_millis(300);
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
@@ -74,7 +78,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         .clock(clock.clone())
         .token(args.token.clone())
         .build();
-    let client = kube::Client::new(server.clone(), "default");
+    let client = client(&server, args.token.as_deref())?;
     let controllers = super::controllers(&args.controllers)?;
     load(&client, &args.load).await?;
     let manager = Manager::start(
@@ -83,9 +87,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             controllers,
             nodes: args.nodes,
             timings: Timings {
-                start: POD_STEP,
-                ready: POD_STEP,
-                stop: POD_STEP,
+                stop: POD_STOP,
+                ..Timings::default()
             },
             now: Arc::new(move || clock.now()),
         },
@@ -107,6 +110,21 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     kubeproof_apiserver::serve(server, listener, shutdown).await?;
     manager.shutdown().await;
     Ok(())
+}
+
+/// A client of the server in this process that may do what the token allows.
+fn client(server: &ApiServer, token: Option<&str>) -> anyhow::Result<kube::Client> {
+    let Some(token) = token else {
+        return Ok(kube::Client::new(server.clone(), "default"));
+    };
+    let bearer = HeaderValue::from_str(&format!("Bearer {token}"))
+        .context("the token cannot be sent in a header")?;
+    let server = server.clone();
+    let service = service_fn(move |mut request: Request<kube::client::Body>| {
+        request.headers_mut().insert(AUTHORIZATION, bearer.clone());
+        server.clone().call(request)
+    });
+    Ok(kube::Client::new(service, "default"))
 }
 
 async fn load(client: &kube::Client, paths: &[PathBuf]) -> anyhow::Result<()> {

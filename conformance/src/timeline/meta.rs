@@ -4,8 +4,13 @@ use serde_json::Value;
 
 use super::names::RevisionNames;
 
-/// Annotations that steer the simulation; the step's heading already tells of them.
-const SIMULATION: &str = "kubeproof.dev/";
+/// Annotations that say nothing of their own: those that steer the simulation are in the step's
+/// heading, those of the volume binder come with the claim's phase.
+const UNTOLD_ANNOTATIONS: &[&str] = &[
+    "kubeproof.dev/",
+    "pv.kubernetes.io/",
+    "volume.kubernetes.io/",
+];
 /// The label that binds a pod to a revision.
 pub(super) const REVISION_LABEL: &str = "controller-revision-hash";
 
@@ -107,7 +112,7 @@ fn labels(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
 fn annotations(old: &Value, new: &Value) -> Vec<String> {
     let differing = differing_keys(old, new).into_iter();
     differing
-        .filter(|key| !key.contains(SIMULATION))
+        .filter(|key| !UNTOLD_ANNOTATIONS.iter().any(|prefix| key.contains(prefix)))
         .map(|key| match new[&key].as_str() {
             Some(value) => format!("annotation {key}={value}"),
             None => format!("annotation {key} removed"),
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_of_the_simulation_are_not_told() {
+    fn annotations_that_steer_the_simulation_are_not_told() {
         let annotated = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
         let none = json!({"metadata": {}});
         let revisions = RevisionNames::default();

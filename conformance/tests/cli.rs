@@ -1,0 +1,179 @@
+//! The command line as scripts use it: what is printed, how it ends.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+fn kubeproof(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubeproof"));
+    command.args(arguments);
+    command
+}
+
+fn output(arguments: &[&str]) -> Output {
+    kubeproof(arguments).output().expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("it prints UTF-8")
+}
+
+/// A file of this test run alone, below the directory cargo gives to tests.
+fn file(name: &str, content: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(path.parent().expect("below a directory")).expect("it can be made");
+    std::fs::write(&path, content).expect("it can be written");
+    path
+}
+
+/// Starts `serve` and reads the URL it announces.
+fn serve(arguments: &[&str]) -> (Child, String) {
+    let mut child = kubeproof(&["serve"])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    let mut reader = BufReader::new(child.stdout.as_mut().expect("it is piped"));
+    reader.read_line(&mut line).expect("it prints a line");
+    let url = line
+        .trim()
+        .strip_prefix("listening on ")
+        .expect("it says where")
+        .to_owned();
+    (child, url)
+}
+
+fn get(url: &str, path: &str, header: &str) -> String {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+fn terminate(mut child: Child) {
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
+    assert!(child.wait().expect("it is our child").success());
+}
+
+#[test]
+fn serve_announces_its_url_and_ends_cleanly_on_sigterm() {
+    let (child, url) = serve(&["--nodes", "1"]);
+    assert!(get(&url, "/version", "").starts_with("HTTP/1.1 200"));
+    terminate(child);
+}
+
+#[test]
+fn serve_asks_for_the_token_and_writes_it_into_the_kubeconfig() {
+    let kubeconfig = file("token/kubeconfig", "");
+    let (child, url) = serve(&[
+        "--token",
+        "secret",
+        "--kubeconfig-out",
+        kubeconfig.to_str().unwrap(),
+    ]);
+    let path = "/api/v1/namespaces/default";
+    assert!(get(&url, path, "").starts_with("HTTP/1.1 401"));
+    let authorized = get(&url, path, "Authorization: Bearer secret\r\n");
+    assert!(authorized.starts_with("HTTP/1.1 200"), "{authorized}");
+    let config = std::fs::read_to_string(&kubeconfig).unwrap();
+    assert!(
+        config.contains(&url) && config.contains("secret"),
+        "{config}"
+    );
+    terminate(child);
+}
+
+#[test]
+fn serve_loads_manifests_before_it_listens() {
+    let manifest = file(
+        "load/settings.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {colour: blue}\n",
+    );
+    let (child, url) = serve(&["--load", manifest.to_str().unwrap()]);
+    let answer = get(&url, "/api/v1/namespaces/default/configmaps/settings", "");
+    assert!(answer.contains("\"colour\":\"blue\""), "{answer}");
+    terminate(child);
+}
+
+#[test]
+fn what_is_not_built_is_refused_in_words() {
+    for arguments in [
+        &["serve", "--tls"][..],
+        &["serve", "--authorization", "RBAC"],
+        &["serve", "--controllers", "nonsense"],
+        &["run", "--report", "x"],
+    ] {
+        let output = output(arguments);
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(said.starts_with("error: "), "{arguments:?}: {said}");
+    }
+}
+
+const SCENARIO: &str = "title: A set of no pods\nsource: none\ngiven: {nodes: 0}\nsteps:\n\
+    - create: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n";
+
+#[test]
+fn a_scenario_without_a_golden_fails_and_shows_its_transcript() {
+    let path = file("bare/some.yaml", SCENARIO);
+    let output = output(&["run", path.to_str().unwrap()]);
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.starts_with("FAIL bare/some  ("), "{said}");
+    assert!(said.contains("configmap a created"), "{said}");
+    assert_eq!(said.lines().last(), Some("0 passed, 1 failed"));
+}
+
+#[test]
+fn a_golden_that_differs_is_shown_as_a_diff() {
+    let path = file("differs/some.yaml", SCENARIO);
+    file(
+        "differs/snapshots/differs__some.snap",
+        "---\nsource: x\n---\n# Another title\n",
+    );
+    let output = output(&["run", path.to_str().unwrap()]);
+    let said = stdout(&output);
+    assert!(said.contains("-# Another title\n"), "{said}");
+    assert!(said.contains("+# A set of no pods\n"), "{said}");
+}
+
+#[test]
+fn a_wrong_scenario_names_the_file_and_the_fault() {
+    let path = file("wrong/some.yaml", "title: t\nsource: s\nstep: []\n");
+    let output = output(&["run", "--json", path.to_str().unwrap()]);
+    let said = stdout(&output);
+    let first: serde_json::Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    assert_eq!(first["passed"], false);
+    let failure = first["failure"].as_str().unwrap();
+    assert!(
+        failure.contains("wrong/some.yaml") && failure.contains("step"),
+        "{failure}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_passing_scenario_is_one_line_and_a_summary() {
+    let name = "scenarios/statefulset/sts-validation-create.yaml";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
+    let output = output(&["run", path.to_str().unwrap()]);
+    let said = stdout(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(
+        lines[0].starts_with("ok   statefulset/sts-validation-create  ("),
+        "{said}"
+    );
+    assert_eq!(lines[1..], ["1 passed, 0 failed"]);
+    assert!(output.status.success());
+}
