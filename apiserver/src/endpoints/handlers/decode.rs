@@ -1,5 +1,8 @@
 //! The body of a write: its encoding, its kind, and its fields against the kind's schema.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
