@@ -1,16 +1,21 @@
 //! The body of a write: its encoding, its kind, and its fields against the kind's schema.
 
-use std::fmt::Write;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{Display, Write};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Request;
 
-use crate::endpoints::negotiation::{MediaType, content_type};
+use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::patch::{self, PatchType};
-use crate::schema::{self, DecodeError, Decoded, FieldValidation};
+use crate::schema::protobuf::{self, Envelope};
+use crate::schema::{self, Decoded, FieldValidation, Object};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// Bytes of a body that an error shows.
@@ -34,10 +39,14 @@ pub(super) fn object(
         ))
     };
     let json = match content_type(&request.headers)? {
-        MediaType::Json => request.body.clone(),
-        MediaType::Yaml => yaml_to_json(&request.body)
+        ContentType::Json => request.body.clone(),
+        ContentType::Yaml => yaml_to_json(&request.body)
             .map_err(|why| unrecognized(&why))?
             .into(),
+        ContentType::Protobuf => {
+            let envelope = protobuf::envelope(&request.body);
+            return from_protobuf(gvk, envelope.map_err(|why| unrecognized(&why.to_string()))?);
+        }
     };
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
         let why = schema::syntax_error(&json).unwrap_or_default();
@@ -64,7 +73,7 @@ pub(super) fn object(
             warnings: Vec::new(),
         }),
     };
-    let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, &error))?;
+    let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, error))?;
     for warning in warnings {
         request.warn(warning);
     }
@@ -126,10 +135,19 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
         return Ok(None);
     }
     let json = match content_type(&request.headers)? {
-        MediaType::Json => request.body.clone(),
-        MediaType::Yaml => yaml_to_json(&request.body)
+        ContentType::Json => request.body.clone(),
+        ContentType::Yaml => yaml_to_json(&request.body)
             .map_err(ApiError::BadRequest)?
             .into(),
+        ContentType::Protobuf => {
+            let bad = |why: protobuf::Error| ApiError::BadRequest(why.to_string());
+            let envelope = protobuf::envelope(&request.body).map_err(bad)?;
+            let schema = delete_options_schema(&envelope.kind, &envelope.api_version)?;
+            let value = protobuf::decode(schema, envelope.raw).map_err(bad)?;
+            let decoded = schema::decode_value(schema, value, FieldValidation::Ignore)
+                .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+            return Ok(Some(decoded.value));
+        }
     };
     if !json.trim_ascii_start().starts_with(b"{") {
         return Err(ApiError::UnknownBodyFormat("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
@@ -140,20 +158,51 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
             "couldn't get version/kind; json parse error: {why}"
         ))
     })?;
-    let kind = parsed["kind"].as_str().unwrap_or("DeleteOptions");
-    if kind != "DeleteOptions" {
-        let version = parsed["apiVersion"].as_str().unwrap_or_default();
+    let kind = parsed["kind"].as_str().unwrap_or_default();
+    let version = parsed["apiVersion"].as_str().unwrap_or_default();
+    let schema = delete_options_schema(kind, version)?;
+    let decoded = schema::decode_json(schema, &json, FieldValidation::Ignore)
+        .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+    Ok(Some(decoded.value))
+}
+
+/// The schema of DeleteOptions, for a body that says it is of `kind` or says nothing.
+fn delete_options_schema(kind: &str, version: &str) -> Result<&'static Arc<Object>, ApiError> {
+    if !matches!(kind, "" | "DeleteOptions") {
         return Err(ApiError::BadRequest(not_registered(kind, version)));
     }
     let gvk = GroupVersionKind {
         group: "meta.k8s.io".to_owned(),
         version: "v1".to_owned(),
-        kind: kind.to_owned(),
+        kind: "DeleteOptions".to_owned(),
     };
-    let schema = schema::builtin(&gvk).expect("the table of types has DeleteOptions");
-    let decoded = schema::decode_json(schema, &json, FieldValidation::Ignore)
-        .map_err(|error| ApiError::BadRequest(error.to_string()))?;
-    Ok(Some(decoded.value))
+    Ok(schema::builtin(&gvk).expect("the table of types has DeleteOptions"))
+}
+
+/// Decodes an object of kind `gvk` out of its envelope. Protobuf has no unknown names and no
+/// duplicates, so there is nothing for field validation to find.
+fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value, ApiError> {
+    // A text that is no group and version counts as none.
+    let group_version = GroupVersion::parse(&envelope.api_version);
+    let found = TypeMeta {
+        api_version: group_version
+            .as_ref()
+            .map_or_else(String::new, |_| envelope.api_version),
+        kind: envelope.kind,
+    };
+    let group_version = group_version.unwrap_or_else(|| gvk.group_version());
+    check_kind(gvk, &found, &group_version)?;
+    let Some(schema) = schema::builtin(gvk) else {
+        return Err(cannot_handle(
+            gvk,
+            "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message",
+        ));
+    };
+    let value =
+        protobuf::decode(schema, envelope.raw).map_err(|error| cannot_handle(gvk, error))?;
+    let decoded = schema::decode_value(schema, value, FieldValidation::Ignore)
+        .map_err(|error| cannot_handle(gvk, error))?;
+    Ok(with_type_meta(decoded.value, gvk))
 }
 
 /// A fault of the patch as a whole, which has no kind.
@@ -266,7 +315,7 @@ fn not_registered(kind: &str, version: &str) -> String {
     )
 }
 
-fn cannot_handle(gvk: &GroupVersionKind, error: &DecodeError) -> ApiError {
+fn cannot_handle(gvk: &GroupVersionKind, error: impl Display) -> ApiError {
     ApiError::BadRequest(format!(
         "{} in version {:?} cannot be handled as a {}: {error}",
         gvk.kind, gvk.version, gvk.kind
