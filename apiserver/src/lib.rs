@@ -5,6 +5,7 @@
 //! - `registry`: the facts about each resource, and its objects as cells of a table
 //! - `schema`: the fields of every kind, decoding into them, quantities
 //! - [`status`]: everything a handler may answer with instead of an object
+//! - `field_manager`: who owns which fields, and server-side apply
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `admission`: what a cluster's default admission plugins do to writes
 //! - `server`: [`ApiServer`], its builder and its listener
@@ -14,6 +15,7 @@
 mod admission;
 pub mod clock;
 mod endpoints;
+mod field_manager;
 pub mod meta;
 mod patch;
 mod registry;

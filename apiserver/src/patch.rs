@@ -141,7 +141,8 @@ fn object(document: Value) -> Result<Option<Map<String, Value>>, String> {
     }
 }
 
-fn json_type(value: &Value) -> &'static str {
+/// The name of a value's type in Go's decode errors.
+pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

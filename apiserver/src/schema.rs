@@ -155,7 +155,7 @@ impl Object {
     }
 
     /// The object that Go encodes for a struct nothing was decoded into.
-    fn zero(&self) -> Map<String, Value> {
+    pub(crate) fn zero(&self) -> Map<String, Value> {
         let unset = |field: &Field| Some((field.name.clone().into_owned(), field.unset()?));
         self.fields().iter().filter_map(unset).collect()
     }
@@ -163,7 +163,7 @@ impl Object {
 
 impl Field {
     /// What Go encodes when nothing was decoded into the field; `None` when it is left out.
-    fn unset(&self) -> Option<Value> {
+    pub(crate) fn unset(&self) -> Option<Value> {
         if self.omit_zero || (self.omit_empty && (self.pointer || !self.schema.is_struct())) {
             return None;
         }

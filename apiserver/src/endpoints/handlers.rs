@@ -1,6 +1,7 @@
 //! One file a verb. A handler decides nothing about kinds: it reads the request, asks the store,
 //! and shapes the answer.
 
+mod apply;
 mod continue_token;
 mod create;
 mod decode;
@@ -29,6 +30,7 @@ use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
 use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
+use crate::field_manager::Writer;
 use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::store::{Store, Written};
@@ -61,7 +63,16 @@ impl Request<'_> {
             resource: &self.resource,
             strategy: strategy(&self.resource.gvr().group_resource()),
             user_agent: &self.user_agent,
+            writer: Some(self.writer()),
             dry_run,
+        }
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        Writer {
+            field_manager: self.query.get("fieldManager").unwrap_or_default(),
+            user_agent: &self.user_agent,
+            subresource: self.info.subresource.as_deref().unwrap_or_default(),
         }
     }
 

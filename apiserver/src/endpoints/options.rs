@@ -4,8 +4,12 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::meta::GroupKind;
+use crate::patch::PatchType;
 use crate::schema::FieldValidation;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+
+/// Bytes that the name of a field manager may have.
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// The decoded pairs of a query string.
 pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
@@ -64,15 +68,56 @@ impl Query {
         })
     }
 
-    /// Whether nothing is to be stored.
+    /// Whether nothing is to be stored, once the options of a write are found valid.
     pub(crate) fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
+        self.write_options(FieldErrors::new(), kind)
+    }
+
+    /// The same for a patch.
+    pub(crate) fn patch_options(&self, patch_type: PatchType) -> Result<bool, ApiError> {
+        let mut errors = FieldErrors::new();
+        let is_unnamed = self.get("fieldManager").unwrap_or_default().is_empty();
+        if patch_type != PatchType::Apply {
+            if self.get("force").is_some() {
+                let detail = "may not be specified for non-apply patch";
+                errors.forbidden(&FieldPath::new("force"), detail);
+            }
+        } else if is_unnamed {
+            let path = FieldPath::new("fieldManager");
+            errors.required(&path, "is required for apply patch");
+        }
+        self.write_options(errors, "PatchOptions")
+    }
+
+    fn write_options(&self, mut errors: FieldErrors, kind: &str) -> Result<bool, ApiError> {
+        if kind != "DeleteOptions"
+            && let Some(manager) = self.get("fieldManager")
+        {
+            check_field_manager(manager, &mut errors);
+        }
         let values: Vec<&str> = self.all("dryRun").collect();
-        check_dry_run(&values, kind)
+        check_dry_run(&values, errors, kind)
     }
 }
 
-fn check_dry_run(values: &[&str], kind: &str) -> Result<bool, ApiError> {
-    let mut errors = FieldErrors::new();
+fn check_field_manager(manager: &str, errors: &mut FieldErrors) {
+    let path = FieldPath::new("fieldManager");
+    if manager.len() > FIELD_MANAGER_BYTES_MAX {
+        errors.too_long(&path, FIELD_MANAGER_BYTES_MAX);
+    }
+    for (at, letter) in manager
+        .char_indices()
+        .filter(|(_, letter)| letter.is_control())
+    {
+        let detail = format!(
+            "invalid character U+{:04X} (at position {at})",
+            u32::from(letter)
+        );
+        errors.invalid(&path, &manager.into(), &detail);
+    }
+}
+
+fn check_dry_run(values: &[&str], mut errors: FieldErrors, kind: &str) -> Result<bool, ApiError> {
     for value in values.iter().filter(|value| **value != "All") {
         let path = FieldPath::new("dryRun");
         errors.not_supported(&path, &Value::from(*value), &["All"]);
@@ -217,7 +262,8 @@ impl DeleteOptions {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let dry_run = check_dry_run(&listed, "DeleteOptions")? || query.dry_run("DeleteOptions")?;
+        let dry_run = check_dry_run(&listed, FieldErrors::new(), "DeleteOptions")?
+            || query.dry_run("DeleteOptions")?;
         Ok(Self {
             grace_period_seconds,
             propagation,

@@ -1,6 +1,7 @@
 //! The generic store: every write of every kind goes through here.
 
 mod delete;
+mod ownership;
 
 use std::sync::Arc;
 
@@ -11,9 +12,11 @@ use super::{Context, Strategy};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
+use crate::field_manager::Writer;
 use crate::meta::GroupKind;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::meta::validation;
+use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
@@ -41,6 +44,8 @@ pub(crate) struct Store<'a> {
     pub(crate) resource: &'a ResourceInfo,
     pub(crate) strategy: &'static dyn Strategy,
     pub(crate) user_agent: &'a Arc<str>,
+    /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
+    pub(crate) writer: Option<Writer<'a>>,
     pub(crate) dry_run: bool,
 }
 
@@ -135,16 +140,15 @@ impl Store<'_> {
     ) -> Result<Written, ApiError> {
         self.set_namespace(&mut object, namespace)?;
         self.strategy.default(&mut object);
+        self.own_created(&mut object);
         admission::admit_create(self.core, self.resource, &mut object)?;
         if !matches!(meta(&object, "resourceVersion"), "" | "0") {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(ApiError::Unknown(message.to_owned()));
         }
         self.fill_system_fields(&mut object);
-        if self.resource.subresource("status").is_some()
-            && let Some(fields) = object.as_object_mut()
-        {
-            fields.remove("status");
+        if self.resource.subresource("status").is_some() {
+            self.clear_status(&mut object);
         }
         let siblings = self.table().snapshot();
         self.strategy.prepare_for_create(
@@ -218,6 +222,18 @@ impl Store<'_> {
         Ok(())
     }
 
+    /// Makes the status what it is in a new object: nothing, with the fields that are always there.
+    fn clear_status(&self, object: &mut Value) {
+        let Some(fields) = object.as_object_mut() else {
+            return;
+        };
+        let schema = schema::builtin(self.resource.gvk());
+        match schema.and_then(|schema| schema.field("status")?.unset()) {
+            Some(status) => fields.insert("status".to_owned(), status),
+            None => fields.remove("status"),
+        };
+    }
+
     fn fill_system_fields(&self, object: &mut Value) {
         let counts_generation = self.strategy.counts_generation();
         let uid = self.core.entropy.uid();
@@ -273,10 +289,11 @@ impl Store<'_> {
         loop {
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
             let mut next = change(&current.value)?;
+            self.strategy.default(&mut next);
+            self.own_updated(&current.value, &mut next);
             self.set_namespace(&mut next, namespace)?;
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
-            self.strategy.default(&mut next);
             admission::admit_update(self.core, self.resource, &mut next, &current.value)?;
             if part == Part::Main {
                 let siblings = table.snapshot();
@@ -288,7 +305,7 @@ impl Store<'_> {
             }
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
-            if next == *current.value {
+            if ownership::is_no_change(&mut next, &current.value) {
                 return Ok(Written::Stored(current));
             }
             if self.dry_run {
@@ -368,7 +385,13 @@ impl Store<'_> {
                     let labels = next["metadata"].clone();
                     *next = current.clone();
                     // A status write may carry labels and annotations; the rest is not its own.
-                    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                    for field in [
+                        "labels",
+                        "annotations",
+                        "finalizers",
+                        "ownerReferences",
+                        "managedFields",
+                    ] {
                         if self.keeps_on_status(field) {
                             continue;
                         }

@@ -125,6 +125,7 @@ fn create(core: &Core, kind: &str, plural: &str, namespace: Option<&str>, mut ob
         resource,
         strategy: strategy(&resource.gvr().group_resource()),
         user_agent: &Arc::from(""),
+        writer: None,
         dry_run: false,
     };
     store

@@ -12,6 +12,7 @@ use super::Request;
 
 use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
+use crate::meta::object::meta_mut;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::patch::{self, PatchType};
 use crate::schema::protobuf::{self, Envelope};
@@ -66,6 +67,7 @@ pub(super) fn object(
         )));
     };
     check_kind(gvk, &found, &group_version)?;
+    let disowns = disowns(&parsed);
     let decoded = match schema::builtin(gvk) {
         Some(schema) => schema::decode_json(schema, &json, validation),
         None => Ok(Decoded {
@@ -77,7 +79,7 @@ pub(super) fn object(
     for warning in warnings {
         request.warn(warning);
     }
-    Ok(with_type_meta(value, gvk))
+    Ok(with_type_meta(value, disowns, gvk))
 }
 
 /// Decodes the outcome of a patch.
@@ -95,12 +97,33 @@ pub(super) fn value(
         return Ok(patched);
     };
     let shown = patched.to_string();
+    let disowns = disowns(&patched);
     let decoded = schema::decode_value(schema, patched, validation)
         .map_err(|error| invalid_patch(&shown, &error.to_string()))?;
     for warning in decoded.warnings {
         request.warn(warning);
     }
-    Ok(with_type_meta(decoded.value, gvk))
+    Ok(with_type_meta(decoded.value, disowns, gvk))
+}
+
+/// The applied configuration in the body, YAML or JSON.
+///
+/// # Errors
+/// `BadRequest` for what is no object.
+pub(super) fn configuration(request: &Request<'_>) -> Result<Value, ApiError> {
+    let refuse = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
+    let json = yaml_to_json(&request.body)
+        .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
+    let decoded: Value = serde_json::from_slice(&json)
+        .map_err(|error| refuse(format!("error unmarshaling JSON: {error}")))?;
+    match decoded {
+        Value::Object(_) => Ok(decoded),
+        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        other => Err(refuse(format!(
+            "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            patch::json_type(&other)
+        ))),
+    }
 }
 
 /// Warns of duplicate and unknown members of the patch itself, or refuses them.
@@ -322,7 +345,18 @@ fn cannot_handle(gvk: &GroupVersionKind, error: impl Display) -> ApiError {
     ))
 }
 
-fn with_type_meta(mut value: Value, gvk: &GroupVersionKind) -> Value {
+/// Whether an object asks to forget the owners of its fields, by an empty list of them.
+fn disowns(object: &Value) -> bool {
+    object["metadata"]["managedFields"]
+        .as_array()
+        .is_some_and(Vec::is_empty)
+}
+
+/// The decoded object with its type; decoding does not tell an empty list of owners from none.
+fn with_type_meta(mut value: Value, disowns: bool, gvk: &GroupVersionKind) -> Value {
+    if disowns {
+        meta_mut(&mut value).insert("managedFields".to_owned(), Value::Array(Vec::new()));
+    }
     value["apiVersion"] = gvk.api_version().into();
     value["kind"] = gvk.kind.as_str().into();
     value

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Request, decode};
+use super::{Answer, Request, apply, decode};
 use crate::meta::object::name;
 use crate::patch::{self, PatchType};
 use crate::registry::store::Part;
@@ -14,20 +14,23 @@ pub(super) fn patch(request: &Request<'_>) -> Answer {
 }
 
 pub(super) fn patch_part(request: &Request<'_>, part: Part) -> Answer {
-    let dry_run = request.query.dry_run("PatchOptions")?;
     let patch_type = request.patch_type()?;
+    let dry_run = request.query.patch_options(patch_type)?;
+    if patch_type == PatchType::Apply {
+        return apply::apply(request, part, dry_run);
+    }
     decode::check_patch(request, patch_type)?;
     let gvk = request.resource.gvk();
     let store = request.store(dry_run);
     let written = store.update(request.namespace(), request.name(), part, |current| {
-        let patched = apply(request, patch_type, current)?;
+        let patched = patched(request, patch_type, current)?;
         decode::value(request, gvk, patched, "PatchOptions")
     })?;
     request.written(200, &written)
 }
 
 /// `current` with the patch of the request applied, not yet decoded.
-pub(super) fn apply(
+fn patched(
     request: &Request<'_>,
     patch_type: PatchType,
     current: &Value,

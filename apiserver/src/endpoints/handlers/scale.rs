@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Request, decode, update};
+use super::{Answer, Request, apply, decode, update};
+use crate::clock::rfc3339;
 use crate::endpoints::response;
-use crate::meta::object::{child_mut, meta, name};
+use crate::field_manager::{self, FieldManager};
+use crate::meta::object::{child_mut, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupKind, GroupVersionKind};
-use crate::patch::{self};
-use crate::registry::store::Part;
+use crate::patch::{self, PatchType};
+use crate::registry::store::{Part, Store};
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
@@ -27,23 +29,39 @@ pub(super) fn update(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let scale = decode::object(request, &kind(request)?, "UpdateOptions")?;
     update::check_name(request, name(&scale))?;
-    write(request, dry_run, |_| Ok(scale.clone()))
+    write(request, dry_run, |manager, current| {
+        let mut scale = scale.clone();
+        manager.update(current, &mut scale, &now(request));
+        Ok(scale)
+    })
 }
 
 pub(super) fn patch(request: &Request<'_>) -> Answer {
-    let dry_run = request.query.dry_run("PatchOptions")?;
     let patch_type = request.patch_type()?;
-    decode::check_patch(request, patch_type)?;
+    let dry_run = request.query.patch_options(patch_type)?;
     let gvk = kind(request)?;
-    write(request, dry_run, |current| {
+    if patch_type == PatchType::Apply {
+        return write(request, dry_run, |manager, current| {
+            let scale = apply::merged(request, manager, Some(current))?;
+            decode::value(request, &gvk, scale, "PatchOptions")
+        });
+    }
+    decode::check_patch(request, patch_type)?;
+    write(request, dry_run, |manager, current| {
         let patched = patch::apply(
             patch_type,
             &request.body,
             current,
             schema::builtin(&gvk).map(|schema| &**schema),
         )?;
-        decode::value(request, &gvk, patched, "PatchOptions")
+        let mut scale = decode::value(request, &gvk, patched, "PatchOptions")?;
+        manager.update(current, &mut scale, &now(request));
+        Ok(scale)
     })
+}
+
+fn now(request: &Request<'_>) -> String {
+    rfc3339(request.core.clock.now())
 }
 
 fn kind(request: &Request<'_>) -> Result<GroupVersionKind, ApiError> {
@@ -58,11 +76,24 @@ fn kind(request: &Request<'_>) -> Result<GroupVersionKind, ApiError> {
 fn write(
     request: &Request<'_>,
     dry_run: bool,
-    change: impl Fn(&Value) -> Result<Value, ApiError>,
+    change: impl Fn(&FieldManager, &Value) -> Result<Value, ApiError>,
 ) -> Answer {
-    let store = request.store(dry_run);
+    let gvk = kind(request)?;
+    let schema = schema::builtin(&gvk).cloned();
+    let manager = FieldManager::new(&gvk, schema, &request.writer(), &[]);
+    // The owners of the object follow from those of its Scale.
+    let store = Store {
+        writer: None,
+        ..request.store(dry_run)
+    };
     let written = store.update(request.namespace(), request.name(), Part::Main, |object| {
-        let scale = change(&scale_of(object))?;
+        let held = &object["metadata"]["managedFields"];
+        let mut current = scale_of(object);
+        let managed = field_manager::scale::to_scale(held).map_err(ApiError::Unknown)?;
+        if let Some(managed) = managed {
+            current["metadata"]["managedFields"] = managed;
+        }
+        let scale = change(&manager, &current)?;
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
         if replicas < 0 {
             let mut errors = FieldErrors::new();
@@ -84,6 +115,17 @@ fn write(
         }
         let mut next = object.clone();
         child_mut(&mut next, "spec").insert("replicas".to_owned(), replicas.into());
+        let managed = field_manager::scale::to_parent(
+            held,
+            &scale["metadata"]["managedFields"],
+            &request.resource.gvk().api_version(),
+        );
+        match managed.map_err(ApiError::Unknown)? {
+            Some(managed) => next["metadata"]["managedFields"] = managed,
+            None => {
+                meta_mut(&mut next).remove("managedFields");
+            }
+        }
         next["metadata"]["resourceVersion"] = meta(&scale, "resourceVersion").into();
         let uid = meta(&scale, "uid");
         if !uid.is_empty() {

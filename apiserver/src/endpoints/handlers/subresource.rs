@@ -6,7 +6,7 @@ use super::{Answer, Request, decode, get, patch, scale, update};
 use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
 use crate::meta::object::{child_mut, meta, name};
-use crate::registry::store::Part;
+use crate::registry::store::{Part, Store};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
@@ -39,43 +39,46 @@ fn bind(request: &Request<'_>) -> Answer {
     let target = &binding["target"];
     let node = check_target(target)?;
     let uid = meta(&binding, "uid");
-    request
-        .store(dry_run)
-        .update(request.namespace(), request.name(), Part::Whole, |pod| {
-            let own = meta(pod, "uid");
-            let refuse = |message: String| request.store(dry_run).conflict(request.name(), message);
-            if !uid.is_empty() && uid != own {
-                return Err(refuse(format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
-                )));
-            }
-            if crate::meta::object::is_terminating(pod) {
-                return Err(refuse(format!(
-                    "pod {} is being deleted, cannot be assigned to a host",
-                    request.name()
-                )));
-            }
-            if let Some(bound) = pod["spec"]["nodeName"]
-                .as_str()
-                .filter(|bound| !bound.is_empty())
-            {
-                return Err(refuse(format!(
-                    "pod {} is already assigned to node {bound:?}",
-                    request.name()
-                )));
-            }
-            let mut next = pod.clone();
-            child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
-            set_scheduled(&mut next, &crate::clock::rfc3339(request.core.clock.now()));
-            for (key, value) in binding["metadata"]["annotations"]
-                .as_object()
-                .into_iter()
-                .flatten()
-            {
-                child_mut(&mut next["metadata"], "annotations").insert(key.clone(), value.clone());
-            }
-            Ok(next)
-        })?;
+    // A binding is not a write of the pod: nobody comes to own its node.
+    let store = Store {
+        writer: None,
+        ..request.store(dry_run)
+    };
+    store.update(request.namespace(), request.name(), Part::Whole, |pod| {
+        let own = meta(pod, "uid");
+        let refuse = |message: String| request.store(dry_run).conflict(request.name(), message);
+        if !uid.is_empty() && uid != own {
+            return Err(refuse(format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
+            )));
+        }
+        if crate::meta::object::is_terminating(pod) {
+            return Err(refuse(format!(
+                "pod {} is being deleted, cannot be assigned to a host",
+                request.name()
+            )));
+        }
+        if let Some(bound) = pod["spec"]["nodeName"]
+            .as_str()
+            .filter(|bound| !bound.is_empty())
+        {
+            return Err(refuse(format!(
+                "pod {} is already assigned to node {bound:?}",
+                request.name()
+            )));
+        }
+        let mut next = pod.clone();
+        child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
+        set_scheduled(&mut next, &crate::clock::rfc3339(request.core.clock.now()));
+        for (key, value) in binding["metadata"]["annotations"]
+            .as_object()
+            .into_iter()
+            .flatten()
+        {
+            child_mut(&mut next["metadata"], "annotations").insert(key.clone(), value.clone());
+        }
+        Ok(next)
+    })?;
     let success = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
     });

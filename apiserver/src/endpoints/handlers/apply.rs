@@ -1,0 +1,81 @@
+//! PATCH of an applied configuration: server-side apply.
+
+use serde_json::Value;
+
+use super::{Answer, Request, decode, update};
+use crate::clock::rfc3339;
+use crate::field_manager::{FieldManager, Force};
+use crate::meta::object::{meta, meta_mut, name};
+use crate::registry::store::{Part, Store, Written};
+use crate::status::ApiError;
+
+/// Times that an apply starts over when the object comes or goes meanwhile.
+const TRIES: usize = 3;
+
+pub(super) fn apply(request: &Request<'_>, part: Part, dry_run: bool) -> Answer {
+    let store = request.store(dry_run);
+    let manager = store.field_manager().expect("every request has a writer");
+    // The outcome of an apply comes with its owners.
+    let store = Store {
+        writer: None,
+        ..store
+    };
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let updated = store.update(request.namespace(), request.name(), part, |live| {
+            applied(request, &manager, Some(live))
+        });
+        if !updated.as_ref().is_err_and(ApiError::is_not_found) || part != Part::Main {
+            return request.written(200, &updated?);
+        }
+        match create(request, &store, &manager) {
+            Err(ApiError::AlreadyExists { .. }) if tries > 0 => {}
+            created => return request.written(201, &created?),
+        }
+    }
+}
+
+fn create(
+    request: &Request<'_>,
+    store: &Store<'_>,
+    manager: &FieldManager,
+) -> Result<Written, ApiError> {
+    let mut object = applied(request, manager, None)?;
+    let uid = meta(&object, "uid");
+    if !uid.is_empty() {
+        let message = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(store.conflict(request.name(), message));
+    }
+    meta_mut(&mut object).remove("resourceVersion");
+    store.create(request.namespace(), object)
+}
+
+/// `live` with the configuration of the request applied.
+fn applied(
+    request: &Request<'_>,
+    manager: &FieldManager,
+    live: Option<&Value>,
+) -> Result<Value, ApiError> {
+    let object = merged(request, manager, live)?;
+    let object = decode::value(request, request.resource.gvk(), object, "PatchOptions")?;
+    update::check_name(request, name(&object))?;
+    Ok(object)
+}
+
+/// `live`, an object or its Scale, with the configuration of the request merged into it.
+pub(super) fn merged(
+    request: &Request<'_>,
+    manager: &FieldManager,
+    live: Option<&Value>,
+) -> Result<Value, ApiError> {
+    let configuration = decode::configuration(request)?;
+    let force = match request.query.flag("force") {
+        true => Force::Yes,
+        false => Force::No,
+    };
+    let now = rfc3339(request.core.clock.now());
+    manager.apply(live, &configuration, force, &now)
+}

@@ -1,0 +1,247 @@
+//! Field management: who owns which fields of an object, and server-side apply (KEP-555).
+//!
+//! - `path` and `set`: sets of fields, the `FieldsV1` of managed fields
+//! - `typed`: what the schema says of ownership
+//! - `compare`, `merge`, `owned`: what differs, what results, what is owned or removed
+//! - `apply`: server-side apply
+//! - `validate`: whether an applied configuration fits the schema
+//! - `managers`: `metadata.managedFields`
+//! - `scale`: the same, seen through the scale subresource
+
+mod apply;
+mod compare;
+mod managers;
+mod merge;
+mod owned;
+mod path;
+pub(crate) mod scale;
+mod set;
+mod typed;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+
+use crate::meta::object::{meta, meta_mut};
+use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::schema::{self, Object};
+use compare::Comparison;
+use managers::{Entry, ManagerId, Managers, Operation, is_reset};
+use set::FieldSet;
+use typed::Shape;
+
+pub(crate) use apply::Force;
+pub(crate) use managers::equal_but_for_times;
+
+/// Bytes that a manager's name taken from a user agent may have.
+const USER_AGENT_BYTES_MAX: usize = 128;
+
+/// Metadata that nobody owns.
+static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+});
+
+/// The manager of a request that does not name one: the program in its user agent.
+fn manager_of_user_agent(user_agent: &str) -> String {
+    let program = user_agent.split('/').next().unwrap_or_default();
+    let mut name = String::new();
+    for letter in program.chars().filter(|letter| !letter.is_control()) {
+        if name.len() + letter.len_utf8() > USER_AGENT_BYTES_MAX {
+            break;
+        }
+        name.push(letter);
+    }
+    name
+}
+
+/// Who writes, and through which subresource.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'a> {
+    /// The manager that the request names, may be empty.
+    pub(crate) field_manager: &'a str,
+    pub(crate) user_agent: &'a str,
+    pub(crate) subresource: &'a str,
+}
+
+/// Keeps `metadata.managedFields` for the writes of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct FieldManager {
+    kind: GroupVersionKind,
+    api_version: String,
+    manager: String,
+    subresource: String,
+    /// Fields that a write of this kind does not change, whatever it says.
+    reset: FieldSet,
+    schema: Option<Arc<Object>>,
+}
+
+impl FieldManager {
+    /// A manager of objects of a kind with `schema`; without one, ownership is deduced from the
+    /// values. `reset` are the fields that writes through this (sub)resource leave as they are.
+    pub(crate) fn new(
+        kind: &GroupVersionKind,
+        schema: Option<Arc<Object>>,
+        writer: &Writer<'_>,
+        reset: &[&[&str]],
+    ) -> Self {
+        let manager = match writer.field_manager {
+            "" => manager_of_user_agent(writer.user_agent),
+            manager => manager.to_owned(),
+        };
+        Self {
+            schema,
+            kind: kind.clone(),
+            api_version: kind.api_version(),
+            manager: if manager.is_empty() {
+                "unknown".to_owned()
+            } else {
+                manager
+            },
+            subresource: writer.subresource.to_owned(),
+            reset: FieldSet::of(reset),
+        }
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        Shape::of_kind(self.schema.as_deref())
+    }
+
+    /// The object before it was created: what Go encodes for a kind nobody filled in.
+    fn nothing(&self) -> Value {
+        let zero = self.schema.as_ref().map(|schema| schema.zero());
+        Value::Object(zero.unwrap_or_default())
+    }
+
+    /// Sets the managed fields of a new object.
+    pub(crate) fn create(&self, new: &mut Value, now: &str) {
+        let live = self.nothing();
+        self.update(&live, new, now);
+    }
+
+    /// Sets the managed fields of `new`, which is to replace `live`, by an operation other than
+    /// apply.
+    pub(crate) fn update(&self, live: &Value, new: &mut Value, now: &str) {
+        let managed = match self.updated(live, new, now) {
+            Changed::No => live["metadata"].get("managedFields").cloned(),
+            Changed::To(managed) => managed,
+        };
+        set_managed_fields(new, managed);
+    }
+
+    fn updated(&self, live: &Value, new: &Value, now: &str) -> Changed {
+        let sent = &new["metadata"]["managedFields"];
+        let held = &live["metadata"]["managedFields"];
+        let mut managers = None;
+        if self.subresource.is_empty() && sent != held {
+            if is_reset(sent) {
+                managers = Some(Managers::default());
+            } else {
+                // Empty or broken entries are those of clients that do not know about them.
+                managers = Managers::decode(sent)
+                    .ok()
+                    .filter(|sent| !sent.0.is_empty());
+            }
+        }
+        let is_new = meta(live, "uid").is_empty();
+        let untracked = match &managers {
+            Some(managers) => managers.0.is_empty(),
+            None => held.as_array().is_none_or(Vec::is_empty),
+        };
+        if untracked && !is_new {
+            return Changed::To(None);
+        }
+        let comparison = Comparison::of(self.shape(), live, new);
+        if managers.is_none() && comparison.is_empty() {
+            return Changed::No;
+        }
+        let mut managers = managers.unwrap_or_else(|| Managers::decode(held).unwrap_or_default());
+        self.record_update(&mut managers, comparison, &self.manager, now);
+        Changed::To(managers.encode())
+    }
+
+    /// Gives the changed fields to an updater, and takes them from everybody else.
+    fn record_update(
+        &self,
+        managers: &mut Managers,
+        mut comparison: Comparison,
+        manager: &str,
+        now: &str,
+    ) {
+        comparison.exclude(&self.reset);
+        self.drop_unknown_versions(managers);
+        let mut changed = comparison.set_fields();
+        for entry in managers.0.values_mut() {
+            entry.fields.subtract(&changed);
+            entry.fields.subtract(&comparison.removed);
+        }
+        managers.drop_empty();
+        changed.subtract(&UNOWNED);
+        if !changed.is_empty() {
+            let id = ManagerId::new(
+                manager,
+                Operation::Update,
+                &self.api_version,
+                &self.subresource,
+            );
+            let entry = managers.0.entry(id).or_insert_with(|| Entry {
+                fields: FieldSet::default(),
+                api_version: self.api_version.clone(),
+                time: None,
+            });
+            entry.fields = std::mem::take(&mut entry.fields).union(&changed);
+            entry.time = Some(now.to_owned());
+        }
+        managers.cap();
+    }
+
+    /// Forgets entries of versions that the kind no longer has.
+    fn drop_unknown_versions(&self, managers: &mut Managers) {
+        let is_known = |api_version: &str| {
+            GroupVersion::parse(api_version).is_some_and(|version| {
+                let kind = GroupVersionKind {
+                    group: version.group,
+                    version: version.version,
+                    kind: self.kind.kind.clone(),
+                };
+                schema::builtin(&kind).is_some()
+            })
+        };
+        let is_builtin = schema::builtin(&self.kind).is_some();
+        managers.0.retain(|_, entry| {
+            entry.api_version == self.api_version || !is_builtin || is_known(&entry.api_version)
+        });
+    }
+}
+
+/// What an update makes of the managed fields.
+enum Changed {
+    /// They stay.
+    No,
+    /// They become these; `None` when nobody owns anything.
+    To(Option<Value>),
+}
+
+fn set_managed_fields(object: &mut Value, managed: Option<Value>) {
+    let meta = meta_mut(object);
+    match managed {
+        Some(managed) => meta.insert("managedFields".to_owned(), managed),
+        None => meta.remove("managedFields"),
+    };
+}

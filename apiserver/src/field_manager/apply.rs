@@ -1,0 +1,260 @@
+//! Server-side apply: merging a configuration into an object, and what stands against it.
+
+use serde_json::Value;
+
+use super::compare::Comparison;
+use super::managers::{Entry, ManagerId, Managers, Operation};
+use super::path::{self, PathElement};
+use super::set::FieldSet;
+use super::{FieldManager, UNOWNED, merge, owned, set_managed_fields, validate};
+use crate::meta::object::{meta, meta_mut};
+use crate::status::{ApiError, Cause};
+
+/// The annotation in which `kubectl apply` keeps what it applied.
+pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The manager of what was there before the first apply.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+
+impl FieldManager {
+    /// Merges an applied configuration into `live`, or into nothing when there is no object.
+    ///
+    /// The outcome is not decoded: it may have nulls.
+    ///
+    /// # Errors
+    /// `BadRequest` for another kind or with managed fields, `ApplyConflict` on fields of others
+    /// unless `force`; upstream leaves a configuration that does not fit the schema without reason.
+    pub(crate) fn apply(
+        &self,
+        live: Option<&Value>,
+        applied: &Value,
+        force: Force,
+        now: &str,
+    ) -> Result<Value, ApiError> {
+        self.check(applied)?;
+        let mut live = live.cloned().unwrap_or_else(|| self.nothing());
+        let held = meta_mut(&mut live)
+            .remove("managedFields")
+            .unwrap_or_default();
+        let mut managers = Managers::decode(&held)
+            .map_err(|why| ApiError::Unknown(format!("failed to decode managed fields: {why}")))?;
+        if managers.0.is_empty() && !meta(&live, "uid").is_empty() {
+            let comparison = Comparison::of(self.shape(), &self.nothing(), &live);
+            self.record_update(&mut managers, comparison, BEFORE_FIRST_APPLY, now);
+        }
+        let outcome = self.applied(&live, applied, managers.clone(), force);
+        let outcome = match outcome {
+            Err(conflicts) if self.manager == "kubectl" => {
+                let allowed = self.last_applied_fields(&live);
+                let allowed = allowed.unwrap_or_default();
+                let kept: Vec<Conflict> = conflicts
+                    .into_iter()
+                    .filter(|conflict| !allowed.has(&conflict.path))
+                    .collect();
+                match kept.is_empty() {
+                    true => self.applied(&live, applied, managers, Force::Yes),
+                    false => Err(kept),
+                }
+            }
+            outcome => outcome,
+        };
+        let (mut object, mut managers) = outcome.map_err(|conflicts| conflict(&conflicts))?;
+        if object != live
+            && let Some(entry) = managers.0.get_mut(&self.applier())
+        {
+            entry.time = Some(now.to_owned());
+        }
+        if self.manager == "kubectl" {
+            sync_last_applied(&mut object, applied);
+        }
+        set_managed_fields(&mut object, managers.encode());
+        Ok(object)
+    }
+
+    fn applier(&self) -> ManagerId {
+        ManagerId::new(
+            &self.manager,
+            Operation::Apply,
+            &self.api_version,
+            &self.subresource,
+        )
+    }
+
+    fn check(&self, applied: &Value) -> Result<(), ApiError> {
+        let text = |field: &str| applied[field].as_str().unwrap_or_default();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        if api_version != self.api_version || kind != self.kind.kind {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            return Err(ApiError::BadRequest(format!(
+                "invalid object type: {group}/{version}, Kind={kind}"
+            )));
+        }
+        if !applied["metadata"]["managedFields"].is_null() {
+            let message = "metadata.managedFields must be nil";
+            return Err(ApiError::BadRequest(message.to_owned()));
+        }
+        validate::validate(self.shape(), applied).map_err(|why| {
+            ApiError::Unknown(format!(
+                "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {why}",
+                meta(applied, "namespace"),
+                meta(applied, "name"),
+                self.kind.group,
+                self.kind.version,
+                self.kind.kind,
+            ))
+        })
+    }
+
+    /// The outcome of an apply and its owners, or the fields that stand against it.
+    fn applied(
+        &self,
+        live: &Value,
+        applied: &Value,
+        mut managers: Managers,
+        force: Force,
+    ) -> Result<(Value, Managers), Vec<Conflict>> {
+        let shape = self.shape();
+        self.drop_unknown_versions(&mut managers);
+        let mut fields = owned::field_set(shape, applied);
+        fields.exclude(&self.reset);
+        let id = self.applier();
+        let entry = Entry {
+            fields,
+            api_version: self.api_version.clone(),
+            time: managers.0.get(&id).and_then(|entry| entry.time.clone()),
+        };
+        let last = managers.0.insert(id.clone(), entry);
+        let mut object = merge::merge(shape, live, applied).unwrap_or_default();
+        if let Some(last) = last.filter(|last| !last.fields.is_empty()) {
+            object = self.prune(object, &managers, &last.fields);
+        }
+        let mut comparison = Comparison::of(shape, live, &object);
+        comparison.exclude(&self.reset);
+        let changed = comparison.set_fields();
+        let mut conflicts = Vec::new();
+        for (other, entry) in managers.0.iter_mut().filter(|(other, _)| **other != id) {
+            let contested = entry.fields.intersection(&changed);
+            let conflict = |path| Conflict {
+                manager: other.clone(),
+                path,
+            };
+            conflicts.extend(contested.paths().into_iter().map(conflict));
+            entry.fields.subtract(&contested);
+            entry.fields.subtract(&comparison.removed);
+        }
+        if force == Force::No && !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        if let Some(own) = managers.0.get_mut(&id) {
+            own.fields.subtract(&UNOWNED);
+        }
+        managers.drop_empty();
+        Ok((object, managers))
+    }
+
+    /// Removes what the applier applied last time and nobody owns now.
+    fn prune(&self, merged: Value, managers: &Managers, last: &FieldSet) -> Value {
+        let shape = self.shape();
+        let named = |set: &FieldSet| owned::with_named_fields(shape, set);
+        let last = named(last);
+        let pruned = owned::without(shape, &merged, &last);
+        let all = named(&owned::field_set(shape, &merged));
+        let owned_now = managers
+            .0
+            .values()
+            .fold(FieldSet::default(), |all, entry| all.union(&entry.fields));
+        // Back comes what somebody owns, this applier included.
+        let kept = named(&owned::field_set(shape, &pruned)).union(&named(&owned_now));
+        let pruned = owned::without(shape, &merged, &all.clone().difference(&kept));
+        // And what went along with its parent but was never applied.
+        let kept = named(&owned::field_set(shape, &pruned));
+        owned::without(shape, &merged, &all.difference(&kept).intersection(&last))
+    }
+
+    /// The fields that `kubectl apply` says it set, as far as they still have those values.
+    fn last_applied_fields(&self, live: &Value) -> Option<FieldSet> {
+        let last = live["metadata"]["annotations"][LAST_APPLIED].as_str()?;
+        let last: Value = serde_json::from_str(last).ok()?;
+        let shape = self.shape();
+        if last["apiVersion"] != *self.api_version || validate::validate(shape, &last).is_err() {
+            return None;
+        }
+        let comparison = Comparison::of(shape, &last, live);
+        let fields = owned::field_set(shape, &last);
+        Some(
+            fields
+                .difference(&comparison.set_fields())
+                .difference(&comparison.removed),
+        )
+    }
+}
+
+/// Whether an apply takes fields from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Force {
+    /// It is refused on conflicts.
+    No,
+    /// It takes them.
+    Yes,
+}
+
+/// A field that an apply would take from its manager.
+struct Conflict {
+    manager: ManagerId,
+    path: Vec<PathElement>,
+}
+
+fn conflict(conflicts: &[Conflict]) -> ApiError {
+    let cause = |conflict: &Conflict| Cause {
+        reason: "FieldManagerConflict".to_owned(),
+        message: format!("conflict with {}", conflict.manager.describe()),
+        field: path::display(&conflict.path),
+    };
+    let message = match conflicts {
+        [conflict] => format!(
+            "Apply failed with 1 conflict: conflict with {}: {}",
+            conflict.manager.describe(),
+            path::display(&conflict.path)
+        ),
+        conflicts => {
+            let mut message = format!("Apply failed with {} conflicts: ", conflicts.len());
+            let mut manager = None;
+            for conflict in conflicts {
+                if manager != Some(&conflict.manager) {
+                    let line_break = if manager.is_some() { "\n" } else { "" };
+                    let with = conflict.manager.describe();
+                    message.push_str(&format!("{line_break}conflicts with {with}:"));
+                    manager = Some(&conflict.manager);
+                }
+                message.push_str(&format!("\n- {}", path::display(&conflict.path)));
+            }
+            message
+        }
+    };
+    ApiError::ApplyConflict {
+        message,
+        causes: conflicts.iter().map(cause).collect(),
+    }
+}
+
+/// Keeps the annotation of `kubectl apply`, where there is one, in step with `kubectl apply
+/// --server-side`.
+fn sync_last_applied(object: &mut Value, applied: &Value) {
+    let is_kept = object["metadata"]["annotations"][LAST_APPLIED]
+        .as_str()
+        .is_some_and(|last| !last.is_empty());
+    if !is_kept {
+        return;
+    }
+    let mut last = applied.clone();
+    if let Some(Value::Object(annotations)) = meta_mut(&mut last).get_mut("annotations") {
+        annotations.remove(LAST_APPLIED);
+    }
+    // As Go's encoder writes JSON.
+    let mut text = last.to_string();
+    for (letter, escaped) in [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026")] {
+        text = text.replace(letter, escaped);
+    }
+    text.push('\n');
+    object["metadata"]["annotations"][LAST_APPLIED] = text.into();
+}

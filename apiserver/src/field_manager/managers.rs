@@ -1,0 +1,237 @@
+//! `metadata.managedFields`: who owns which fields.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::set::FieldSet;
+
+/// Update entries that an object may have; the oldest beyond it are merged into one.
+const UPDATE_MANAGERS_MAX: usize = 10;
+
+/// The manager of the merged oldest entries.
+const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// How a manager came to own fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// What tells entries apart. An applier keeps its entry when it changes to another version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ManagerId {
+    pub(super) manager: String,
+    pub(super) operation: Operation,
+    /// Of updates only.
+    pub(super) api_version: Option<String>,
+    pub(super) subresource: String,
+}
+
+impl ManagerId {
+    pub(super) fn new(
+        manager: &str,
+        operation: Operation,
+        api_version: &str,
+        subresource: &str,
+    ) -> Self {
+        Self {
+            manager: manager.to_owned(),
+            operation,
+            api_version: (operation == Operation::Update).then(|| api_version.to_owned()),
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    /// The manager as conflicts name it.
+    pub(super) fn describe(&self) -> String {
+        let mut text = format!("{:?}", self.manager);
+        if !self.subresource.is_empty() {
+            text.push_str(&format!(" with subresource {:?}", self.subresource));
+        }
+        if let Some(version) = &self.api_version {
+            text.push_str(&format!(" using {version}"));
+        }
+        text
+    }
+}
+
+/// The fields of one manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) fields: FieldSet,
+    pub(super) api_version: String,
+    /// When the set last changed the object; an apply that changed nothing has none.
+    pub(super) time: Option<String>,
+}
+
+/// The owners of an object's fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Managers(pub(super) BTreeMap<ManagerId, Entry>);
+
+impl Managers {
+    /// Reads `metadata.managedFields`.
+    ///
+    /// # Errors
+    /// What is wrong with an entry.
+    pub(super) fn decode(entries: &Value) -> Result<Self, String> {
+        let mut managers = Self::default();
+        for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
+            let text = |field: &str| entry[field].as_str().unwrap_or_default();
+            let operation = match text("operation") {
+                "Apply" => Operation::Apply,
+                "Update" => Operation::Update,
+                _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+            };
+            let api_version = text("apiVersion");
+            if api_version.is_empty() {
+                return Err("apiVersion must not be empty".to_owned());
+            }
+            match text("fieldsType") {
+                "FieldsV1" => {}
+                "" => {
+                    return Err(format!(
+                        "missing fieldsType in managed fields entry {index}"
+                    ));
+                }
+                other => {
+                    return Err(format!(
+                        "invalid fieldsType {other:?} in managed fields entry {index}"
+                    ));
+                }
+            }
+            let id = ManagerId::new(text("manager"), operation, api_version, text("subresource"));
+            let entry = Entry {
+                fields: FieldSet::from_fields(&entry["fieldsV1"])?,
+                api_version: api_version.to_owned(),
+                time: entry["time"].as_str().map(str::to_owned),
+            };
+            managers.0.insert(id, entry);
+        }
+        Ok(managers)
+    }
+
+    /// `metadata.managedFields` in its order: appliers first, then by time and name.
+    pub(super) fn encode(&self) -> Option<Value> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut sorted: Vec<_> = self.0.iter().collect();
+        sorted.sort_by_key(|(id, entry)| {
+            (
+                id.operation,
+                &entry.time,
+                &id.manager,
+                &entry.api_version,
+                &id.subresource,
+            )
+        });
+        let encode = |(id, entry): (&ManagerId, &Entry)| {
+            let mut fields = Map::new();
+            let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+            if !id.manager.is_empty() {
+                set("manager", id.manager.as_str().into());
+            }
+            set("operation", id.operation.as_str().into());
+            set("apiVersion", entry.api_version.as_str().into());
+            if let Some(time) = &entry.time {
+                set("time", time.as_str().into());
+            }
+            set("fieldsType", "FieldsV1".into());
+            set("fieldsV1", entry.fields.to_fields());
+            if !id.subresource.is_empty() {
+                set("subresource", id.subresource.as_str().into());
+            }
+            Value::Object(fields)
+        };
+        Some(sorted.into_iter().map(encode).collect())
+    }
+
+    /// Drops the entries that own nothing.
+    pub(super) fn drop_empty(&mut self) {
+        self.0.retain(|_, entry| !entry.fields.is_empty());
+    }
+
+    /// Merges the oldest update entries of a version into one until there are few enough.
+    pub(super) fn cap(&mut self) {
+        let is_update = |id: &&ManagerId| id.operation == Operation::Update;
+        let mut excess = self.0.keys().filter(is_update).count();
+        if excess <= UPDATE_MANAGERS_MAX {
+            return;
+        }
+        excess -= UPDATE_MANAGERS_MAX;
+        let mut updaters: Vec<ManagerId> = self.0.keys().filter(is_update).cloned().collect();
+        updaters.sort_by(|left, right| {
+            let time = |id: &ManagerId| self.0[id].time.clone();
+            time(left).cmp(&time(right)).then_with(|| left.cmp(right))
+        });
+        let mut first_of_version: BTreeMap<String, ManagerId> = BTreeMap::new();
+        for updater in updaters {
+            if excess == 0 {
+                return;
+            }
+            let version = self.0[&updater].api_version.clone();
+            let Some(first) = first_of_version.get(&version) else {
+                first_of_version.insert(version, updater);
+                continue;
+            };
+            let bucket = ManagerId::new(ANCIENT_CHANGES, Operation::Update, &version, "");
+            if !self.0.contains_key(&bucket)
+                && let Some(entry) = self.0.remove(first)
+            {
+                self.0.insert(bucket.clone(), entry);
+            }
+            let Some(merged) = self.0.remove(&updater) else {
+                continue;
+            };
+            if let Some(entry) = self.0.get_mut(&bucket) {
+                entry.fields = std::mem::take(&mut entry.fields).union(&merged.fields);
+                // The time of the entry merged last, as it is the more recent one.
+                entry.time = merged.time;
+            }
+            excess -= 1;
+        }
+    }
+}
+
+/// Whether a client asks to forget all owners: with an empty list, or one empty entry.
+pub(super) fn is_reset(entries: &Value) -> bool {
+    match entries.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([entry]) => {
+            let kept = |value: &Value| !matches!(value, Value::Null) && *value != json!("");
+            !entry
+                .as_object()
+                .is_some_and(|fields| fields.values().any(kept))
+        }
+        _ => false,
+    }
+}
+
+/// Whether two lists of entries differ in nothing but times.
+pub(crate) fn equal_but_for_times(left: &Value, right: &Value) -> bool {
+    let timeless = |entry: &Value| {
+        let mut entry = entry.clone();
+        if let Some(fields) = entry.as_object_mut() {
+            fields.remove("time");
+        }
+        entry
+    };
+    match (left.as_array(), right.as_array()) {
+        (Some(left), Some(right)) if left.len() == right.len() => left
+            .iter()
+            .zip(right)
+            .all(|(left, right)| left == right || timeless(left) == timeless(right)),
+        _ => left == right,
+    }
+}

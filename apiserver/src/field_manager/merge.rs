@@ -1,0 +1,127 @@
+//! An applied configuration merged into the live object.
+
+use serde_json::{Map, Value};
+
+use super::path::PathElement;
+use super::typed::{List, Shape, entries, items};
+
+/// `live` with the fields that `applied` sets; nothing is removed.
+///
+/// `None` for a map or list without a thing left in it.
+pub(super) fn merge(shape: Shape<'_>, live: &Value, applied: &Value) -> Option<Value> {
+    let shape = match shape.deduced(applied) {
+        // What is a map on one side only has nothing to merge with.
+        Shape::Map(_) if matches!(shape, Shape::Deduced) && !live.is_object() => Shape::Leaf,
+        shape => shape,
+    };
+    match shape {
+        Shape::Leaf | Shape::Deduced => Some(applied.clone()),
+        Shape::Struct(_) | Shape::Map(_) => match (entries(Some(live)), entries(Some(applied))) {
+            (None, _) => Some(applied.clone()),
+            (Some(_), None) => Some(live.clone()),
+            (Some(live), Some(applied)) => merge_entries(shape, live, applied),
+        },
+        Shape::List(list) => match (items(Some(live)), items(Some(applied))) {
+            ([], _) => Some(applied.clone()),
+            (_, []) => Some(live.clone()),
+            (live, applied) => Some(Value::Array(merge_items(list, live, applied))),
+        },
+    }
+}
+
+fn merge_entries(
+    shape: Shape<'_>,
+    live: &Map<String, Value>,
+    applied: &Map<String, Value>,
+) -> Option<Value> {
+    let mut merged = live.clone();
+    for (name, value) in applied {
+        let outcome = match live.get(name) {
+            Some(live) => merge(shape.field(name), live, value),
+            None => Some(value.clone()),
+        };
+        match outcome {
+            Some(outcome) => merged.insert(name.clone(), outcome),
+            None => merged.remove(name),
+        };
+    }
+    (!merged.is_empty()).then_some(Value::Object(merged))
+}
+
+/// Items of both lists: those of `applied` in its order, and each item that only `live` has
+/// where it was, next to the items that both have.
+fn merge_items(list: List<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> {
+    let with_elements = |items: &[Value]| -> Vec<PathElement> {
+        let elements = items.iter().map(|item| list.element(item));
+        elements.filter_map(Result::ok).collect()
+    };
+    let (live_elements, applied_elements) = (with_elements(live), with_elements(applied));
+    if live_elements.len() != live.len() || applied_elements.len() != applied.len() {
+        return applied.to_vec();
+    }
+    // An item that is in the live list more than once is replaced, not merged.
+    let live_item = |element: &PathElement| {
+        let mut same = live_elements
+            .iter()
+            .zip(live)
+            .filter(|(known, _)| *known == element);
+        match (same.next(), same.next()) {
+            (Some((_, item)), None) => Some(item),
+            _ => None,
+        }
+    };
+    let merged = |index: usize| {
+        let item: &Value = &applied[index];
+        match live_item(&applied_elements[index]) {
+            Some(live) => merge(list.item(), live, item),
+            None => Some(item.clone()),
+        }
+    };
+    let mut shared = applied_elements
+        .iter()
+        .filter(|element| live_elements.contains(element));
+    let mut next_shared = shared.next();
+    let mut done: Vec<&PathElement> = Vec::new();
+    let mut out = Vec::with_capacity(live.len().max(applied.len()));
+    let (mut at_live, mut at_applied) = (0, 0);
+    while at_live < live.len() || at_applied < applied.len() {
+        if at_live < live.len() && at_applied < applied.len() {
+            let element = &live_elements[at_live];
+            if *element == applied_elements[at_applied] {
+                done.push(element);
+                out.extend(merged(at_applied));
+                at_live += 1;
+                at_applied += 1;
+                next_shared = shared.next();
+                continue;
+            }
+            if applied_elements.contains(element) && next_shared.is_some_and(|next| next != element)
+            {
+                // Shared, but its turn comes later, in the order of the applied list.
+                at_live += 1;
+                continue;
+            }
+        }
+        if at_live < live.len() {
+            let element = &live_elements[at_live];
+            if !applied_elements.contains(element) {
+                out.push(live[at_live].clone());
+                at_live += 1;
+                continue;
+            }
+            if done.contains(&element) {
+                at_live += 1;
+            }
+        }
+        if at_applied < applied.len() {
+            let element = &applied_elements[at_applied];
+            done.push(element);
+            out.extend(merged(at_applied));
+            at_applied += 1;
+            if next_shared == Some(element) {
+                next_shared = shared.next();
+            }
+        }
+    }
+    out
+}

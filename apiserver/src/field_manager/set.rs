@@ -1,0 +1,310 @@
+//! Sets of paths, the `FieldsV1` of managed fields.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::path::PathElement;
+
+/// A set of paths into an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FieldSet(BTreeMap<PathElement, Node>);
+
+/// What a set holds at and below an element.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Node {
+    /// Whether the path that ends here is in the set.
+    pub(super) member: bool,
+    /// The paths that go on from here.
+    pub(super) children: FieldSet,
+}
+
+impl Node {
+    fn is_empty(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+}
+
+impl FieldSet {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&PathElement, &Node)> {
+        self.0.iter()
+    }
+
+    pub(super) fn node(&self, element: &PathElement) -> Option<&Node> {
+        self.0.get(element)
+    }
+
+    /// Adds one path; the empty path stands for the whole object, which nobody owns.
+    pub(super) fn insert(&mut self, path: &[PathElement]) {
+        let Some((element, rest)) = path.split_first() else {
+            return;
+        };
+        if !self.0.contains_key(element) {
+            self.0.insert(element.clone(), Node::default());
+        }
+        let node = self.0.get_mut(element).expect("inserted above");
+        match rest {
+            [] => node.member = true,
+            rest => node.children.insert(rest),
+        }
+    }
+
+    /// The set of these field paths.
+    pub(super) fn of(paths: &[&[&str]]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            let path: Vec<PathElement> = path.iter().map(|name| PathElement::field(name)).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    pub(super) fn has(&self, path: &[PathElement]) -> bool {
+        match path {
+            [] => false,
+            [element] => self.0.get(element).is_some_and(|node| node.member),
+            [element, rest @ ..] => self
+                .0
+                .get(element)
+                .is_some_and(|node| node.children.has(rest)),
+        }
+    }
+
+    /// The paths in either set.
+    pub(super) fn union(mut self, other: &Self) -> Self {
+        self.extend(other);
+        self
+    }
+
+    fn extend(&mut self, other: &Self) {
+        for (element, theirs) in &other.0 {
+            match self.0.get_mut(element) {
+                Some(node) => {
+                    node.member |= theirs.member;
+                    node.children.extend(&theirs.children);
+                }
+                None => {
+                    self.0.insert(element.clone(), theirs.clone());
+                }
+            }
+        }
+    }
+
+    /// The paths in both sets.
+    pub(super) fn intersection(&self, other: &Self) -> Self {
+        let shared = self.0.iter().filter_map(|(element, node)| {
+            let theirs = other.0.get(element)?;
+            let node = Node {
+                member: node.member && theirs.member,
+                children: node.children.intersection(&theirs.children),
+            };
+            (!node.is_empty()).then(|| (element.clone(), node))
+        });
+        Self(shared.collect())
+    }
+
+    /// Removes the paths of `other`; what lies below one of them stays.
+    pub(super) fn subtract(&mut self, other: &Self) {
+        if other.is_empty() {
+            return;
+        }
+        self.0.retain(|element, node| {
+            if let Some(theirs) = other.0.get(element) {
+                node.member &= !theirs.member;
+                node.children.subtract(&theirs.children);
+            }
+            !node.is_empty()
+        });
+    }
+
+    /// The paths that are not in `other`.
+    pub(super) fn difference(mut self, other: &Self) -> Self {
+        self.subtract(other);
+        self
+    }
+
+    /// Removes the paths of `other` with everything below them.
+    pub(super) fn exclude(&mut self, other: &Self) {
+        self.0.retain(|element, node| match other.0.get(element) {
+            Some(theirs) if theirs.member => false,
+            Some(theirs) => {
+                node.children.exclude(&theirs.children);
+                !node.is_empty()
+            }
+            None => true,
+        });
+    }
+
+    /// Whether the two have no path in common.
+    pub(super) fn is_disjoint(&self, other: &Self) -> bool {
+        self.0.iter().all(|(element, node)| {
+            other.0.get(element).is_none_or(|theirs| {
+                !(node.member && theirs.member) && node.children.is_disjoint(&theirs.children)
+            })
+        })
+    }
+
+    /// Every path; those that end at a level come before those that go on.
+    pub(super) fn paths(&self) -> Vec<Vec<PathElement>> {
+        let mut paths = Vec::new();
+        self.collect_paths(&mut Vec::new(), &mut paths);
+        paths
+    }
+
+    fn collect_paths(&self, prefix: &mut Vec<PathElement>, paths: &mut Vec<Vec<PathElement>>) {
+        for (element, _) in self.0.iter().filter(|(_, node)| node.member) {
+            let mut path = prefix.clone();
+            path.push(element.clone());
+            paths.push(path);
+        }
+        for (element, node) in &self.0 {
+            prefix.push(element.clone());
+            node.children.collect_paths(prefix, paths);
+            prefix.pop();
+        }
+    }
+
+    /// Puts the set under `element` into this one.
+    pub(super) fn graft(&mut self, element: PathElement, node: Node) {
+        if !node.is_empty() {
+            self.0.insert(element, node);
+        }
+    }
+
+    /// The set as `FieldsV1`.
+    pub(super) fn to_fields(&self) -> Value {
+        let field = |(element, node): (&PathElement, &Node)| {
+            let mut below = node.children.to_fields();
+            if node.member
+                && !node.children.is_empty()
+                && let Some(fields) = below.as_object_mut()
+            {
+                fields.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            (element.serialize(), below)
+        };
+        Value::Object(self.0.iter().map(field).collect())
+    }
+
+    /// Reads `FieldsV1`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn from_fields(fields: &Value) -> Result<Self, String> {
+        Ok(Self::parse(fields)?.children)
+    }
+
+    /// The set below an element; the element itself is a member if nothing is below it.
+    fn parse(fields: &Value) -> Result<Node, String> {
+        let mut node = Node::default();
+        match fields {
+            Value::Object(fields) => {
+                for (key, below) in fields {
+                    if key == "." {
+                        node.member = true;
+                    } else if let Some(element) = PathElement::parse(key)? {
+                        node.children.graft(element, Self::parse(below)?);
+                    }
+                }
+            }
+            Value::Null => {}
+            other => return Err(format!("expected an object, got {other}")),
+        }
+        node.member |= node.children.is_empty();
+        Ok(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::path;
+    use super::*;
+
+    fn set(fields: Value) -> FieldSet {
+        FieldSet::from_fields(&fields).unwrap()
+    }
+
+    #[test]
+    fn field_sets_read_and_write_fields_v1() {
+        let sets = [
+            json!({}),
+            json!({ "f:data": { ".": {}, "f:k": {} } }),
+            json!({ "f:l": { "k:{\"name\":\"c\",\"port\":80}": { ".": {}, "f:name": {} } } }),
+            json!({ "f:finalizers": { "v:\"a/b\"": {}, "v:1": {} }, "f:x": { "i:0": {} } }),
+        ];
+        for fields in sets {
+            assert_eq!(set(fields.clone()).to_fields(), fields);
+        }
+        assert_eq!(
+            set(json!({ "f:a": {}, "q:new": {} })),
+            set(json!({ "f:a": {} }))
+        );
+        for broken in [
+            json!({ "a": {} }),
+            json!({ "k:[]": {} }),
+            json!({ "f:a": 1 }),
+        ] {
+            assert!(FieldSet::from_fields(&broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn field_sets_combine() {
+        let left = set(json!({ "f:a": { ".": {}, "f:b": {} }, "f:c": {} }));
+        let right = set(json!({ "f:a": { "f:b": {} }, "f:d": {} }));
+        let union = json!({ "f:a": { ".": {}, "f:b": {} }, "f:c": {}, "f:d": {} });
+        assert_eq!(left.clone().union(&right).to_fields(), union);
+        let shared = json!({ "f:a": { "f:b": {} } });
+        assert_eq!(left.intersection(&right).to_fields(), shared);
+        let rest = json!({ "f:a": {}, "f:c": {} });
+        assert_eq!(left.clone().difference(&right).to_fields(), rest);
+        let mut excluded = left;
+        excluded.exclude(&set(json!({ "f:a": {} })));
+        assert_eq!(excluded.to_fields(), json!({ "f:c": {} }));
+    }
+
+    #[test]
+    fn paths_in_messages() {
+        let cases = [
+            (json!({ "f:spec": { "f:replicas": {} } }), ".spec.replicas"),
+            (
+                json!({ "f:l": { "k:{\"n\":\"c\",\"p\":80}": { "f:i": {} } } }),
+                ".l[n=\"c\",p=80].i",
+            ),
+            (json!({ "f:l": { "v:\"x\"": {} } }), ".l[=\"x\"]"),
+            (json!({ "f:l": { "i:3": {} } }), ".l[3]"),
+        ];
+        for (fields, want) in cases {
+            let paths = set(fields).paths();
+            let shown: Vec<String> = paths.iter().map(|path| path::display(path)).collect();
+            assert_eq!(shown, [want]);
+        }
+    }
+
+    #[test]
+    fn path_elements_are_ordered_by_kind_then_content() {
+        let texts = [
+            "f:a",
+            "f:b",
+            "k:{\"a\":1}",
+            "k:{\"a\":2}",
+            "v:1",
+            "v:2",
+            "v:\"a\"",
+            "i:1",
+            "i:10",
+        ];
+        let elements: Vec<PathElement> = texts
+            .iter()
+            .map(|text| PathElement::parse(text).unwrap().unwrap())
+            .collect();
+        assert!(elements.is_sorted());
+        assert_eq!(PathElement::parse("v:1.0"), PathElement::parse("v:1"));
+    }
+}
