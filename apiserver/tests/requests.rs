@@ -1,5 +1,7 @@
 //! Requests at the wire, in process: what is answered, and that a refused request changes nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -75,6 +77,7 @@ fn pod(name: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::too_many_lines, reason = "a table")]
 async fn bad_requests_get_their_status_and_change_nothing() {
     let server = server();
     json(

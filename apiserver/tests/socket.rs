@@ -1,5 +1,7 @@
 //! The same handler on a socket: HTTP/1.1, HTTP/2, and clients that misbehave.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 
 use bytes::Bytes;

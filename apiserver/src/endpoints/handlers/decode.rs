@@ -225,7 +225,7 @@ fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value
         protobuf::decode(schema, envelope.raw).map_err(|error| cannot_handle(gvk, error))?;
     let decoded = schema::decode_value(schema, value, FieldValidation::Ignore)
         .map_err(|error| cannot_handle(gvk, error))?;
-    Ok(with_type_meta(decoded.value, gvk))
+    Ok(with_type_meta(decoded.value, false, gvk))
 }
 
 /// A fault of the patch as a whole, which has no kind.
