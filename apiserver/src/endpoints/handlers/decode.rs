@@ -365,7 +365,11 @@ fn with_type_meta(mut value: Value, disowns: bool, gvk: &GroupVersionKind) -> Va
 fn yaml_to_json(yaml: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
     let value: Value = serde_saphyr::from_str(text).map_err(|error| match error.location() {
-        Some(place) => format!("yaml: line {}: did not find expected key", place.line()),
+        // Go's parser names the line before the one at fault.
+        Some(place) => format!(
+            "yaml: line {}: did not find expected key",
+            place.line().saturating_sub(1)
+        ),
         None => "yaml: did not find expected node content".to_owned(),
     })?;
     Ok(value.to_string().into_bytes())
