@@ -5,11 +5,13 @@
 //! [`decode_json`] and [`decode_value`] do what decoding into the Go type and encoding it again
 //! does: they find wrong types, unknown and duplicate fields, prune, and normalize.
 //!
+//! - [`protobuf`]: documents in the binary encoding of the same types
 //! - [`quantity`]: amounts such as `100m` and `1Gi`
 
 mod builtin;
 mod bytes;
 mod decode;
+pub(crate) mod protobuf;
 pub(crate) mod quantity;
 mod syntax;
 mod time;
@@ -112,6 +114,9 @@ pub(crate) struct Field {
     pub list_map_keys: Vec<Cow<'static, str>>,
     /// Whether apply treats a map or struct as one value.
     pub atomic: bool,
+    /// The number of the field in protobuf, behind those of the messages around it that JSON
+    /// inlines; empty when protobuf does not have the field.
+    pub proto: Vec<u32>,
 }
 
 /// The strategies in the `patchStrategy` tag of a field.

@@ -50,7 +50,6 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// A builder with the defaults of [`ApiServerBuilder`].
-    #[must_use]
     pub fn builder() -> ApiServerBuilder {
         ApiServerBuilder::default()
     }

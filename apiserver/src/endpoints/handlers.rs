@@ -15,6 +15,7 @@ mod scale;
 mod subresource;
 mod update;
 mod watch;
+mod yaml;
 
 use std::sync::Arc;
 
@@ -123,9 +124,14 @@ impl Request<'_> {
 
     /// One object that is not stored in this form, in the representation asked for.
     fn value(&self, code: u16, object: &Value) -> Answer {
+        self.value_of(&self.resource, code, object)
+    }
+
+    /// The same for an object that is shown by the columns of `kind`.
+    fn value_of(&self, kind: &ResourceInfo, code: u16, object: &Value) -> Answer {
         let transformed = match self.accepted.transform {
             Transform::None => return Ok(response::value(code, object, self.accepted)),
-            Transform::Table => table::table_of_one(&self.resource, object, self.table_options()?),
+            Transform::Table => table::table_of_one(kind, object, self.table_options()?),
             Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
                 partial::partial_object_metadata(object, self.accepted.version)
             }

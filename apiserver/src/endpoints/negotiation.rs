@@ -13,6 +13,14 @@ pub(crate) enum MediaType {
     Yaml,
 }
 
+/// How the body of a request is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentType {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
 impl MediaType {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -143,15 +151,16 @@ fn asks_from_a_terminal(headers: &HeaderMap) -> bool {
 /// The encoding of a request's body.
 ///
 /// # Errors
-/// `UnsupportedMediaType` for anything but JSON and YAML.
-pub(crate) fn content_type(headers: &HeaderMap) -> Result<MediaType, ApiError> {
+/// `UnsupportedMediaType` for anything but JSON, YAML and protobuf.
+pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError> {
     let header = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or("");
     match header.split(';').next().unwrap_or("").trim() {
-        "" | "application/json" => Ok(MediaType::Json),
-        "application/yaml" => Ok(MediaType::Yaml),
+        "" | "application/json" => Ok(ContentType::Json),
+        "application/yaml" => Ok(ContentType::Yaml),
+        "application/vnd.kubernetes.protobuf" => Ok(ContentType::Protobuf),
         _ => Err(ApiError::UnknownBodyFormat(
             "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned(),
         )),

@@ -457,9 +457,8 @@ mod tests {
         let whole = index(catalog);
         assert!(url(&whole, "apis/apps/v1").starts_with("\"/openapi/v3/apis/apps/v1?hash="));
         assert_eq!(whole, index(catalog));
-        let part = index(&catalog.served(|info, _| info.gvr().resource != "statefulsets"));
-        assert_ne!(url(&whole, "apis/apps/v1"), url(&part, "apis/apps/v1"));
-        assert_eq!(url(&whole, "api/v1"), url(&part, "api/v1"));
+        let hash = |key: &str| url(&whole, key).split_once("hash=").unwrap().1.to_owned();
+        assert_ne!(hash("apis/apps/v1"), hash("api/v1"));
         assert_eq!(document(catalog, "apis/nope.example.com/v1"), None);
         assert_eq!(document(catalog, "apis//v1"), None);
         assert!(document(catalog, "version").is_some());

@@ -175,65 +175,11 @@ impl Catalog {
         resources.iter().find(|info| info.gvr.resource == plural)
     }
 
-    /// The resource of a kind.
-    #[must_use]
-    pub(crate) fn kind(&self, gvk: &GroupVersionKind) -> Option<&Arc<ResourceInfo>> {
-        let resources = &self.version(&gvk.group, &gvk.version)?.resources;
-        resources.iter().find(|info| info.gvk.kind == gvk.kind)
-    }
-
     /// Every resource, in the order of discovery.
+    #[cfg(test)]
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
         let versions = self.groups.iter().flat_map(|group| &group.versions);
         versions.flat_map(|version| &version.resources)
-    }
-
-    /// The part of the catalog that a server serves.
-    ///
-    /// `serves` is asked about each resource (with `None`) and about each subresource of those that
-    /// stay. A version or group without resources goes too.
-    #[must_use]
-    pub(crate) fn served(
-        &self,
-        serves: impl Fn(&ResourceInfo, Option<&SubresourceInfo>) -> bool,
-    ) -> Self {
-        let resource = |info: &Arc<ResourceInfo>| {
-            if !serves(info, None) {
-                return None;
-            }
-            let stays = |sub: &SubresourceInfo| serves(info, Some(sub));
-            if info.subresources.iter().all(stays) {
-                return Some(Arc::clone(info));
-            }
-            let mut info = ResourceInfo::clone(info);
-            let all = std::mem::take(&mut info.subresources);
-            info.subresources = all
-                .into_iter()
-                .filter(|sub| serves(&info, Some(sub)))
-                .collect();
-            Some(Arc::new(info))
-        };
-        let version = |version: &Version| Version {
-            group_version: version.group_version.clone(),
-            resources: version.resources.iter().filter_map(resource).collect(),
-        };
-        let group = |group: &Group| Group {
-            name: group.name.clone(),
-            versions: group
-                .versions
-                .iter()
-                .map(version)
-                .filter(|version| !version.resources.is_empty())
-                .collect(),
-        };
-        Self {
-            groups: self
-                .groups
-                .iter()
-                .map(group)
-                .filter(|group| !group.versions.is_empty())
-                .collect(),
-        }
     }
 }
 
@@ -406,12 +352,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builtin_resources_are_found_by_name_and_by_kind() {
+    fn builtin_resources_are_found_by_name() {
         let catalog = Catalog::builtin();
         let pods = catalog.resource("", "v1", "pods").unwrap();
         assert!(pods.namespaced && pods.short_names == ["po"]);
         assert_eq!(pods.subresource("eviction").unwrap().gvk.group, "policy");
-        assert_eq!(catalog.kind(pods.gvk()).unwrap().gvr(), pods.gvr());
         assert!(catalog.resource("apps", "v1", "pods").is_none());
     }
 
@@ -431,17 +376,5 @@ mod tests {
             error("batch", "jobs"),
             r#"field label "x" not supported for Job"#
         );
-    }
-
-    #[test]
-    fn a_served_part_leaves_out_what_the_filter_refuses() {
-        let part = Catalog::builtin().served(|info, sub| match sub {
-            None => info.gvk().group == "apps" && info.has_verb("list"),
-            Some(sub) => sub.name != "scale",
-        });
-        assert_eq!(part.groups().len(), 1);
-        let statefulsets = part.resource("apps", "v1", "statefulsets").unwrap();
-        assert!(statefulsets.subresource("scale").is_none());
-        assert!(statefulsets.subresource("status").is_some());
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default};
+use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -44,8 +45,14 @@ impl Strategy for PersistentVolumeClaim {
                 errors.not_supported(&path.child("accessModes"), mode, &supported);
             }
         }
-        if spec["resources"]["requests"]["storage"].is_null() {
-            errors.required(&path.child("resources").key("storage"), "");
+        let storage = &spec["resources"]["requests"]["storage"];
+        let path = path.child("resources").key("storage");
+        match storage.as_str().map(Quantity::parse) {
+            None => errors.required(&path, ""),
+            Some(Ok(size)) if size.is_zero() || size.is_negative() => {
+                errors.invalid(&path, storage, "must be greater than zero");
+            }
+            Some(_) => {}
         }
         errors
     }

@@ -124,7 +124,8 @@ fn drop_max_unavailable(set: &mut Value, old: Option<&Value>) {
     if used {
         return;
     }
-    if let Some(rolling) = set["spec"]["updateStrategy"]["rollingUpdate"].as_object_mut() {
+    let rolling = set.pointer_mut("/spec/updateStrategy/rollingUpdate");
+    if let Some(rolling) = rolling.and_then(Value::as_object_mut) {
         rolling.remove("maxUnavailable");
     }
 }
@@ -191,8 +192,13 @@ fn validate_update_strategy(strategy: &Value, path: &FieldPath, errors: &mut Fie
     match strategy["type"].as_str() {
         Some("OnDelete") => {
             if !rolling.is_null() {
+                // Upstream prints its internal type here, whose fields have Go's names.
+                let shown = json!({
+                    "Partition": rolling["partition"],
+                    "MaxUnavailable": rolling["maxUnavailable"],
+                });
                 let detail = "only allowed for updateStrategy 'RollingUpdate'";
-                errors.invalid(&path.child("rollingUpdate"), rolling, detail);
+                errors.invalid(&path.child("rollingUpdate"), &shown, detail);
             }
         }
         Some("RollingUpdate") => {

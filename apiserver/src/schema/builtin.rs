@@ -125,6 +125,7 @@ fn field(package: &str, line: &'static str) -> Field {
         list_type: None,
         list_map_keys: Vec::new(),
         atomic: false,
+        proto: numbers(flags),
     };
     for attribute in words {
         match attribute.split_once('=').unwrap_or((attribute, "")) {
@@ -151,6 +152,19 @@ fn field(package: &str, line: &'static str) -> Field {
         }
     }
     field
+}
+
+/// The numbers that end `flags`, such as `pe2.1`.
+fn numbers(flags: &str) -> Vec<u32> {
+    let numbers = flags.trim_start_matches(['-', 'p', 'e', 'z']);
+    let number = |text: &str| {
+        text.parse()
+            .expect("builtin.txt has numbers after the flags")
+    };
+    match numbers {
+        "" => Vec::new(),
+        numbers => numbers.split('.').map(number).collect(),
+    }
 }
 
 fn schema(package: &str, text: &'static str) -> Schema {

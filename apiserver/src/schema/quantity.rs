@@ -166,31 +166,6 @@ impl Quantity {
         mantissa * 10_f64.powi(self.scale)
     }
 
-    /// The amount in whole units, rounded away from zero, capped at what 64 bits hold.
-    #[must_use]
-    pub(crate) fn value(&self) -> i64 {
-        self.scaled_value(0)
-    }
-
-    /// The amount in thousandths, rounded away from zero, capped at what 64 bits hold.
-    #[must_use]
-    pub(crate) fn milli_value(&self) -> i64 {
-        self.scaled_value(-3)
-    }
-
-    fn scaled_value(&self, scale: i32) -> i64 {
-        let shift = self.scale - scale;
-        let value = match u32::try_from(shift) {
-            Ok(shift) => 10_i128
-                .checked_pow(shift)
-                .and_then(|power| self.mantissa.checked_mul(power))
-                .unwrap_or(i128::MAX * self.mantissa.signum()),
-            Err(_) => ceil_div_10(self.mantissa, -shift),
-        };
-        let limits = (i128::from(i64::MIN), i128::from(i64::MAX));
-        i64::try_from(value.clamp(limits.0, limits.1)).expect("clamped to its range")
-    }
-
     /// The amount as an integer, if it is one.
     fn exact(&self) -> Option<i128> {
         match u32::try_from(self.scale) {
@@ -383,9 +358,6 @@ mod tests {
         assert_eq!(parse("1G").compare(&parse("1Gi")), Ordering::Less);
         assert_eq!(parse("1e30000").compare(&parse("1n")), Ordering::Greater);
         assert_eq!(parse("-1m").compare(&parse("0")), Ordering::Less);
-        assert_eq!(parse("1500m").value(), 2);
-        assert_eq!(parse("-1500m").value(), -2);
-        assert_eq!(parse("1e30").milli_value(), i64::MAX);
         assert!(parse("-1").is_negative() && parse("0.0").is_zero());
     }
 }

@@ -24,7 +24,11 @@ fn every_type_compiles() {
             Schema::Object(object)
                 if seen.insert((object.package.to_string(), object.name.to_string())) =>
             {
+                let mut numbers = BTreeSet::new();
                 for field in object.fields() {
+                    let in_envelope = matches!(&*field.name, "kind" | "apiVersion");
+                    let numbered = !field.proto.is_empty() && numbers.insert(&field.proto);
+                    assert!(numbered || in_envelope, "{}.{}", object.name, field.name);
                     let has_keys = !field.list_map_keys.is_empty();
                     let is_list_map = field.list_type == Some(ListType::Map);
                     assert_eq!(has_keys, is_list_map, "{}.{}", object.name, field.name);

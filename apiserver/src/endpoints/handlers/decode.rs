@@ -1,18 +1,23 @@
 //! The body of a write: its encoding, its kind, and its fields against the kind's schema.
 
-use std::fmt::Write;
+#[cfg(test)]
+mod tests;
 
-use bytes::Bytes;
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Request;
+use super::yaml::{Yaml, unmarshal_errors};
 
-use crate::endpoints::negotiation::{MediaType, content_type};
+use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::patch::{self, PatchType};
-use crate::schema::{self, Decoded, FieldValidation};
+use crate::schema::protobuf::{self, Envelope};
+use crate::schema::{self, Decoded, FieldValidation, Object};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// Bytes of a body that an error shows.
@@ -35,11 +40,15 @@ pub(super) fn object(
             excerpt(&request.body),
         ))
     };
-    let json = match content_type(&request.headers)? {
-        MediaType::Json => Yaml::json(request.body.clone()),
-        MediaType::Yaml => Yaml::parse(&request.body).map_err(|why| unrecognized(&why))?,
+    let document = match content_type(&request.headers)? {
+        ContentType::Json => Yaml::json(request.body.clone()),
+        ContentType::Yaml => Yaml::parse(&request.body).map_err(|why| unrecognized(&why))?,
+        ContentType::Protobuf => {
+            let envelope = protobuf::envelope(&request.body);
+            return from_protobuf(gvk, envelope.map_err(|why| unrecognized(&why.to_string()))?);
+        }
     };
-    let Yaml { json, duplicates } = json;
+    let Yaml { json, duplicates } = document;
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
         let why = schema::syntax_error(&json).unwrap_or_default();
         unrecognized(&format!(
@@ -137,16 +146,15 @@ pub(super) fn check_configuration(
     duplicates: Vec<String>,
 ) -> Result<(), ApiError> {
     match field_validation(&request.query, "PatchOptions")? {
-        _ if duplicates.is_empty() => Ok(()),
-        FieldValidation::Ignore => Ok(()),
+        FieldValidation::Strict if !duplicates.is_empty() => Err(ApiError::BadRequest(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {}",
+            unmarshal_errors(&duplicates)
+        ))),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
         FieldValidation::Warn => {
             duplicates.into_iter().for_each(|found| request.warn(found));
             Ok(())
         }
-        FieldValidation::Strict => Err(ApiError::BadRequest(format!(
-            "error strict decoding YAML: error converting YAML to JSON: {}",
-            unmarshal_errors(&duplicates)
-        ))),
     }
 }
 
@@ -182,11 +190,20 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
         return Ok(None);
     }
     let json = match content_type(&request.headers)? {
-        MediaType::Json => request.body.clone(),
-        MediaType::Yaml => {
+        ContentType::Json => request.body.clone(),
+        ContentType::Yaml => {
             Yaml::parse(&request.body)
                 .map_err(ApiError::BadRequest)?
                 .json
+        }
+        ContentType::Protobuf => {
+            let bad = |why: protobuf::Error| ApiError::BadRequest(why.to_string());
+            let envelope = protobuf::envelope(&request.body).map_err(bad)?;
+            let schema = delete_options_schema(&envelope.kind, &envelope.api_version)?;
+            let value = protobuf::decode(schema, envelope.raw).map_err(bad)?;
+            let decoded = schema::decode_value(schema, value, FieldValidation::Ignore)
+                .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+            return Ok(Some(decoded.value));
         }
     };
     if !json.trim_ascii_start().starts_with(b"{") {
@@ -198,20 +215,51 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
             "couldn't get version/kind; json parse error: {why}"
         ))
     })?;
-    let kind = parsed["kind"].as_str().unwrap_or("DeleteOptions");
-    if kind != "DeleteOptions" {
-        let version = parsed["apiVersion"].as_str().unwrap_or_default();
+    let kind = parsed["kind"].as_str().unwrap_or_default();
+    let version = parsed["apiVersion"].as_str().unwrap_or_default();
+    let schema = delete_options_schema(kind, version)?;
+    let decoded = schema::decode_json(schema, &json, FieldValidation::Ignore)
+        .map_err(|error| ApiError::BadRequest(error.to_string()))?;
+    Ok(Some(decoded.value))
+}
+
+/// The schema of DeleteOptions, for a body that says it is of `kind` or says nothing.
+fn delete_options_schema(kind: &str, version: &str) -> Result<&'static Arc<Object>, ApiError> {
+    if !matches!(kind, "" | "DeleteOptions") {
         return Err(ApiError::BadRequest(not_registered(kind, version)));
     }
     let gvk = GroupVersionKind {
         group: "meta.k8s.io".to_owned(),
         version: "v1".to_owned(),
-        kind: kind.to_owned(),
+        kind: "DeleteOptions".to_owned(),
     };
-    let schema = schema::builtin(&gvk).expect("the table of types has DeleteOptions");
-    let decoded = schema::decode_json(schema, &json, FieldValidation::Ignore)
-        .map_err(|error| ApiError::BadRequest(error.to_string()))?;
-    Ok(Some(decoded.value))
+    Ok(schema::builtin(&gvk).expect("the table of types has DeleteOptions"))
+}
+
+/// Decodes an object of kind `gvk` out of its envelope. Protobuf has no unknown names and no
+/// duplicates, so there is nothing for field validation to find.
+fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value, ApiError> {
+    // A text that is no group and version counts as none.
+    let group_version = GroupVersion::parse(&envelope.api_version);
+    let found = TypeMeta {
+        api_version: group_version
+            .as_ref()
+            .map_or_else(String::new, |_| envelope.api_version),
+        kind: envelope.kind,
+    };
+    let group_version = group_version.unwrap_or_else(|| gvk.group_version());
+    check_kind(gvk, &found, &group_version)?;
+    let Some(schema) = schema::builtin(gvk) else {
+        return Err(cannot_handle(
+            gvk,
+            "object *unstructured.Unstructured does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message",
+        ));
+    };
+    let value =
+        protobuf::decode(schema, envelope.raw).map_err(|error| cannot_handle(gvk, error))?;
+    let decoded = schema::decode_value(schema, value, FieldValidation::Ignore)
+        .map_err(|error| cannot_handle(gvk, error))?;
+    Ok(with_type_meta(decoded.value, false, gvk))
 }
 
 /// A fault of the patch as a whole, which has no kind.
@@ -324,7 +372,7 @@ fn not_registered(kind: &str, version: &str) -> String {
     )
 }
 
-fn cannot_handle(gvk: &GroupVersionKind, error: impl std::fmt::Display) -> ApiError {
+fn cannot_handle(gvk: &GroupVersionKind, error: impl Display) -> ApiError {
     ApiError::BadRequest(format!(
         "{} in version {:?} cannot be handled as a {}: {error}",
         gvk.kind, gvk.version, gvk.kind
@@ -346,57 +394,6 @@ fn with_type_meta(mut value: Value, disowns: bool, gvk: &GroupVersionKind) -> Va
     value["apiVersion"] = gvk.api_version().into();
     value["kind"] = gvk.kind.as_str().into();
     value
-}
-
-/// A YAML document as JSON.
-struct Yaml {
-    json: Bytes,
-    /// What is to be said of the first key that is there twice; the last one counts.
-    duplicates: Vec<String>,
-}
-
-impl Yaml {
-    fn json(json: Bytes) -> Self {
-        Self {
-            json,
-            duplicates: Vec::new(),
-        }
-    }
-
-    fn parse(yaml: &[u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
-        let mut duplicates = Vec::new();
-        let mut parsed: Result<Value, _> = serde_saphyr::from_str(text);
-        if let Err(error) = &parsed
-            && let serde_saphyr::Error::DuplicateMappingKey { key, location } =
-                error.without_snippet()
-        {
-            duplicates.push(format!(
-                "line {}: key {:?} already set in map",
-                location.line(),
-                key.as_deref().unwrap_or_default()
-            ));
-            parsed = serde_saphyr::from_str_with_options(
-                text,
-                serde_saphyr::options! {
-                    duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
-                },
-            );
-        }
-        let value = parsed.map_err(|error| match error.location() {
-            Some(place) => format!("yaml: line {}: did not find expected key", place.line()),
-            None => "yaml: did not find expected node content".to_owned(),
-        })?;
-        Ok(Self {
-            json: value.to_string().into(),
-            duplicates,
-        })
-    }
-}
-
-/// Faults of a YAML document as Go's decoder lists them.
-fn unmarshal_errors(faults: &[String]) -> String {
-    format!("yaml: unmarshal errors:\n  {}", faults.join("\n  "))
 }
 
 /// The beginning of a body as an error shows it: text if it looks like JSON, else hexadecimal.

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{Answer, Request, apply, decode, update};
 use crate::clock::rfc3339;
-use crate::endpoints::response;
 use crate::field_manager::{self, FieldManager};
 use crate::meta::object::{child_mut, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupKind, GroupVersionKind};
 use crate::patch::{self, PatchType};
+use crate::registry::catalog::ResourceInfo;
 use crate::registry::store::{Part, Store};
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -18,11 +18,7 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
     let object = request
         .store(false)
         .get(request.namespace(), request.name())?;
-    Ok(response::value(
-        200,
-        &scale_of(&object.value),
-        request.accepted,
-    ))
+    request.value_of(ResourceInfo::scale(), 200, &scale_of(&object.value))
 }
 
 pub(super) fn update(request: &Request<'_>) -> Answer {
@@ -133,11 +129,7 @@ fn write(
         }
         Ok(next)
     })?;
-    Ok(response::value(
-        200,
-        &scale_of(written.value()),
-        request.accepted,
-    ))
+    request.value_of(ResourceInfo::scale(), 200, &scale_of(written.value()))
 }
 
 /// An object's replicas as `autoscaling/v1 Scale`.
