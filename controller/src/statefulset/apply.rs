@@ -109,25 +109,28 @@ impl<'a> Effects<'a> {
         owners: Vec<FixOwners>,
     ) -> Result<(), Error> {
         let name = pod.name_any();
-        let created = match self.ensure_claims(&name, claims).await {
-            Ok(()) => self
-                .pods
-                .create(&PostParams::default(), pod)
-                .await
-                .map_err(Error::from),
-            Err(error) => Err(error),
-        };
-        match created {
-            Ok(created) => self.controller.wrote_pod(self.set, &created),
+        if let Err(error) = self.ensure_claims(&name, claims).await {
+            self.tell_pod(Verb::Create, &name, Some(&error)).await;
+            return Err(error);
+        }
+        let created = self.pods.create(&PostParams::default(), pod).await;
+        let outcome = match created.map_err(Error::from) {
+            Ok(created) => {
+                self.controller.wrote_pod(self.set, &created);
+                Ok(())
+            }
             // The name is taken; it is tried again until it is free.
             Err(error) if error.is_already_exists() => return Err(error),
-            Err(error) => {
-                self.tell_pod(Verb::Create, &name, Some(&error)).await;
-                return Err(error);
-            }
+            Err(error) => Err(error),
+        };
+        // Claims are seen to even without a pod, and their failure is told instead of the pod's.
+        if let Err(error) = self.fix_owners(owners).await {
+            self.tell_pod(Verb::Update, &name, Some(&error)).await;
+            return Err(error);
         }
-        self.tell_pod(Verb::Create, &name, None).await;
-        self.fix_owners(owners).await
+        self.tell_pod(Verb::Create, &name, outcome.as_ref().err())
+            .await;
+        outcome
     }
 
     /// Tries every claim, even after one failed.
