@@ -1,5 +1,7 @@
 //! Faults of pods and pod templates.
 
+mod parts;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -7,6 +9,8 @@ use serde_json::Value;
 use super::checks::{entries, items};
 use crate::meta::validation::{dns1123_label, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
+
+pub(crate) use parts::{validate_ephemeral_containers, validate_resize};
 
 const IMMUTABLE_SPEC: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
