@@ -158,7 +158,8 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
         .and_then(|value| value.to_str().ok())
         .unwrap_or("");
     match header.split(';').next().unwrap_or("").trim() {
-        "" | "application/json" => Ok(ContentType::Json),
+        "" if header.trim().is_empty() => Ok(ContentType::Json),
+        "application/json" => Ok(ContentType::Json),
         "application/yaml" => Ok(ContentType::Yaml),
         "application/vnd.kubernetes.protobuf" => Ok(ContentType::Protobuf),
         _ => Err(ApiError::UnknownBodyFormat(
