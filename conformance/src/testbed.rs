@@ -8,6 +8,7 @@ use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
+use crate::refusals::{Recorder, Refusal};
 use crate::scenario::Timings;
 
 /// Virtual time begins here.
@@ -47,6 +48,7 @@ impl Default for TestbedOptions {
 /// A running server with its nodes and controllers. Needs tokio's paused time.
 pub struct Testbed {
     server: ApiServer,
+    recorder: Recorder,
     api: Api,
     manager: Manager,
 }
@@ -88,9 +90,9 @@ impl Testbed {
             .seed(options.seed)
             .journal(true)
             .build();
-        let client = kube::Client::new(server.clone(), "default");
+        let recorder = Recorder::new(server.clone());
         let manager = Manager::start(
-            client.clone(),
+            kube::Client::new(recorder.clone(), "default"),
             Options {
                 controllers: options.controllers,
                 nodes: options.nodes,
@@ -103,9 +105,10 @@ impl Testbed {
             },
         )
         .map_err(TestbedError::Start)?;
-        let api = Api::discover(client).await?;
+        let api = Api::discover(kube::Client::new(server.clone(), "default")).await?;
         Ok(Self {
             server,
+            recorder,
             api,
             manager,
         })
@@ -120,7 +123,7 @@ impl Testbed {
     /// A client for a controller of one's own.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        kube::Client::new(self.server.clone(), "default")
+        kube::Client::new(self.recorder.clone(), "default")
     }
 
     /// The present virtual time.
@@ -139,6 +142,12 @@ impl Testbed {
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         self.server.journal()
+    }
+
+    /// Every write so far that the server refused a controller, in the order of the answers.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.recorder.refusals()
     }
 
     /// Woken by each write.
