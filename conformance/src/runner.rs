@@ -1,11 +1,13 @@
 //! Runs a scenario in process under virtual time and writes its transcript.
 
+mod lookup;
 mod steps;
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::outcome;
-use crate::scenario::{Scenario, Step, Verb};
+use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
 
@@ -81,6 +83,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
 async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
     let mut testbed_options = TestbedOptions {
         seed: scenario.seed,
+        namespace: scenario.given.namespace.clone(),
         nodes: scenario.given.nodes,
         timings: scenario.given.timings,
         ..TestbedOptions::default()
@@ -99,6 +102,16 @@ async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, Run
 }
 
 async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+    let namespace = &scenario.given.namespace;
+    if namespace != DEFAULT_NAMESPACE {
+        let namespace = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace},
+        });
+        let created = testbed.api().create(&namespace).await;
+        created.map_err(|error| RunError::Given(error.into()))?;
+    }
     for manifest in &scenario.given.objects {
         for object in &manifest.objects {
             let created = testbed.api().create(object).await;
@@ -217,6 +230,9 @@ fn header(scenario: &Scenario) -> Vec<String> {
             timings.start, timings.ready, timings.stop
         ),
     ];
+    if given.namespace != DEFAULT_NAMESPACE {
+        lines.push(format!("#        namespace {}", given.namespace));
+    }
     if let Some(controllers) = &given.controllers {
         lines.push(format!("#        controllers: {}", controllers.join(", ")));
     }

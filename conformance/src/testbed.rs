@@ -9,7 +9,7 @@ use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
 use crate::refusals::{Recorder, Refusal};
-use crate::scenario::Timings;
+use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 
 /// Virtual time begins here.
 const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
@@ -23,6 +23,8 @@ const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 pub struct TestbedOptions {
     /// Seed of uids and generated names.
     pub seed: u64,
+    /// The namespace of objects that name none.
+    pub namespace: String,
     /// How many simulated nodes there are.
     pub nodes: usize,
     /// Which of the built-in controllers run.
@@ -35,6 +37,7 @@ impl Default for TestbedOptions {
     fn default() -> Self {
         Self {
             seed: 1,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
             controllers: kubeproof_controller::CONTROLLERS
                 .iter()
@@ -92,7 +95,7 @@ impl Testbed {
             .build();
         let recorder = Recorder::new(server.clone());
         let manager = Manager::start(
-            kube::Client::new(recorder.clone(), "default"),
+            kube::Client::new(recorder.clone(), DEFAULT_NAMESPACE),
             Options {
                 controllers: options.controllers,
                 nodes: options.nodes,
@@ -105,7 +108,7 @@ impl Testbed {
             },
         )
         .map_err(TestbedError::Start)?;
-        let api = Api::discover(kube::Client::new(server.clone(), "default")).await?;
+        let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
         Ok(Self {
             server,
             recorder,
@@ -123,7 +126,7 @@ impl Testbed {
     /// A client for a controller of one's own.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        kube::Client::new(self.recorder.clone(), "default")
+        kube::Client::new(self.recorder.clone(), self.api.namespace())
     }
 
     /// The present virtual time.
