@@ -30,7 +30,7 @@ use crate::meta::object::{meta, meta_mut};
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::schema::{self, Object};
 use compare::Comparison;
-use managers::{Entry, ManagerId, Managers, Operation, is_reset};
+use managers::{Entry, Fields, ManagerId, Managers, Operation, is_reset};
 use set::FieldSet;
 use typed::Shape;
 
@@ -171,7 +171,7 @@ impl FieldManager {
         if managers.is_none() && comparison.is_empty() {
             return Changed::No;
         }
-        let mut managers = managers.unwrap_or_else(|| Managers::decode(held).unwrap_or_default());
+        let mut managers = managers.unwrap_or_else(|| Managers::stored(held).unwrap_or_default());
         self.record_update(&mut managers, comparison, &self.manager, now);
         Changed::To(managers.encode())
     }
@@ -186,10 +186,10 @@ impl FieldManager {
     ) {
         comparison.exclude(&self.reset);
         self.drop_unknown_versions(managers);
-        let mut changed = comparison.set_fields();
+        let (mut changed, removed) = comparison.into_set_and_removed();
         for entry in managers.0.values_mut() {
             entry.fields.subtract(&changed);
-            entry.fields.subtract(&comparison.removed);
+            entry.fields.subtract(&removed);
         }
         managers.drop_empty();
         changed.subtract(&UNOWNED);
@@ -200,13 +200,16 @@ impl FieldManager {
                 &self.api_version,
                 &self.subresource,
             );
-            let entry = managers.0.entry(id).or_insert_with(|| Entry {
-                fields: FieldSet::default(),
+            let fields = match managers.0.remove(&id) {
+                Some(mut own) => changed.union(own.fields.set()),
+                None => changed,
+            };
+            let entry = Entry {
+                fields: Fields::Set(fields),
                 api_version: self.api_version.clone(),
-                time: None,
-            });
-            entry.fields = std::mem::take(&mut entry.fields).union(&changed);
-            entry.time = Some(now.to_owned());
+                time: Some(now.to_owned()),
+            };
+            managers.0.insert(id, entry);
         }
         managers.cap();
     }

@@ -4,9 +4,15 @@
 //! [`Strategy`] in the kind's own file.
 
 pub(crate) mod catalog;
+mod checks;
 pub(crate) mod columns;
+mod config_map;
 mod controller_revision;
+mod cron_job;
+mod daemon_set;
+mod deployment;
 mod event;
+mod job;
 mod lease;
 mod namespace;
 mod node;
@@ -14,10 +20,14 @@ mod persistent_volume_claim;
 pub(crate) mod pod;
 mod pod_template;
 mod pod_validation;
+mod replica_set;
+mod replication_controller;
+mod secret;
 mod service;
 mod statefulset;
 pub(crate) mod store;
 mod strategy;
+mod workload;
 
 use crate::meta::GroupResource;
 
@@ -29,18 +39,23 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         ("", "namespaces") => &namespace::Namespace,
         ("", "nodes") => &node::Node,
         ("", "events") => &event::Event,
+        ("", "configmaps") => &config_map::ConfigMap,
+        ("", "secrets") => &secret::Secret,
+        ("", "replicationcontrollers") => &replication_controller::ReplicationController,
+        ("apps", "deployments") => &deployment::Deployment,
+        ("apps", "replicasets") => &replica_set::ReplicaSet,
+        ("apps", "daemonsets") => &daemon_set::DaemonSet,
+        ("batch", "jobs") => &job::Job,
+        ("batch", "cronjobs") => &cron_job::CronJob,
         ("", "pods") => &pod::Pod,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "services") => &service::Service,
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
         ("apps", "statefulsets") => &statefulset::StatefulSet,
         ("coordination.k8s.io", "leases") => &lease::Lease,
-        ("apps", "deployments" | "replicasets" | "daemonsets")
-        | ("batch", _)
-        | ("policy", "poddisruptionbudgets")
+        ("policy", "poddisruptionbudgets")
         | ("networking.k8s.io", "ingresses" | "networkpolicies")
-        | ("autoscaling", _)
-        | ("", "replicationcontrollers") => &Generic { generation: true },
+        | ("autoscaling", _) => &Generic { generation: true },
         _ => &Generic { generation: false },
     }
 }

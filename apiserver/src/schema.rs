@@ -11,6 +11,7 @@
 mod builtin;
 mod bytes;
 mod decode;
+mod encode;
 pub(crate) mod protobuf;
 pub(crate) mod quantity;
 mod syntax;
@@ -26,6 +27,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use builtin::builtin;
 pub(crate) use decode::{Decoded, FieldValidation, decode_json, decode_value, duplicate_fields};
+pub(crate) use encode::write_object;
 pub(crate) use syntax::syntax_error;
 
 /// What a value may be.

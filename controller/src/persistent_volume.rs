@@ -31,7 +31,10 @@ enum Update {
 }
 
 struct Controller {
+    /// Signs what binding and reclaiming write.
     ctx: Context,
+    claim_protection: Context,
+    volume_protection: Context,
     claims: Mirror<PersistentVolumeClaim>,
     volumes: Mirror<PersistentVolume>,
     pods: Mirror<Pod>,
@@ -42,6 +45,8 @@ struct Controller {
 
 /// Binds and protects for as long as it is polled.
 pub async fn run(ctx: Context) {
+    let claim_protection = ctx.for_component("pvc-protection-controller");
+    let volume_protection = ctx.for_component("pv-protection-controller");
     let ctx = ctx.for_component("persistentvolume-controller");
     let client = ctx.client.clone();
     let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
@@ -58,6 +63,8 @@ pub async fn run(ctx: Context) {
     updates.push(mirror::watch(Api::all(client)).map(Update::Claim).boxed());
     let mut this = Controller {
         ctx,
+        claim_protection,
+        volume_protection,
         claims: Mirror::default(),
         volumes: Mirror::default(),
         pods: Mirror::default(),
@@ -274,10 +281,9 @@ impl Controller {
             "finalizers": finalizers,
         } });
         let params = PatchParams::default();
-        let patched = self
-            .claims_api(key)
-            .patch(&key.name, &params, &Patch::Merge(patch))
-            .await;
+        let client = self.claim_protection.client.clone();
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(client, &key.namespace);
+        let patched = api.patch(&key.name, &params, &Patch::Merge(patch)).await;
         match patched {
             // The mirror was behind; the event on the way brings the claim back here.
             Err(error) if answered(&error, 409) || answered(&error, 404) => Ok(true),
@@ -296,7 +302,8 @@ impl Controller {
         if known.any(|(_, pod)| uses(pod, &key.name)) {
             return Ok(true);
         }
-        let api: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
+        let client = self.claim_protection.client.clone();
+        let api: Api<Pod> = Api::namespaced(client, &key.namespace);
         let live = api.list(&ListParams::default()).await?;
         Ok(live.items.iter().any(|pod| uses(pod, &key.name)))
     }
@@ -337,6 +344,7 @@ impl Controller {
                     "resourceVersion": volume.metadata.resource_version,
                     "finalizers": finalizers,
                 } });
+                let api: Api<PersistentVolume> = Api::all(self.volume_protection.client.clone());
                 api.patch(&key.name, &params, &Patch::Merge(patch))
                     .await
                     .map(|_| ())

@@ -56,6 +56,10 @@ async fn kubelet(client: Client) {
             continue;
         };
         let name = pod.name_any();
+        // The last delete is shown as a change to no grace before the pod goes.
+        if pod.metadata.deletion_grace_period_seconds == Some(0) {
+            continue;
+        }
         if pod.metadata.deletion_timestamp.is_some() {
             let now = DeleteParams {
                 grace_period_seconds: Some(0),

@@ -7,14 +7,18 @@ mod create;
 mod decode;
 mod delete;
 mod delete_collection;
+mod eviction;
 mod get;
+mod kubelet;
 pub(crate) mod list;
 mod list_options;
 mod patch;
+mod pod_part;
 mod scale;
 mod subresource;
 mod update;
 mod watch;
+mod yaml;
 
 use std::sync::Arc;
 
@@ -175,6 +179,9 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         Verb::Watch => watch::watch(request),
         Verb::Create if named || in_namespace != request.resource.namespaced => {
             Err(ApiError::MethodNotAllowed)
+        }
+        Verb::Create if request.resource.gvk().kind == "Binding" => {
+            subresource::create_binding(request)
         }
         Verb::Create => create::create(request),
         Verb::Update if !named => Err(ApiError::MethodNotAllowed),

@@ -4,6 +4,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 
+use crate::schema::write_object;
 use crate::status::ApiError;
 
 /// How a body is encoded on the wire.
@@ -179,7 +180,8 @@ pub(crate) fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
             text
         }
         MediaType::Json => {
-            let mut text = serde_json::to_vec(value).expect("a JSON value can be written");
+            let mut text = Vec::new();
+            write_object(&mut text, value);
             text.push(b'\n');
             text
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::compare::Comparison;
-use super::managers::{Entry, ManagerId, Managers, Operation};
+use super::managers::{Entry, Fields, ManagerId, Managers, Operation};
 use super::path::{self, PathElement};
 use super::set::FieldSet;
 use super::{FieldManager, UNOWNED, merge, owned, set_managed_fields, validate};
@@ -119,28 +119,28 @@ impl FieldManager {
         fields.exclude(&self.reset);
         let id = self.applier();
         let entry = Entry {
-            fields,
+            fields: Fields::Set(fields),
             api_version: self.api_version.clone(),
             time: managers.0.get(&id).and_then(|entry| entry.time.clone()),
         };
         let last = managers.0.insert(id.clone(), entry);
         let mut object = merge::merge(shape, live, applied).unwrap_or_default();
-        if let Some(last) = last.filter(|last| !last.fields.is_empty()) {
-            object = self.prune(object, &managers, &last.fields);
+        if let Some(mut last) = last.filter(|last| !last.fields.is_empty()) {
+            object = self.prune(object, &mut managers, last.fields.set());
         }
         let mut comparison = Comparison::of(shape, live, &object);
         comparison.exclude(&self.reset);
-        let changed = comparison.set_fields();
+        let (changed, removed) = comparison.into_set_and_removed();
         let mut conflicts = Vec::new();
         for (other, entry) in managers.0.iter_mut().filter(|(other, _)| **other != id) {
-            let contested = entry.fields.intersection(&changed);
+            let contested = entry.fields.set().intersection(&changed);
             let conflict = |path| Conflict {
                 manager: other.clone(),
                 path,
             };
             conflicts.extend(contested.paths().into_iter().map(conflict));
             entry.fields.subtract(&contested);
-            entry.fields.subtract(&comparison.removed);
+            entry.fields.subtract(&removed);
         }
         if force == Force::No && !conflicts.is_empty() {
             return Err(conflicts);
@@ -153,7 +153,7 @@ impl FieldManager {
     }
 
     /// Removes what the applier applied last time and nobody owns now.
-    fn prune(&self, merged: Value, managers: &Managers, last: &FieldSet) -> Value {
+    fn prune(&self, merged: Value, managers: &mut Managers, last: &FieldSet) -> Value {
         let shape = self.shape();
         let named = |set: &FieldSet| owned::with_named_fields(shape, set);
         let last = named(last);
@@ -161,8 +161,10 @@ impl FieldManager {
         let all = named(&owned::field_set(shape, &merged));
         let owned_now = managers
             .0
-            .values()
-            .fold(FieldSet::default(), |all, entry| all.union(&entry.fields));
+            .values_mut()
+            .fold(FieldSet::default(), |all, entry| {
+                all.union(entry.fields.set())
+            });
         // Back comes what somebody owns, this applier included.
         let kept = named(&owned::field_set(shape, &pruned)).union(&named(&owned_now));
         let pruned = owned::without(shape, &merged, &all.clone().difference(&kept));
@@ -181,11 +183,8 @@ impl FieldManager {
         }
         let comparison = Comparison::of(shape, &last, live);
         let fields = owned::field_set(shape, &last);
-        Some(
-            fields
-                .difference(&comparison.set_fields())
-                .difference(&comparison.removed),
-        )
+        let (changed, removed) = comparison.into_set_and_removed();
+        Some(fields.difference(&changed).difference(&removed))
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::path::PathElement;
-use super::set::FieldSet;
+use super::set::{FieldSet, Node};
 use super::typed::{List, Shape, entries, items};
 
 /// The fields in which a new object differs from an old one; each is in one set at most.
@@ -36,9 +36,9 @@ impl Comparison {
         }
     }
 
-    /// The fields that the new object sets.
-    pub(super) fn set_fields(&self) -> FieldSet {
-        self.added.clone().union(&self.modified)
+    /// The fields that the new object sets, and those that it lacks.
+    pub(super) fn into_set_and_removed(self) -> (FieldSet, FieldSet) {
+        (self.added.union(&self.modified), self.removed)
     }
 }
 
@@ -49,41 +49,41 @@ struct Walk {
 
 impl Walk {
     fn value(&mut self, shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) {
-        if old == new {
-            return;
+        match (old, new) {
+            (None, Some(added)) => {
+                let node = whole(shape, added);
+                return self.comparison.added.insert_node(&self.path, node);
+            }
+            (Some(removed), None) => {
+                let node = whole(shape, removed);
+                return self.comparison.removed.insert_node(&self.path, node);
+            }
+            (old, new) if old == new => return,
+            _ => {}
         }
         let shapes = [old, new].map(|value| value.map(|value| shape.deduced(value)));
-        let is_leaf = match shapes {
+        match shapes {
             // A value that turned from a leaf into a map, or back: each side in its own way.
             [Some(Shape::Leaf), Some(other)] | [Some(other), Some(Shape::Leaf)]
                 if !matches!(other, Shape::Leaf) =>
             {
                 self.children(other, old, new);
                 self.leaf(old, new);
-                true
             }
-            [_, Some(shape)] | [Some(shape), None] => self.children(shape, old, new),
-            [None, None] => true,
-        };
-        if !is_leaf {
-            match (old, new) {
-                (None, _) => self.comparison.added.insert(&self.path),
-                (_, None) => self.comparison.removed.insert(&self.path),
-                _ => {}
-            }
+            [_, Some(shape)] => self.children(shape, old, new),
+            [_, None] => {}
         }
     }
 
-    /// Compares what is inside of values that differ; whether they were a leaf after all.
-    fn children(&mut self, shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
+    /// Compares what is inside of values that differ.
+    fn children(&mut self, shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) {
         match shape {
             Shape::Leaf | Shape::Deduced => self.leaf(old, new),
             Shape::Struct(_) | Shape::Map(_) => {
                 let (old_entries, new_entries) = (entries(old), entries(new));
                 // Empty or null on both sides is a leaf, so that the two can be told apart.
                 if old_entries.is_none() && new_entries.is_none() {
-                    self.leaf(old, new);
-                    return true;
+                    return self.leaf(old, new);
                 }
                 for (name, value) in old_entries.into_iter().flatten() {
                     let other = new_entries.and_then(|entries| entries.get(name));
@@ -94,18 +94,14 @@ impl Walk {
                         self.field(shape, name, None, Some(value));
                     }
                 }
-                return false;
             }
             Shape::List(list) => {
                 if items(old).is_empty() && items(new).is_empty() {
-                    self.leaf(old, new);
-                    return true;
+                    return self.leaf(old, new);
                 }
                 self.items(list, items(old), items(new));
-                return false;
             }
         }
-        true
     }
 
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
@@ -165,6 +161,37 @@ impl Walk {
             self.path.pop();
         }
     }
+}
+
+/// All of a value that is on one side only.
+fn whole(shape: Shape<'_>, value: &Value) -> Node {
+    let mut node = Node {
+        member: true,
+        children: FieldSet::default(),
+    };
+    match shape.deduced(value) {
+        Shape::Leaf | Shape::Deduced => {}
+        shape @ (Shape::Struct(_) | Shape::Map(_)) => {
+            for (name, value) in entries(Some(value)).into_iter().flatten() {
+                let child = whole(shape.field(name), value);
+                node.children.graft(PathElement::field(name), child);
+            }
+        }
+        Shape::List(list) => {
+            for (element, items) in by_element(list, items(Some(value))) {
+                let child = match items.as_slice() {
+                    [item] => whole(list.item(), item),
+                    // Items that share their keys are one value.
+                    _ => Node {
+                        member: true,
+                        children: FieldSet::default(),
+                    },
+                };
+                node.children.graft(element, child);
+            }
+        }
+    }
+    node
 }
 
 type Items<'v> = Vec<(PathElement, Vec<&'v Value>)>;

@@ -66,10 +66,50 @@ impl ManagerId {
     }
 }
 
+/// A set of fields, read when it has to be: most writes leave most entries alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fields {
+    /// `FieldsV1` as it was written from a set.
+    Stored(Value),
+    Set(FieldSet),
+}
+
+impl Fields {
+    pub(super) fn set(&mut self) -> &mut FieldSet {
+        if let Self::Stored(fields) = self {
+            *self = Self::Set(FieldSet::from_fields(fields).unwrap_or_default());
+        }
+        match self {
+            Self::Set(set) => set,
+            Self::Stored(_) => unreachable!("read above"),
+        }
+    }
+
+    pub(super) fn subtract(&mut self, other: &FieldSet) {
+        if !matches!(self, Self::Stored(fields) if !other.overlaps_fields(fields)) {
+            self.set().subtract(other);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Stored(fields) => fields.as_object().is_none_or(Map::is_empty),
+            Self::Set(set) => set.is_empty(),
+        }
+    }
+
+    fn encode(self) -> Value {
+        match self {
+            Self::Stored(fields) => fields,
+            Self::Set(set) => set.to_fields(),
+        }
+    }
+}
+
 /// The fields of one manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) fields: FieldSet,
+    pub(super) fields: Fields,
     pub(super) api_version: String,
     /// When the set last changed the object; an apply that changed nothing has none.
     pub(super) time: Option<String>,
@@ -85,6 +125,20 @@ impl Managers {
     /// # Errors
     /// What is wrong with an entry.
     pub(super) fn decode(entries: &Value) -> Result<Self, String> {
+        let mut managers = Self::stored(entries)?;
+        for entry in managers.0.values_mut() {
+            if let Fields::Stored(fields) = &entry.fields {
+                entry.fields = Fields::Set(FieldSet::from_fields(fields)?);
+            }
+        }
+        Ok(managers)
+    }
+
+    /// The same for entries that are known to be in order.
+    ///
+    /// # Errors
+    /// What is wrong with an entry.
+    pub(super) fn stored(entries: &Value) -> Result<Self, String> {
         let mut managers = Self::default();
         for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
             let text = |field: &str| entry[field].as_str().unwrap_or_default();
@@ -112,7 +166,7 @@ impl Managers {
             }
             let id = ManagerId::new(text("manager"), operation, api_version, text("subresource"));
             let entry = Entry {
-                fields: FieldSet::from_fields(&entry["fieldsV1"])?,
+                fields: Fields::Stored(entry["fieldsV1"].clone()),
                 api_version: api_version.to_owned(),
                 time: entry["time"].as_str().map(str::to_owned),
             };
@@ -122,12 +176,11 @@ impl Managers {
     }
 
     /// `metadata.managedFields` in its order: appliers first, then by time and name.
-    pub(super) fn encode(&self) -> Option<Value> {
+    pub(super) fn encode(self) -> Option<Value> {
         if self.0.is_empty() {
             return None;
         }
-        let mut sorted: Vec<_> = self.0.iter().collect();
-        sorted.sort_by_key(|(id, entry)| {
+        fn order<'e>((id, entry): &'e (ManagerId, Entry)) -> impl Ord + use<'e> {
             (
                 id.operation,
                 &entry.time,
@@ -135,22 +188,24 @@ impl Managers {
                 &entry.api_version,
                 &id.subresource,
             )
-        });
-        let encode = |(id, entry): (&ManagerId, &Entry)| {
+        }
+        let mut sorted: Vec<_> = self.0.into_iter().collect();
+        sorted.sort_by(|left, right| order(left).cmp(&order(right)));
+        let encode = |(id, entry): (ManagerId, Entry)| {
             let mut fields = Map::new();
             let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
             if !id.manager.is_empty() {
-                set("manager", id.manager.as_str().into());
+                set("manager", id.manager.into());
             }
             set("operation", id.operation.as_str().into());
-            set("apiVersion", entry.api_version.as_str().into());
-            if let Some(time) = &entry.time {
-                set("time", time.as_str().into());
+            set("apiVersion", entry.api_version.into());
+            if let Some(time) = entry.time {
+                set("time", time.into());
             }
             set("fieldsType", "FieldsV1".into());
-            set("fieldsV1", entry.fields.to_fields());
+            set("fieldsV1", entry.fields.encode());
             if !id.subresource.is_empty() {
-                set("subresource", id.subresource.as_str().into());
+                set("subresource", id.subresource.into());
             }
             Value::Object(fields)
         };
@@ -191,11 +246,11 @@ impl Managers {
             {
                 self.0.insert(bucket.clone(), entry);
             }
-            let Some(merged) = self.0.remove(&updater) else {
+            let Some(mut merged) = self.0.remove(&updater) else {
                 continue;
             };
             if let Some(entry) = self.0.get_mut(&bucket) {
-                entry.fields = std::mem::take(&mut entry.fields).union(&merged.fields);
+                entry.fields.set().extend(merged.fields.set());
                 // The time of the entry merged last, as it is the more recent one.
                 entry.time = merged.time;
             }
@@ -220,18 +275,15 @@ pub(super) fn is_reset(entries: &Value) -> bool {
 
 /// Whether two lists of entries differ in nothing but times.
 pub(crate) fn equal_but_for_times(left: &Value, right: &Value) -> bool {
-    let timeless = |entry: &Value| {
-        let mut entry = entry.clone();
-        if let Some(fields) = entry.as_object_mut() {
-            fields.remove("time");
-        }
-        entry
-    };
+    fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        let fields = entry.as_object().into_iter().flatten();
+        fields.filter(|(name, _)| *name != "time")
+    }
     match (left.as_array(), right.as_array()) {
         (Some(left), Some(right)) if left.len() == right.len() => left
             .iter()
             .zip(right)
-            .all(|(left, right)| left == right || timeless(left) == timeless(right)),
+            .all(|(left, right)| timeless(left).eq(timeless(right))),
         _ => left == right,
     }
 }

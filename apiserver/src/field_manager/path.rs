@@ -52,7 +52,7 @@ impl PathElement {
     /// The form used in `FieldsV1`.
     pub(super) fn serialize(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            Self::Field(name) => ["f:", name].concat(),
             Self::Key(keys) => {
                 let keys: Vec<String> = keys
                     .iter()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::managers::{Entry, Managers};
+use super::managers::{Entry, Fields, Managers};
 use super::set::FieldSet;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
@@ -12,8 +12,9 @@ fn replicas() -> FieldSet {
     FieldSet::of(&[&["spec", "replicas"]])
 }
 
-fn owns_replicas(entry: &Entry) -> bool {
-    !entry.fields.is_disjoint(&replicas())
+fn owns_replicas(entry: &mut Entry) -> bool {
+    let replicas = replicas();
+    entry.fields.set().intersection(&replicas) == replicas
 }
 
 /// The owners of an object's replicas, as `metadata.managedFields` of its Scale.
@@ -24,7 +25,7 @@ pub(crate) fn to_scale(parent: &Value) -> Result<Option<Value>, String> {
     let mut managers = Managers::decode(parent)?;
     managers.0.retain(|_, entry| owns_replicas(entry));
     for entry in managers.0.values_mut() {
-        entry.fields = replicas();
+        entry.fields = Fields::Set(replicas());
         SCALE_VERSION.clone_into(&mut entry.api_version);
     }
     Ok(managers.encode())
@@ -51,10 +52,10 @@ pub(crate) fn to_parent(
         }
     }
     managers.drop_empty();
-    for (id, entry) in owners.0 {
-        if owns_replicas(&entry) {
+    for (id, mut entry) in owners.0 {
+        if owns_replicas(&mut entry) {
             let entry = Entry {
-                fields: replicas(),
+                fields: Fields::Set(replicas()),
                 api_version: api_version.to_owned(),
                 time: None,
             };

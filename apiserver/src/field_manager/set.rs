@@ -53,6 +53,26 @@ impl FieldSet {
         }
     }
 
+    /// Adds what `node` holds at and below one path.
+    pub(super) fn insert_node(&mut self, path: &[PathElement], node: Node) {
+        let Some((element, rest)) = path.split_first() else {
+            self.extend(&node.children);
+            return;
+        };
+        if !self.0.contains_key(element) {
+            self.0.insert(element.clone(), Node::default());
+        }
+        let own = self.0.get_mut(element).expect("inserted above");
+        if !rest.is_empty() {
+            own.children.insert_node(rest, node);
+        } else if own.is_empty() {
+            *own = node;
+        } else {
+            own.member |= node.member;
+            own.children.extend(&node.children);
+        }
+    }
+
     /// The set of these field paths.
     pub(super) fn of(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
@@ -80,7 +100,8 @@ impl FieldSet {
         self
     }
 
-    fn extend(&mut self, other: &Self) {
+    /// Adds the paths of `other`.
+    pub(super) fn extend(&mut self, other: &Self) {
         for (element, theirs) in &other.0 {
             match self.0.get_mut(element) {
                 Some(node) => {
@@ -139,12 +160,16 @@ impl FieldSet {
         });
     }
 
-    /// Whether the two have no path in common.
-    pub(super) fn is_disjoint(&self, other: &Self) -> bool {
-        self.0.iter().all(|(element, node)| {
-            other.0.get(element).is_none_or(|theirs| {
-                !(node.member && theirs.member) && node.children.is_disjoint(&theirs.children)
-            })
+    /// Whether `FieldsV1` as [`Self::to_fields`] writes it has a path of this set.
+    pub(super) fn overlaps_fields(&self, fields: &Value) -> bool {
+        self.0.iter().any(|(element, node)| {
+            let Some(below) = fields.get(element.serialize()) else {
+                return false;
+            };
+            let is_member = below
+                .as_object()
+                .is_none_or(|below| below.is_empty() || below.contains_key("."));
+            (node.member && is_member) || node.children.overlaps_fields(below)
         })
     }
 

@@ -8,6 +8,8 @@ use crate::endpoints::options::DeleteOptions;
 use crate::meta::object::{child_mut, default};
 use crate::status::FieldErrors;
 
+pub(crate) use super::pod_validation::{validate_ephemeral_containers, validate_resize};
+
 #[derive(Debug)]
 pub(super) struct Pod;
 
@@ -44,6 +46,9 @@ impl Strategy for Pod {
         default_pod_spec(&mut pod["spec"]);
         if host_network {
             default(child_mut(pod, "spec"), "hostNetwork", true);
+        }
+        if let Some(status) = pod.get_mut("status").filter(|status| status.is_object()) {
+            agree_on_ip(status);
         }
     }
 
@@ -94,6 +99,23 @@ impl Strategy for Pod {
     }
 }
 
+/// The address and the first of all addresses are one; the single field decides.
+fn agree_on_ip(status: &mut Value) {
+    let first = status["podIPs"][0]["ip"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let own = status["podIP"].as_str().unwrap_or_default().to_owned();
+    if own == first {
+        return;
+    }
+    if own.is_empty() {
+        status["podIP"] = first.into();
+    } else {
+        status["podIPs"] = json!([{ "ip": own }]);
+    }
+}
+
 fn requests_from_limits(container: &mut Value) {
     let Some(limits) = container["resources"]["limits"].as_object().cloned() else {
         return;
@@ -106,7 +128,7 @@ fn requests_from_limits(container: &mut Value) {
 
 /// Guaranteed when every container's limits equal its requests for CPU and memory, BestEffort when
 /// none has any, else Burstable.
-fn qos_class(pod: &Value) -> &'static str {
+pub(super) fn qos_class(pod: &Value) -> &'static str {
     let containers: Vec<&Value> = ["containers", "initContainers"]
         .iter()
         .flat_map(|list| pod["spec"][*list].as_array().into_iter().flatten())

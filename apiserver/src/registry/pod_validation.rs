@@ -1,16 +1,48 @@
 //! Faults of pods and pod templates.
 
+mod parts;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::meta::validation::dns1123_label;
+use super::checks::{entries, items};
+use crate::meta::validation::{dns1123_label, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
+
+pub(crate) use parts::{validate_ephemeral_containers, validate_resize};
 
 const IMMUTABLE_SPEC: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
     validate_pod_spec(&pod["spec"], &FieldPath::new("spec"))
+}
+
+/// Faults of the pod template at `path`.
+pub(super) fn validate_pod_template(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    // Upstream's paths leave out `metadata`.
+    for (field, check) in [
+        ("labels", validate_labels as fn(_, &_, &mut _)),
+        ("annotations", validate_annotations),
+    ] {
+        let value = template["metadata"].get(field);
+        check(value, &path.child(field), errors);
+    }
+    let path = path.child("spec");
+    let spec = &template["spec"];
+    errors.extend(validate_pod_spec(spec, &path));
+    if items(&spec["ephemeralContainers"]).next().is_some() {
+        let detail = "ephemeral containers not allowed in pod template";
+        errors.forbidden(&path.child("ephemeralContainers"), detail);
+    }
+}
+
+fn validate_annotations(annotations: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
+    for (key, _) in annotations.into_iter().flat_map(entries) {
+        for fault in qualified_name(&key.to_lowercase()) {
+            errors.invalid(path, &key.as_str().into(), &fault);
+        }
+    }
 }
 
 /// Faults of a pod's spec at `path`.
@@ -49,10 +81,6 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
         errors.invalid(&path, grace, "must be greater than or equal to 0");
     }
     errors
-}
-
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
 }
 
 fn supported(value: &Value, path: &FieldPath, supported: &[&str], errors: &mut FieldErrors) {

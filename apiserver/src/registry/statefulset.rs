@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::checks::invalid_as;
 use super::pod_template::default_pod_spec;
 use super::{Context, Strategy, pod_validation};
 use crate::meta::object::{child_mut, default};
@@ -193,12 +194,12 @@ fn validate_update_strategy(strategy: &Value, path: &FieldPath, errors: &mut Fie
         Some("OnDelete") => {
             if !rolling.is_null() {
                 // Upstream prints its internal type here, whose fields have Go's names.
-                let shown = json!({
-                    "Partition": rolling["partition"],
-                    "MaxUnavailable": rolling["maxUnavailable"],
-                });
+                let shown = format!(
+                    "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
+                    rolling["partition"], rolling["maxUnavailable"],
+                );
                 let detail = "only allowed for updateStrategy 'RollingUpdate'";
-                errors.invalid(&path.child("rollingUpdate"), &shown, detail);
+                invalid_as(&path.child("rollingUpdate"), &shown, detail, errors);
             }
         }
         Some("RollingUpdate") => {

@@ -101,6 +101,33 @@ impl Store<'_> {
         })
     }
 
+    /// A conflict that upstream's storage finds: its error shows through, with etcd's key.
+    pub(crate) fn storage_conflict(&self, namespace: &str, name: &str, message: &str) -> ApiError {
+        let gvr = self.resource.gvr();
+        let directory = match (gvr.group.as_str(), gvr.resource.as_str()) {
+            ("", "nodes") => "minions".to_owned(),
+            ("", "services") => "services/specs".to_owned(),
+            ("", "endpoints") => "services/endpoints".to_owned(),
+            ("", "replicationcontrollers") => "controllers".to_owned(),
+            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+            (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), resource) => {
+                format!("{group}/{resource}")
+            }
+            (_, resource) => resource.to_owned(),
+        };
+        let namespace = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
+        self.conflict(
+            name,
+            format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
+            ),
+        )
+    }
+
     /// Faults that upstream's registry finds before it knows the kind: they name the resource.
     fn invalid_resource(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
         let gvr = self.resource.gvr();
@@ -349,7 +376,7 @@ impl Store<'_> {
     ) -> Result<(), ApiError> {
         let uid = Some(meta(next, "uid").to_owned()).filter(|uid| !uid.is_empty());
         if let Some(message) = (Preconditions { uid, rv: None }).violation(current) {
-            return Err(self.conflict(name, message));
+            return Err(self.storage_conflict(object::namespace(current), name, &message));
         }
         let rv = meta(next, "resourceVersion");
         if rv.is_empty() || rv == "0" {

@@ -6,6 +6,8 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::schema::write_object;
+
 /// `namespace/name`, or `name` for a cluster-scoped object.
 ///
 /// Ordered by bytes, as etcd orders its keys: namespace `a-b` sorts before `a`.
@@ -91,34 +93,11 @@ impl StoredObject {
     fn encoded(&self) -> &Json {
         self.json.get_or_init(|| {
             let mut text = Vec::with_capacity(1024);
-            text.push(b'{');
-            for field in ["kind", "apiVersion"] {
-                if let Some(value) = self.value.get(field) {
-                    write_field(&mut text, field, value);
-                }
-            }
-            let fields = text.len();
-            for (field, value) in self.value.as_object().into_iter().flatten() {
-                if field != "kind" && field != "apiVersion" {
-                    write_field(&mut text, field, value);
-                }
-            }
-            if text.last() == Some(&b',') {
-                text.pop();
-            }
-            text.push(b'}');
+            let fields = write_object(&mut text, &self.value);
             Json {
                 bytes: text.into(),
                 fields,
             }
         })
     }
-}
-
-fn write_field(text: &mut Vec<u8>, field: &str, value: &Value) {
-    text.push(b'"');
-    text.extend_from_slice(field.as_bytes());
-    text.extend_from_slice(b"\":");
-    serde_json::to_writer(&mut *text, value).expect("a JSON value with string keys can be written");
-    text.push(b',');
 }

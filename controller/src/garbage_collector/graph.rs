@@ -123,7 +123,12 @@ impl Graph {
             let dependents = self.dependents.entry(reference.uid.clone()).or_default();
             dependents.insert(uid.to_owned());
         }
-        if old.as_ref().is_none_or(|old| old.owners != node.owners) {
+        let mut added = node
+            .owners
+            .iter()
+            .filter(|reference| !owners_before.contains(reference));
+        // An owner that waits is known too: it asks for its dependents itself.
+        if added.any(|reference| self.owner(&node, reference).is_none()) {
             tasks.insert(Task::Collect(uid.to_owned()));
         }
         if node.foreground && !old.as_ref().is_some_and(|old| old.foreground) {
@@ -181,13 +186,16 @@ impl Graph {
     }
 
     fn is_solid(&self, dependent: &Node, reference: &OwnerReference) -> bool {
-        self.nodes.get(&reference.uid).is_some_and(|owner| {
+        self.owner(dependent, reference)
+            .is_some_and(|owner| !owner.foreground)
+    }
+
+    /// The owner that `dependent` names, if it is known and where the reference says.
+    fn owner(&self, dependent: &Node, reference: &OwnerReference) -> Option<&Node> {
+        self.nodes.get(&reference.uid).filter(|owner| {
             let reachable =
                 owner.key.namespace.is_empty() || owner.key.namespace == dependent.key.namespace;
-            reachable
-                && !owner.foreground
-                && owner.key.name == reference.name
-                && owner.kind == GroupKind::of(reference)
+            reachable && owner.key.name == reference.name && owner.kind == GroupKind::of(reference)
         })
     }
 }
@@ -257,20 +265,23 @@ mod tests {
         renamed["name"] = json!("p");
         graph.upsert("o", node(renamed));
         assert!(graph.is_suspect("c"));
+        assert_eq!(graph.upsert("d", node(owned_by("o", true))), collect(["d"]));
     }
 
     #[test]
     fn foreground_deletion_looks_at_dependents_and_back() {
         let mut graph = Graph::default();
         graph.upsert("o", node(owner("o", None)));
-        graph.upsert("c", node(owned_by("o", true)));
+        let none = BTreeSet::new();
+        assert_eq!(graph.upsert("c", node(owned_by("o", true))), none);
         graph.upsert("d", node(owned_by("o", true)));
         let waiting = node(owner("o", Some(FOREGROUND)));
         assert_eq!(graph.upsert("o", waiting.clone()), collect(["c", "d", "o"]));
-        assert_eq!(graph.upsert("o", waiting), BTreeSet::new());
+        assert_eq!(graph.upsert("o", waiting), none);
+        assert_eq!(graph.upsert("e", node(owned_by("o", true))), none);
         assert_eq!(
             graph.upsert("c", node(owned_by("o", false))),
-            collect(["c", "o"])
+            collect(["o"])
         );
         assert!(!graph.get("c").unwrap().blocks("o"));
         assert_eq!(graph.remove("d"), collect(["o"]));

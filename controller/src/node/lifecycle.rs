@@ -68,6 +68,8 @@ pub(super) enum Ending {
     Error,
     /// By SIGKILL, at the end of the grace period.
     Killed,
+    /// The pod was deleted before any of them ran.
+    Unstarted,
 }
 
 /// What to do next.
@@ -94,7 +96,9 @@ pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
         };
         return match stage {
             Stage::Released => Step::Wait(None),
-            Stage::Bound | Stage::Creating { .. } | Stage::Ended => Step::Release,
+            // What never ran has failed, so that nobody takes the pod for one yet to come.
+            Stage::Bound | Stage::Creating { .. } => Step::End(Ending::Unstarted),
+            Stage::Ended => Step::Release,
             Stage::Running => stopping(view, stop, deletion, now),
         };
     }
@@ -383,22 +387,19 @@ mod tests {
         check(deleted(30, 23), &Step::Wait(Some(at(24))));
         check(deleted(30, 24), &Step::End(Ending::Completed));
         check(deleted(1, 21), &Step::End(Ending::Killed));
-        for stage in [Stage::Bound, Stage::Creating { since: at(0) }, Stage::Ended] {
-            check(
-                Case {
-                    deletion: deletion(20, 30),
-                    ..case(stage, 20)
-                },
-                &Step::Release,
-            );
-        }
-        check(
-            Case {
+        let unstarted = Step::End(Ending::Unstarted);
+        for (stage, expected) in [
+            (Stage::Bound, unstarted.clone()),
+            (Stage::Creating { since: at(0) }, unstarted),
+            (Stage::Ended, Step::Release),
+            (Stage::Released, Step::Wait(None)),
+        ] {
+            let deleted = Case {
                 deletion: deletion(20, 30),
-                ..case(Stage::Released, 90)
-            },
-            &Step::Wait(None),
-        );
+                ..case(stage, 20)
+            };
+            check(deleted, &expected);
+        }
     }
 
     #[test]

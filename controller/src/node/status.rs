@@ -97,9 +97,20 @@ impl Report<'_> {
         json!({ "metadata": { "uid": self.pod.metadata.uid }, "status": status })
     }
 
+    /// Whether no container has run, and none is reported as if it had.
+    fn is_unstarted(&self) -> bool {
+        matches!(
+            self.containers,
+            Containers::Creating
+                | Containers::Ended {
+                    ending: Ending::Unstarted,
+                    ..
+                }
+        )
+    }
+
     fn conditions(&self) -> Vec<Value> {
-        let waits_for_init =
-            matches!(self.containers, Containers::Creating) && !self.init_containers().is_empty();
+        let waits_for_init = self.is_unstarted() && !self.init_containers().is_empty();
         let initialized = if waits_for_init {
             Condition::no("ContainersNotInitialized", self.incomplete_message())
         } else {
@@ -130,7 +141,7 @@ impl Report<'_> {
             Containers::Ended { ending, .. } => {
                 let reason = match ending {
                     Ending::Completed => "PodCompleted",
-                    Ending::Error | Ending::Killed => "PodFailed",
+                    Ending::Error | Ending::Killed | Ending::Unstarted => "PodFailed",
                 };
                 let ended = Condition::no(reason, String::new());
                 (Condition::no("", String::new()), ended.clone(), ended)
@@ -199,7 +210,8 @@ impl Report<'_> {
     }
 
     fn container_statuses(&self) -> Vec<Value> {
-        let waiting = if self.init_containers().is_empty() {
+        let initialized = self.init_containers().is_empty();
+        let waiting = if initialized {
             "ContainerCreating"
         } else {
             "PodInitializing"
@@ -216,6 +228,14 @@ impl Report<'_> {
                     let instance = instances.get(&container.name);
                     self.started_status(container, instance, ready, None)
                 }
+                Containers::Ended {
+                    ending: Ending::Unstarted,
+                    ..
+                } if initialized => lost_status(container),
+                Containers::Ended {
+                    ending: Ending::Unstarted,
+                    ..
+                } => waiting_status(container, waiting),
                 Containers::Ended { instances, ending } => {
                     let instance = instances.get(&container.name);
                     self.started_status(container, instance, false, Some(*ending))
@@ -226,11 +246,11 @@ impl Report<'_> {
 
     /// Init containers take no time here: they have completed as soon as the others run.
     fn init_container_statuses(&self) -> Vec<Value> {
-        let creating = matches!(self.containers, Containers::Creating);
+        let unstarted = self.is_unstarted();
         let containers = self.init_containers().iter();
         containers
             .map(|container| {
-                if creating {
+                if unstarted {
                     return waiting_status(container, "PodInitializing");
                 }
                 let sidecar = container.restart_policy.as_deref() == Some("Always");
@@ -321,12 +341,25 @@ fn waiting_status(container: &Container, reason: &str) -> Value {
     })
 }
 
+/// A container that should have run by the time its pod ended.
+fn lost_status(container: &Container) -> Value {
+    let mut status = waiting_status(container, "");
+    status["state"] = json!({ "terminated": {
+        "exitCode": 137,
+        "reason": "ContainerStatusUnknown",
+        "message": "The container could not be located when the pod was terminated",
+        "startedAt": null,
+        "finishedAt": null,
+    } });
+    status
+}
+
 fn terminated(ending: Ending, since: Timestamp, now: Timestamp, id: &str) -> Value {
     let (code, reason) = match ending {
         Ending::Completed => (0, "Completed"),
         Ending::Error => (1, "Error"),
         // 128 and the number of SIGKILL.
-        Ending::Killed => (137, "Error"),
+        Ending::Killed | Ending::Unstarted => (137, "Error"),
     };
     json!({
         "exitCode": code,
@@ -428,6 +461,21 @@ mod tests {
                 json!("1970-01-01T00:00:00Z")
             ]
         );
+    }
+
+    #[test]
+    fn a_pod_deleted_before_it_ran_has_failed() {
+        let ended = Containers::Ended {
+            instances: &BTreeMap::new(),
+            ending: Ending::Unstarted,
+        };
+        let ended = patch(ended, None, 3);
+        assert_eq!(ended["status"]["phase"], "Failed");
+        let container = &ended["status"]["containerStatuses"][0];
+        assert_eq!(container["imageID"], "");
+        let state = &container["state"]["terminated"];
+        assert_eq!(state["exitCode"], 137);
+        assert_eq!(state["reason"], "ContainerStatusUnknown");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Carries a plan out: requests in their order, each with the event that tells of it.
 
+use std::mem::take;
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
@@ -12,8 +15,15 @@ use super::set::Set;
 use super::status::Computed;
 use crate::recorder::EventType;
 
-/// How often a write that conflicts is tried.
+/// How often a status write that conflicts is tried.
 const CONFLICT_ATTEMPTS_MAX: usize = 5;
+
+/// How long the repair of a pod waits after each conflict but the last.
+const REPAIR_DELAYS: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+];
 
 /// What an event tells about, as it is spelled in reasons and messages.
 #[derive(Clone, Copy)]
@@ -109,25 +119,28 @@ impl<'a> Effects<'a> {
         owners: Vec<FixOwners>,
     ) -> Result<(), Error> {
         let name = pod.name_any();
-        let created = match self.ensure_claims(&name, claims).await {
-            Ok(()) => self
-                .pods
-                .create(&PostParams::default(), pod)
-                .await
-                .map_err(Error::from),
-            Err(error) => Err(error),
-        };
-        match created {
-            Ok(created) => self.controller.wrote_pod(self.set, &created),
+        if let Err(error) = self.ensure_claims(&name, claims).await {
+            self.tell_pod(Verb::Create, &name, Some(&error)).await;
+            return Err(error);
+        }
+        let created = self.pods.create(&PostParams::default(), pod).await;
+        let outcome = match created.map_err(Error::from) {
+            Ok(created) => {
+                self.controller.wrote_pod(self.set, &created);
+                Ok(())
+            }
             // The name is taken; it is tried again until it is free.
             Err(error) if error.is_already_exists() => return Err(error),
-            Err(error) => {
-                self.tell_pod(Verb::Create, &name, Some(&error)).await;
-                return Err(error);
-            }
+            Err(error) => Err(error),
+        };
+        // Claims are seen to even without a pod, and their failure is told instead of the pod's.
+        if let Err(error) = self.fix_owners(owners).await {
+            self.tell_pod(Verb::Update, &name, Some(&error)).await;
+            return Err(error);
         }
-        self.tell_pod(Verb::Create, &name, None).await;
-        self.fix_owners(owners).await
+        self.tell_pod(Verb::Create, &name, outcome.as_ref().err())
+            .await;
+        outcome
     }
 
     /// Tries every claim, even after one failed.
@@ -190,41 +203,34 @@ impl<'a> Effects<'a> {
         Ok(())
     }
 
-    /// Repairs a pod; on conflict decides again about the pod as it is now.
-    async fn repair(&self, repair: Repair) -> Result<(), Error> {
+    /// Repairs a pod; on conflict decides again about the pod as the cache has it by then.
+    async fn repair(&self, mut repair: Repair) -> Result<(), Error> {
         let name = repair.pod.name_any();
-        let mut repair = repair;
-        let mut attempt = 1;
+        let mut delays = REPAIR_DELAYS.into_iter();
         let outcome = loop {
-            let prepared = match self.ensure_claims(&name, repair.claims).await {
-                Ok(()) => self.fix_owners(repair.owners).await,
+            let prepared = match self.ensure_claims(&name, take(&mut repair.claims)).await {
+                Ok(()) => self.fix_owners(take(&mut repair.owners)).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = prepared {
                 break Err(error);
             }
-            match self
-                .pods
-                .replace(&name, &PostParams::default(), &repair.pod)
-                .await
-            {
+            let params = PostParams::default();
+            let error = match self.pods.replace(&name, &params, &repair.pod).await {
                 Ok(updated) => {
                     self.controller.wrote_pod(self.set, &updated);
                     break Ok(());
                 }
-                Err(error) => {
-                    let error = Error::from(error);
-                    if !error.is_conflict() || attempt == CONFLICT_ATTEMPTS_MAX {
-                        break Err(error);
-                    }
-                }
-            }
-            attempt += 1;
-            let next = match self.pods.get(&name).await {
-                Ok(live) => self.observed.repair(&live),
-                Err(error) => break Err(error.into()),
+                Err(error) => Error::from(error),
             };
-            match next {
+            let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
+                break Err(error);
+            };
+            let cached = self.controller.pods.get(self.set.namespace(), &name);
+            tokio::time::sleep(delay).await;
+            // A pod that the cache has lost is tried once more as it was.
+            let Some(cached) = cached else { continue };
+            match self.observed.repair(&cached) {
                 // Owners were fixed by the first attempt.
                 Some(next) => {
                     repair = Repair {

@@ -71,11 +71,13 @@ pub(super) fn merged(
     manager: &FieldManager,
     live: Option<&Value>,
 ) -> Result<Value, ApiError> {
-    let configuration = decode::configuration(request)?;
+    let (configuration, duplicates) = decode::configuration(request)?;
     let force = match request.query.flag("force") {
         true => Force::Yes,
         false => Force::No,
     };
     let now = rfc3339(request.core.clock.now());
-    manager.apply(live, &configuration, force, &now)
+    let object = manager.apply(live, &configuration, force, &now)?;
+    decode::check_configuration(request, duplicates)?;
+    Ok(object)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Request;
+use super::yaml::{Yaml, unmarshal_errors};
 
 use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
@@ -39,16 +40,15 @@ pub(super) fn object(
             excerpt(&request.body),
         ))
     };
-    let json = match content_type(&request.headers)? {
-        ContentType::Json => request.body.clone(),
-        ContentType::Yaml => yaml_to_json(&request.body)
-            .map_err(|why| unrecognized(&why))?
-            .into(),
+    let document = match content_type(&request.headers)? {
+        ContentType::Json => Yaml::json(request.body.clone()),
+        ContentType::Yaml => Yaml::parse(&request.body).map_err(|why| unrecognized(&why))?,
         ContentType::Protobuf => {
             let envelope = protobuf::envelope(&request.body);
             return from_protobuf(gvk, envelope.map_err(|why| unrecognized(&why.to_string()))?);
         }
     };
+    let Yaml { json, duplicates } = document;
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
         let why = schema::syntax_error(&json).unwrap_or_default();
         unrecognized(&format!(
@@ -68,7 +68,9 @@ pub(super) fn object(
     };
     check_kind(gvk, &found, &group_version)?;
     let disowns = disowns(&parsed);
+    let is_refused = validation == FieldValidation::Strict && !duplicates.is_empty();
     let decoded = match schema::builtin(gvk) {
+        Some(schema) if is_refused => schema::decode_json(schema, &json, FieldValidation::Warn),
         Some(schema) => schema::decode_json(schema, &json, validation),
         None => Ok(Decoded {
             value: parsed,
@@ -76,6 +78,15 @@ pub(super) fn object(
         }),
     };
     let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, error))?;
+    if is_refused {
+        let mut faults = vec![unmarshal_errors(&duplicates)];
+        faults.extend(warnings);
+        let why = format!("strict decoding error: {}", faults.join(", "));
+        return Err(cannot_handle(gvk, why));
+    }
+    if validation == FieldValidation::Warn {
+        duplicates.into_iter().for_each(|found| request.warn(found));
+    }
     for warning in warnings {
         request.warn(warning);
     }
@@ -106,23 +117,44 @@ pub(super) fn value(
     Ok(with_type_meta(decoded.value, disowns, gvk))
 }
 
-/// The applied configuration in the body, YAML or JSON.
+/// The applied configuration in the body, YAML or JSON, and the keys that it sets twice.
 ///
 /// # Errors
 /// `BadRequest` for what is no object.
-pub(super) fn configuration(request: &Request<'_>) -> Result<Value, ApiError> {
+pub(super) fn configuration(request: &Request<'_>) -> Result<(Value, Vec<String>), ApiError> {
     let refuse = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
-    let json = yaml_to_json(&request.body)
+    let Yaml { json, duplicates } = Yaml::parse(&request.body)
         .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
     let decoded: Value = serde_json::from_slice(&json)
         .map_err(|error| refuse(format!("error unmarshaling JSON: {error}")))?;
     match decoded {
-        Value::Object(_) => Ok(decoded),
-        Value::Null => Ok(Value::Object(serde_json::Map::new())),
+        Value::Object(_) => Ok((decoded, duplicates)),
+        Value::Null => Ok((Value::Object(serde_json::Map::new()), duplicates)),
         other => Err(refuse(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             patch::json_type(&other)
         ))),
+    }
+}
+
+/// Warns of the keys that a configuration sets twice, or refuses them.
+///
+/// # Errors
+/// `BadRequest` under strict validation.
+pub(super) fn check_configuration(
+    request: &Request<'_>,
+    duplicates: Vec<String>,
+) -> Result<(), ApiError> {
+    match field_validation(&request.query, "PatchOptions")? {
+        FieldValidation::Strict if !duplicates.is_empty() => Err(ApiError::BadRequest(format!(
+            "error strict decoding YAML: error converting YAML to JSON: {}",
+            unmarshal_errors(&duplicates)
+        ))),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(()),
+        FieldValidation::Warn => {
+            duplicates.into_iter().for_each(|found| request.warn(found));
+            Ok(())
+        }
     }
 }
 
@@ -159,9 +191,11 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
     }
     let json = match content_type(&request.headers)? {
         ContentType::Json => request.body.clone(),
-        ContentType::Yaml => yaml_to_json(&request.body)
-            .map_err(ApiError::BadRequest)?
-            .into(),
+        ContentType::Yaml => {
+            Yaml::parse(&request.body)
+                .map_err(ApiError::BadRequest)?
+                .json
+        }
         ContentType::Protobuf => {
             let bad = |why: protobuf::Error| ApiError::BadRequest(why.to_string());
             let envelope = protobuf::envelope(&request.body).map_err(bad)?;
@@ -360,15 +394,6 @@ fn with_type_meta(mut value: Value, disowns: bool, gvk: &GroupVersionKind) -> Va
     value["apiVersion"] = gvk.api_version().into();
     value["kind"] = gvk.kind.as_str().into();
     value
-}
-
-fn yaml_to_json(yaml: &[u8]) -> Result<Vec<u8>, String> {
-    let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| match error.location() {
-        Some(place) => format!("yaml: line {}: did not find expected key", place.line()),
-        None => "yaml: did not find expected node content".to_owned(),
-    })?;
-    Ok(value.to_string().into_bytes())
 }
 
 /// The beginning of a body as an error shows it: text if it looks like JSON, else hexadecimal.

@@ -30,7 +30,7 @@ pub(super) fn patch_part(request: &Request<'_>, part: Part) -> Answer {
 }
 
 /// `current` with the patch of the request applied, not yet decoded.
-fn patched(
+pub(super) fn patched(
     request: &Request<'_>,
     patch_type: PatchType,
     current: &Value,

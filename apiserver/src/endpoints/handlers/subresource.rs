@@ -1,12 +1,17 @@
 //! Subresources: which handler serves them.
 
+use http::Response;
 use serde_json::{Value, json};
 
-use super::{Answer, Request, decode, get, patch, scale, update};
+use super::pod_part::{self, PodPart};
+use super::{Answer, Request, decode, eviction, get, kubelet, patch, scale, update};
+use crate::endpoints::body::ResponseBody;
 use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
+use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, meta, name};
 use crate::registry::store::{Part, Store};
+use crate::registry::strategy;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
@@ -18,14 +23,39 @@ pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> An
         ("scale", Verb::Get) => scale::get(request),
         ("scale", Verb::Update) => scale::update(request),
         ("scale", Verb::Patch) => scale::patch(request),
-        ("binding", Verb::Create) if plural == "pods" => bind(request),
+        ("binding", Verb::Create) if plural == "pods" => bind_pod(request),
+        ("eviction", Verb::Create) if plural == "pods" => eviction::evict(request),
+        ("ephemeralcontainers" | "resize", Verb::Get) => get::get(request),
+        ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => {
+            let part = match subresource {
+                "resize" => PodPart::Resources,
+                _ => PodPart::EphemeralContainers,
+            };
+            match verb {
+                Verb::Update => pod_part::update(request, part),
+                _ => pod_part::patch(request, part),
+            }
+        }
+        ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => kubelet::stream(request),
+        ("log", Verb::Get) => kubelet::log(request),
+        ("approval", Verb::Get) => get::get(request),
+        ("approval", Verb::Update) => update::update_part(request, Part::Status),
+        ("approval", Verb::Patch) => patch::patch_part(request, Part::Status),
         ("finalize", Verb::Update) if plural == "namespaces" => finalize(request),
         _ => Err(ApiError::NoSuchPath),
     }
 }
 
-/// POST of a Binding: gives a pod its node, once.
-fn bind(request: &Request<'_>) -> Answer {
+/// The answer to a subresource that makes no object.
+pub(super) fn success(request: &Request<'_>) -> Response<ResponseBody> {
+    let success = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+    });
+    response::value(201, &success, request.accepted)
+}
+
+/// POST of a Binding to its pod.
+fn bind_pod(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let subresource = request
         .resource
@@ -36,53 +66,73 @@ fn bind(request: &Request<'_>) -> Answer {
         let message = "name in URL does not match name in Binding object";
         return Err(ApiError::BadRequest(message.to_owned()));
     }
-    let target = &binding["target"];
-    let node = check_target(target)?;
-    let uid = meta(&binding, "uid");
+    bind(request, request.name(), &binding, dry_run)
+}
+
+/// POST of a Binding among the bindings of a namespace.
+pub(super) fn create_binding(request: &Request<'_>) -> Answer {
+    let dry_run = request.query.dry_run("CreateOptions")?;
+    let binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    bind(request, name(&binding), &binding, dry_run)
+}
+
+/// Gives a pod its node, once.
+fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -> Answer {
+    let node = check_target(&binding["target"])?;
+    let uid = meta(binding, "uid");
+    let pods = request.core.catalog.resource("", "v1", "pods");
+    let pods = pods.expect("pods are built in");
     // A binding is not a write of the pod: nobody comes to own its node.
     let store = Store {
+        resource: pods,
+        strategy: strategy(&pods.gvr().group_resource()),
         writer: None,
         ..request.store(dry_run)
     };
-    store.update(request.namespace(), request.name(), Part::Whole, |pod| {
+    let refuse = |message: String| ApiError::Conflict {
+        resource: GroupResource {
+            group: String::new(),
+            resource: "pods/binding".to_owned(),
+        },
+        name: pod_name.to_owned(),
+        message,
+    };
+    store.update(request.namespace(), pod_name, Part::Whole, |pod| {
         let own = meta(pod, "uid");
-        let refuse = |message: String| request.store(dry_run).conflict(request.name(), message);
         if !uid.is_empty() && uid != own {
-            return Err(refuse(format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
-            )));
+            let namespace = request.namespace().unwrap_or_default();
+            let message = format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{pod_name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
+            );
+            return Err(store.conflict(pod_name, message));
         }
         if crate::meta::object::is_terminating(pod) {
             return Err(refuse(format!(
-                "pod {} is being deleted, cannot be assigned to a host",
-                request.name()
+                "pod {pod_name} is being deleted, cannot be assigned to a host"
             )));
         }
-        if let Some(bound) = pod["spec"]["nodeName"]
-            .as_str()
-            .filter(|bound| !bound.is_empty())
-        {
+        let bound = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        if !bound.is_empty() {
             return Err(refuse(format!(
-                "pod {} is already assigned to node {bound:?}",
-                request.name()
+                "pod {pod_name} is already assigned to node {bound:?}"
+            )));
+        }
+        let gates = pod["spec"]["schedulingGates"].as_array();
+        if gates.is_some_and(|gates| !gates.is_empty()) {
+            return Err(refuse(format!(
+                "pod {pod_name} has non-empty .spec.schedulingGates"
             )));
         }
         let mut next = pod.clone();
         child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
         set_scheduled(&mut next, &crate::clock::rfc3339(request.core.clock.now()));
-        for (key, value) in binding["metadata"]["annotations"]
-            .as_object()
-            .into_iter()
-            .flatten()
-        {
+        let annotations = binding["metadata"]["annotations"].as_object();
+        for (key, value) in annotations.into_iter().flatten() {
             child_mut(&mut next["metadata"], "annotations").insert(key.clone(), value.clone());
         }
         Ok(next)
     })?;
-    let success = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
-    });
-    Ok(response::value(201, &success, request.accepted))
+    Ok(success(request))
 }
 
 fn check_target(target: &Value) -> Result<&str, ApiError> {

@@ -1,0 +1,94 @@
+//! Who sends a request, and whether they may.
+//!
+//! - `authentication`: from a bearer token to a [`User`], and from that to the one impersonated
+//! - `rbac`: what the roles in storage grant
+//! - `tokens`: tokens of service accounts
+
+mod authentication;
+mod rbac;
+mod tokens;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+pub(crate) use authentication::{authenticate, impersonate, review_token};
+pub(crate) use rbac::{Attributes, Decision, authorize, rules_of};
+pub(crate) use tokens::{AUDIENCE, Claims, ServiceAccount, Tokens};
+
+/// The group that may do everything.
+const MASTERS: &str = "system:masters";
+/// The group of everybody who has shown who they are.
+const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody who has not.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The user of a request without credentials.
+const ANONYMOUS: &str = "system:anonymous";
+
+/// Who a request comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// The holder of the server's own token, and everybody where none is asked for.
+    fn admin() -> Self {
+        Self {
+            name: "kubernetes-admin".to_owned(),
+            groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// The user as `authentication.k8s.io/v1 UserInfo`.
+    pub(crate) fn to_user_info(&self) -> Value {
+        let mut info = Map::new();
+        for (field, text) in [("username", &self.name), ("uid", &self.uid)] {
+            if !text.is_empty() {
+                info.insert(field.to_owned(), text.as_str().into());
+            }
+        }
+        if !self.groups.is_empty() {
+            info.insert("groups".to_owned(), json!(self.groups));
+        }
+        if !self.extra.is_empty() {
+            info.insert("extra".to_owned(), json!(self.extra));
+        }
+        Value::Object(info)
+    }
+
+    fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+}
+
+/// The groups of every service account of a namespace.
+fn service_account_groups(namespace: &str) -> [String; 2] {
+    [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+    ]
+}
+
+/// Namespace and name of the service account that a user name stands for.
+fn service_account(user_name: &str) -> Option<(&str, &str)> {
+    user_name
+        .strip_prefix("system:serviceaccount:")?
+        .split_once(':')
+        .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+}

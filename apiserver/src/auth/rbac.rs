@@ -1,0 +1,290 @@
+//! What a user may do: everything for `system:masters`, for others what roles grant them.
+
+use serde_json::{Value, json};
+
+use super::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, service_account};
+use crate::meta::{GroupResource, GroupVersionResource};
+use crate::server::Core;
+use crate::status::ApiError;
+use crate::storage::ObjectKey;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Attributes {
+    /// Something to a resource; `""` where a part is absent.
+    Resource {
+        verb: String,
+        group: String,
+        resource: String,
+        subresource: String,
+        namespace: String,
+        name: String,
+    },
+    /// Something to another path.
+    Path { verb: String, path: String },
+}
+
+/// Whether a user may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// They may, for this reason; those who may everything need none.
+    Allowed(String),
+    Denied,
+}
+
+/// Rules, and who grants them to the user.
+struct Grant {
+    rules: Vec<Value>,
+    reason: String,
+}
+
+impl Attributes {
+    /// The refusal of this to `user`.
+    pub(crate) fn forbidden(&self, user: &User) -> ApiError {
+        let user = &user.name;
+        let (resource, name, message) = match self {
+            Self::Path { verb, path } => {
+                let none = GroupResource {
+                    group: String::new(),
+                    resource: String::new(),
+                };
+                (none, "", format!("User {user:?} cannot {verb} path {path:?}"))
+            }
+            Self::Resource {
+                verb,
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+            } => {
+                let scope = match namespace.as_str() {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace {namespace:?}"),
+                };
+                let whole = joined(resource, subresource);
+                let message = format!(
+                    "User {user:?} cannot {verb} resource {whole:?} in API group {group:?} {scope}"
+                );
+                let resource = GroupResource {
+                    group: group.clone(),
+                    resource: resource.clone(),
+                };
+                (resource, name.as_str(), message)
+            }
+        };
+        ApiError::Forbidden {
+            resource,
+            name: name.to_owned(),
+            message,
+            causes: Vec::new(),
+        }
+    }
+
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Resource { namespace, .. } => namespace,
+            Self::Path { .. } => "",
+        }
+    }
+
+    fn is_granted_by(&self, rule: &Value) -> bool {
+        match self {
+            Self::Path { verb, path } => {
+                has(rule, "verbs", verb)
+                    && entries(rule, "nonResourceURLs").any(|own| match own.strip_suffix('*') {
+                        Some(prefix) => path.starts_with(prefix),
+                        None => own == path,
+                    })
+            }
+            Self::Resource {
+                verb,
+                group,
+                resource,
+                subresource,
+                name,
+                ..
+            } => {
+                let whole = joined(resource, subresource);
+                let any = format!("*/{subresource}");
+                let named = entries(rule, "resourceNames").next().is_none()
+                    || entries(rule, "resourceNames").any(|own| own == name);
+                let matches = |own: &str| {
+                    own == "*" || own == whole || (!subresource.is_empty() && own == any)
+                };
+                named
+                    && has(rule, "verbs", verb)
+                    && has(rule, "apiGroups", group)
+                    && entries(rule, "resources").any(matches)
+            }
+        }
+    }
+}
+
+fn joined(resource: &str, subresource: &str) -> String {
+    match subresource {
+        "" => resource.to_owned(),
+        subresource => format!("{resource}/{subresource}"),
+    }
+}
+
+fn entries<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+    let entries = rule[field].as_array().into_iter().flatten();
+    entries.filter_map(Value::as_str)
+}
+
+fn has(rule: &Value, field: &str, wanted: &str) -> bool {
+    entries(rule, field).any(|own| own == "*" || own == wanted)
+}
+
+/// Whether `user` may do it.
+pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes) -> Decision {
+    if user.is_in(MASTERS) {
+        return Decision::Allowed(String::new());
+    }
+    let granting = grants(core, user, attributes.namespace())
+        .into_iter()
+        .find(|grant| grant.rules.iter().any(|rule| attributes.is_granted_by(rule)));
+    granting.map_or(Decision::Denied, |grant| Decision::Allowed(grant.reason))
+}
+
+/// All rules that grant `user` something in `namespace`.
+pub(crate) fn rules_of(core: &Core, user: &User, namespace: &str) -> Vec<Value> {
+    let everything = [
+        json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+        json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+    ];
+    let masters = user.is_in(MASTERS).then_some(everything);
+    let granted = grants(core, user, namespace);
+    masters
+        .into_iter()
+        .flatten()
+        .chain(granted.into_iter().flat_map(|grant| grant.rules))
+        .collect()
+}
+
+fn grants(core: &Core, user: &User, namespace: &str) -> Vec<Grant> {
+    let mut grants = bootstrap(user);
+    bound(core, user, None, &mut grants);
+    if !namespace.is_empty() {
+        bound(core, user, Some(namespace), &mut grants);
+    }
+    grants
+}
+
+/// The grants of the ClusterRoleBindings, or of the RoleBindings of a namespace.
+fn bound(core: &Core, user: &User, namespace: Option<&str>, grants: &mut Vec<Grant>) {
+    let (plural, kind) = match namespace {
+        None => ("clusterrolebindings", "ClusterRoleBinding"),
+        Some(_) => ("rolebindings", "RoleBinding"),
+    };
+    let bindings = core.storage.table(&gvr(plural)).snapshot();
+    for binding in bindings.range(namespace, None) {
+        let binding = &binding.value;
+        let subjects = binding["subjects"].as_array().into_iter().flatten();
+        let own = namespace.unwrap_or_default();
+        let Some(subject) = subjects.into_iter().find(|subject| is_meant(subject, user, own))
+        else {
+            continue;
+        };
+        let Some(rules) = rules(core, &binding["roleRef"], namespace) else {
+            continue;
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut name = text(&binding["metadata"]["name"]);
+        if let Some(namespace) = namespace {
+            name = format!("{name}/{namespace}");
+        }
+        let mut subject_name = text(&subject["name"]);
+        if subject["kind"] == "ServiceAccount" {
+            let namespace = subject["namespace"].as_str().unwrap_or(own);
+            subject_name = format!("{subject_name}/{namespace}");
+        }
+        let role = &binding["roleRef"];
+        let reason = format!(
+            "RBAC: allowed by {kind} {name:?} of {} {:?} to {} {subject_name:?}",
+            text(&role["kind"]),
+            text(&role["name"]),
+            text(&subject["kind"]),
+        );
+        grants.push(Grant { rules, reason });
+    }
+}
+
+fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
+    let name = subject["name"].as_str().unwrap_or_default();
+    match subject["kind"].as_str().unwrap_or_default() {
+        "User" => user.name == name,
+        "Group" => user.is_in(name),
+        "ServiceAccount" => {
+            let namespace = subject["namespace"].as_str().unwrap_or(namespace);
+            service_account(&user.name) == Some((namespace, name))
+        }
+        _ => false,
+    }
+}
+
+/// The rules of the role that a binding refers to, if there is such a role.
+fn rules(core: &Core, role: &Value, namespace: Option<&str>) -> Option<Vec<Value>> {
+    let name = role["name"].as_str()?;
+    let (plural, namespace) = match role["kind"].as_str()? {
+        "ClusterRole" => ("clusterroles", None),
+        "Role" => ("roles", namespace),
+        _ => return None,
+    };
+    let role = core.storage.table(&gvr(plural)).get(&ObjectKey::new(namespace, name));
+    Some(match role {
+        Some(role) => role.value["rules"].as_array().cloned().unwrap_or_default(),
+        None if plural == "clusterroles" && name == "cluster-admin" => vec![
+            json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+            json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+        ],
+        None => return None,
+    })
+}
+
+fn gvr(plural: &str) -> GroupVersionResource {
+    GroupVersionResource {
+        group: GROUP.to_owned(),
+        version: "v1".to_owned(),
+        resource: plural.to_owned(),
+    }
+}
+
+/// What a cluster grants everybody: to see what it serves, and to ask about themselves.
+fn bootstrap(user: &User) -> Vec<Grant> {
+    let paths = |paths: &[&str]| vec![json!({ "verbs": ["get"], "nonResourceURLs": paths })];
+    let reviews = vec![
+        json!({
+            "verbs": ["create"],
+            "apiGroups": ["authorization.k8s.io"],
+            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        }),
+        json!({
+            "verbs": ["create"],
+            "apiGroups": ["authentication.k8s.io"],
+            "resources": ["selfsubjectreviews"],
+        }),
+    ];
+    let discovery = [
+        "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*",
+        "/readyz", "/version", "/version/",
+    ];
+    let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    let all = [
+        ("system:basic-user", AUTHENTICATED, reviews),
+        ("system:discovery", AUTHENTICATED, paths(&discovery)),
+        ("system:public-info-viewer", AUTHENTICATED, paths(&public)),
+        ("system:public-info-viewer", UNAUTHENTICATED, paths(&public)),
+    ];
+    let held = all.into_iter().filter(|(_, group, _)| user.is_in(group));
+    held.map(|(role, group, rules)| Grant {
+        rules,
+        reason: format!(
+            "RBAC: allowed by ClusterRoleBinding {role:?} of ClusterRole {role:?} to Group {group:?}"
+        ),
+    })
+    .collect()
+}

@@ -1,0 +1,246 @@
+//! POST of an Eviction: deletes a pod if its disruption budget allows.
+
+use serde_json::{Value, json};
+
+use super::subresource::success;
+use super::{Answer, Request, decode};
+use crate::clock::rfc3339;
+use crate::endpoints::options::DeleteOptions;
+use crate::meta::object::{child_mut, is_terminating, name, namespace};
+use crate::meta::selector::LabelSelector;
+use crate::meta::{GroupResource, GroupVersionKind};
+use crate::registry::catalog::ResourceInfo;
+use crate::registry::store::{Part, Store};
+use crate::registry::strategy;
+use crate::status::{ApiError, Cause};
+
+/// Evictions that a budget remembers before its controller has seen the pods go.
+const DISRUPTED_PODS_MAX: usize = 2000;
+/// Seconds after which to try again while a budget is behind.
+const RETRY_AFTER_SECONDS: i64 = 10;
+
+pub(super) fn evict(request: &Request<'_>) -> Answer {
+    let dry_run = request.query.dry_run("CreateOptions")?;
+    let eviction = decode::object(request, &kind(request)?, "CreateOptions")?;
+    if name(&eviction) != request.name() {
+        let message = "name in URL does not match name in Eviction object";
+        return Err(ApiError::BadRequest(message.to_owned()));
+    }
+    let mut options = DeleteOptions::parse(Some(&eviction["deleteOptions"]), &request.query)?;
+    options.dry_run |= dry_run;
+    // A pod that changes between the look at it and its deletion is looked at again.
+    while evict_once(request, &options)? == Outcome::Raced {}
+    Ok(success(request))
+}
+
+/// The version of the body: upstream still reads the one that `policy` has dropped since.
+fn kind(request: &Request<'_>) -> Result<GroupVersionKind, ApiError> {
+    let subresource = request.resource.subresource("eviction");
+    let gvk = &subresource.ok_or(ApiError::NoSuchPath)?.gvk;
+    let version = serde_json::from_slice::<Value>(&request.body)
+        .ok()
+        .filter(|body| body["apiVersion"] == "policy/v1beta1")
+        .map_or(gvk.version.as_str(), |_| "v1beta1");
+    Ok(GroupVersionKind {
+        version: version.to_owned(),
+        ..gvk.clone()
+    })
+}
+
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    Evicted,
+    Raced,
+}
+
+fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
+    let store = request.store(options.dry_run);
+    let pod = store.get(request.namespace(), request.name())?;
+    if !ignores_budget(&pod.value)
+        && let Some(budget) = budget_of(request, &pod.value)?
+        && counts(&budget, &pod.value)
+    {
+        take_from_budget(request, name(&budget), options.dry_run)?;
+    }
+    let mut fixed = options.clone();
+    if fixed.preconditions.rv.is_none() {
+        fixed.preconditions.rv = Some(pod.rv.to_string());
+    }
+    let deleted = store.delete(request.namespace(), request.name(), &fixed);
+    match deleted {
+        Err(ApiError::Conflict { .. }) if options.preconditions.rv.is_none() => {
+            // The conflict may be the one that the request asked to be told of.
+            let current = store.get(request.namespace(), request.name())?;
+            if current.rv != pod.rv {
+                return Ok(Outcome::Raced);
+            }
+            deleted.map(|_| Outcome::Evicted)
+        }
+        deleted => deleted.map(|_| Outcome::Evicted),
+    }
+}
+
+/// Whether the pod does no work that its budget protects.
+fn ignores_budget(pod: &Value) -> bool {
+    matches!(
+        pod["status"]["phase"].as_str(),
+        Some("Succeeded" | "Failed" | "Pending")
+    ) || is_terminating(pod)
+}
+
+/// Whether the eviction must be paid from the budget; an unhealthy pod may go for free.
+fn counts(budget: &Value, pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    if ready {
+        return true;
+    }
+    let [healthy, desired] = ["currentHealthy", "desiredHealthy"].map(|field| count(budget, field));
+    let always = budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
+    !always && (healthy < desired || desired <= 0)
+}
+
+fn count(budget: &Value, field: &str) -> i64 {
+    budget["status"][field].as_i64().unwrap_or(0)
+}
+
+/// The one budget that selects the pod.
+fn budget_of(request: &Request<'_>, pod: &Value) -> Result<Option<Value>, ApiError> {
+    let table = request.core.storage.table(budgets(request).gvr());
+    let snapshot = table.snapshot();
+    let mut found = snapshot
+        .range(Some(namespace(pod)), None)
+        .filter(|budget| {
+            LabelSelector::from_object(&budget.value["spec"]["selector"]).is_ok_and(|selector| {
+                // An empty selector selects nothing here.
+                !selector.is_everything() && selector.matches(&pod["metadata"]["labels"])
+            })
+        })
+        .map(|budget| (*budget.value).clone());
+    let budget = found.next();
+    if found.next().is_some() {
+        let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        return Err(ApiError::Unknown(message.to_owned()));
+    }
+    Ok(budget)
+}
+
+fn budgets<'a>(request: &'a Request<'_>) -> &'a ResourceInfo {
+    request
+        .core
+        .catalog
+        .resource("policy", "v1", "poddisruptionbudgets")
+        .expect("budgets are built in")
+}
+
+/// Counts the pod as disrupted, if the budget has a disruption left.
+fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Result<(), ApiError> {
+    let resource = budgets(request);
+    let store = Store {
+        core: request.core,
+        resource,
+        strategy: strategy(&resource.gvr().group_resource()),
+        user_agent: &request.user_agent,
+        writer: None,
+        dry_run,
+    };
+    let now = rfc3339(request.core.clock.now());
+    store
+        .update(request.namespace(), budget, Part::Status, |budget| {
+            check(budget)?;
+            let allowed = count(budget, "disruptionsAllowed") - 1;
+            let mut next = budget.clone();
+            let generation = budget["metadata"]["generation"].clone();
+            let status = child_mut(&mut next, "status");
+            status.insert("disruptionsAllowed".to_owned(), allowed.into());
+            child_mut(&mut next["status"], "disruptedPods")
+                .insert(request.name().to_owned(), now.as_str().into());
+            if allowed == 0 {
+                set_insufficient(&mut next, &generation, &now);
+            }
+            Ok(next)
+        })
+        .map(drop)
+}
+
+/// Whether the budget allows one more disruption.
+fn check(budget: &Value) -> Result<(), ApiError> {
+    let generation = budget["metadata"]["generation"].as_i64().unwrap_or(0);
+    let own = name(budget);
+    if count(budget, "observedGeneration") < generation {
+        let why = format!("The disruption budget {own} is still being processed by the server.");
+        return Err(too_many(why, RETRY_AFTER_SECONDS));
+    }
+    let forbidden = |message: &str| ApiError::Forbidden {
+        resource: GroupResource {
+            group: "policy".to_owned(),
+            resource: "poddisruptionbudget".to_owned(),
+        },
+        name: own.to_owned(),
+        message: message.to_owned(),
+        causes: Vec::new(),
+    };
+    let allowed = count(budget, "disruptionsAllowed");
+    if allowed < 0 {
+        return Err(forbidden("pdb disruptions allowed is negative"));
+    }
+    let disrupted = budget["status"]["disruptedPods"].as_object();
+    if disrupted.is_some_and(|pods| pods.len() > DISRUPTED_PODS_MAX) {
+        let message =
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(forbidden(message));
+    }
+    if allowed == 0 {
+        let [healthy, desired] =
+            ["currentHealthy", "desiredHealthy"].map(|field| count(budget, field));
+        let why = format!(
+            "The disruption budget {own} needs {desired} healthy pods and has {healthy} currently"
+        );
+        return Err(too_many(why, 0));
+    }
+    Ok(())
+}
+
+fn too_many(why: String, retry_after_seconds: i64) -> ApiError {
+    ApiError::TooManyRequests {
+        message: "Cannot evict pod as it would violate the pod's disruption budget.".to_owned(),
+        retry_after_seconds,
+        causes: vec![Cause {
+            reason: "DisruptionBudget".to_owned(),
+            message: why,
+            field: String::new(),
+        }],
+    }
+}
+
+/// Shows in the conditions that the budget is used up.
+fn set_insufficient(budget: &mut Value, generation: &Value, now: &str) {
+    let status = child_mut(budget, "status");
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else {
+        return;
+    };
+    let mut condition = json!({
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "reason": "InsufficientPods",
+        "message": "",
+        "lastTransitionTime": now,
+        "observedGeneration": generation,
+    });
+    let own = conditions
+        .iter_mut()
+        .find(|condition| condition["type"] == "DisruptionAllowed");
+    match own {
+        Some(own) => {
+            if own["status"] == "False" {
+                condition["lastTransitionTime"] = own["lastTransitionTime"].clone();
+            }
+            *own = condition;
+        }
+        None => conditions.push(condition),
+    }
+}

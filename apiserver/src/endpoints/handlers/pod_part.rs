@@ -1,0 +1,119 @@
+//! The parts of a pod that only a subresource may change: ephemeral containers, and the resources
+//! of its containers.
+
+use serde_json::Value;
+
+use super::{Answer, Request, decode, patch, update};
+use crate::clock::rfc3339;
+use crate::meta::object::{child_mut, copy_field, name};
+use crate::patch::PatchType;
+use crate::registry::pod::{validate_ephemeral_containers, validate_resize};
+use crate::registry::store::{Part, Store};
+use crate::status::{ApiError, FieldErrors};
+
+/// A part of a pod's spec.
+#[derive(Clone, Copy)]
+pub(super) enum PodPart {
+    EphemeralContainers,
+    Resources,
+}
+
+impl PodPart {
+    /// `current` with this part, and nothing else, as `wanted` has it.
+    fn take(self, wanted: &Value, current: &Value) -> Value {
+        let mut next = current.clone();
+        for field in ["managedFields", "resourceVersion", "uid"] {
+            copy_field(&mut next["metadata"], &wanted["metadata"], field);
+        }
+        match self {
+            Self::EphemeralContainers => {
+                child_mut(&mut next, "spec");
+                copy_field(&mut next["spec"], &wanted["spec"], "ephemeralContainers");
+            }
+            Self::Resources => {
+                for list in ["containers", "initContainers"] {
+                    take_resources(&mut next["spec"][list], &wanted["spec"][list]);
+                }
+            }
+        }
+        if next["spec"]["initContainers"].is_null() {
+            child_mut(&mut next, "spec").remove("initContainers");
+        }
+        next
+    }
+
+    fn validate(self, next: &Value, current: &Value) -> FieldErrors {
+        match self {
+            Self::EphemeralContainers => validate_ephemeral_containers(next, current),
+            Self::Resources => validate_resize(next, current),
+        }
+    }
+}
+
+fn take_resources(containers: &mut Value, wanted: &Value) {
+    let own = containers.as_array_mut().into_iter().flatten();
+    for (container, wanted) in own.zip(wanted.as_array().into_iter().flatten()) {
+        if container["name"] != wanted["name"] {
+            continue;
+        }
+        for field in ["resources", "resizePolicy"] {
+            copy_field(container, wanted, field);
+        }
+    }
+}
+
+/// PUT of a pod, of which only the part counts.
+pub(super) fn update(request: &Request<'_>, part: PodPart) -> Answer {
+    let dry_run = request.query.dry_run("UpdateOptions")?;
+    let pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
+    update::check_name(request, name(&pod))?;
+    write(request, part, dry_run, |_| Ok(pod.clone()))
+}
+
+/// PATCH of the same.
+pub(super) fn patch(request: &Request<'_>, part: PodPart) -> Answer {
+    let patch_type = request.patch_type()?;
+    let dry_run = request.query.patch_options(patch_type)?;
+    if patch_type == PatchType::Apply {
+        return Err(ApiError::UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json".to_owned(),
+        ));
+    }
+    decode::check_patch(request, patch_type)?;
+    write(request, part, dry_run, |current| {
+        let patched = patch::patched(request, patch_type, current)?;
+        decode::value(request, request.resource.gvk(), patched, "PatchOptions")
+    })
+}
+
+fn write(
+    request: &Request<'_>,
+    part: PodPart,
+    dry_run: bool,
+    change: impl Fn(&Value) -> Result<Value, ApiError>,
+) -> Answer {
+    let store = request.store(dry_run);
+    let manager = store.field_manager().expect("every request has a writer");
+    // Whoever sets a field comes to own it, also one that is then left as it was.
+    let store = Store {
+        writer: None,
+        ..store
+    };
+    let (namespace, name) = (request.namespace(), request.name());
+    let written = store.update(namespace, name, Part::Whole, |current| {
+        let mut wanted = change(current)?;
+        store.strategy.default(&mut wanted);
+        manager.update(current, &mut wanted, &rfc3339(request.core.clock.now()));
+        let next = part.take(&wanted, current);
+        let errors = part.validate(&next, current);
+        if !errors.is_empty() {
+            return Err(ApiError::Invalid {
+                kind: request.resource.gvk().group_kind(),
+                name: request.name().to_owned(),
+                errors,
+            });
+        }
+        Ok(next)
+    })?;
+    request.written(200, &written)
+}

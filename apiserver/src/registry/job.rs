@@ -1,0 +1,347 @@
+//! Jobs.
+
+mod status;
+
+use serde_json::{Map, Value, json};
+
+use super::checks::{
+    default_text, is_empty, items_mut, not_negative, object_in, one_of, required, text,
+};
+use super::pod_validation::validate_pod_template;
+use super::workload::{default_template, validate_labels_match};
+use super::{Context, Strategy};
+use crate::endpoints::options::Propagation;
+use crate::meta::object::{child_mut, default, meta, meta_mut, name};
+use crate::meta::selector::LabelSelector;
+use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
+use crate::status::{FieldErrors, FieldPath};
+
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+const LEGACY_CONTROLLER_UID: &str = "controller-uid";
+const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
+const MAX_INT32: i64 = i32::MAX as i64;
+/// The most pods that an indexed job may run at a time.
+const MAX_INDEXED_PARALLELISM: i64 = 100_000;
+
+#[derive(Debug)]
+pub(super) struct Job;
+
+impl Strategy for Job {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn default_propagation(&self) -> Propagation {
+        Propagation::Orphan
+    }
+
+    fn default(&self, job: &mut Value) {
+        let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+        let meta = meta_mut(job);
+        if meta.get("labels").is_none_or(is_empty) && !is_empty(&labels) {
+            meta.insert("labels".to_owned(), labels);
+        }
+        let spec = child_mut(job, "spec");
+        if [spec.get("completions"), spec.get("parallelism")] == [None, None] {
+            default(spec, "completions", 1);
+        }
+        default(spec, "parallelism", 1);
+        let per_index = spec.contains_key("backoffLimitPerIndex");
+        default(spec, "backoffLimit", if per_index { MAX_INT32 } else { 6 });
+        default_text(spec, "completionMode", "NonIndexed");
+        default(spec, "suspend", false);
+        default(spec, "manualSelector", false);
+        let replacement = if spec.contains_key("podFailurePolicy") {
+            "Failed"
+        } else {
+            "TerminatingOrFailed"
+        };
+        default(spec, "podReplacementPolicy", replacement);
+        default_template_of_job(spec);
+    }
+
+    /// Gives the job a selector of its own unless it brings one.
+    fn prepare_for_create(&self, job: &mut Value, _context: Context<'_>) {
+        if job["spec"]["manualSelector"] == true {
+            return;
+        }
+        let uid = meta(job, "uid").to_owned();
+        let own_name = name(job).to_owned();
+        let spec = child_mut(job, "spec");
+        let template = object_in(object_in(spec, "template"), "metadata");
+        let labels = object_in(template, "labels");
+        for label in NAME_LABELS {
+            default(labels, label, own_name.as_str());
+        }
+        for label in [LEGACY_CONTROLLER_UID, CONTROLLER_UID] {
+            labels.insert(label.to_owned(), uid.as_str().into());
+        }
+        let selector = object_in(object_in(spec, "selector"), "matchLabels");
+        default(selector, CONTROLLER_UID, uid);
+    }
+
+    fn validate(&self, job: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec");
+        validate_generated_selector(job, &path, &mut errors);
+        validate_spec_and_selector(&job["spec"], &path, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        let path = FieldPath::new("spec");
+        let (spec, before) = (&new["spec"], &old["spec"]);
+        // Upstream looks at the spec once as that of a job and once as that of a changed one.
+        validate_spec_and_selector(spec, &path, &mut errors);
+        validate_completions(spec, before, &path, &mut errors);
+        for field in ["selector", "template", "completionMode", "podFailurePolicy"] {
+            let (mut now, mut then) = (spec[field].clone(), before[field].clone());
+            if field == "template" && may_be_scheduled_anew(old) {
+                drop_scheduling(&mut now);
+                drop_scheduling(&mut then);
+            }
+            if field == "podFailurePolicy" && now != then {
+                // Upstream prints its internal type here.
+                let shown = format!("{{\"Rules\":{}}}", now["rules"]);
+                let shown = if now.is_null() { "null" } else { &shown };
+                let path = path.child(field);
+                super::checks::invalid_as(&path, shown, "field is immutable", &mut errors);
+                continue;
+            }
+            validate_immutable(&now, &then, &path.child(field), &mut errors);
+        }
+        for field in ["backoffLimitPerIndex", "managedBy", "successPolicy"] {
+            validate_immutable(
+                &spec[field],
+                &before[field],
+                &path.child(field),
+                &mut errors,
+            );
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        status::validate_status_update(new, old)
+    }
+}
+
+/// The template's own defaults, and those of the failure policy beside it.
+pub(super) fn default_template_of_job(spec: &mut Map<String, Value>) {
+    if let Some(policy) = spec
+        .get_mut("podFailurePolicy")
+        .and_then(Value::as_object_mut)
+    {
+        for rule in items_mut(policy, "rules") {
+            for condition in items_mut(rule, "onPodConditions") {
+                default_text(condition, "status", "True");
+            }
+        }
+    }
+    default_template(spec);
+}
+
+/// A job that never ran and is suspended may be scheduled otherwise.
+fn may_be_scheduled_anew(old: &Value) -> bool {
+    old["spec"]["suspend"] == true && old["status"]["startTime"].is_null()
+}
+
+fn drop_scheduling(template: &mut Value) {
+    if let Some(spec) = template["spec"].as_object_mut() {
+        for field in ["affinity", "nodeSelector", "tolerations", "schedulingGates"] {
+            spec.remove(field);
+        }
+    }
+    if let Some(meta) = template["metadata"].as_object_mut() {
+        meta.remove("annotations");
+        meta.remove("labels");
+    }
+}
+
+fn validate_completions(spec: &Value, before: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let path = path.child("completions");
+    let completions = &spec["completions"];
+    if before["completionMode"] != "Indexed" {
+        validate_immutable(completions, &before["completions"], &path, errors);
+    } else if *completions != before["completions"] && *completions != spec["parallelism"] {
+        let detail = "can only be modified in tandem with spec.parallelism";
+        errors.invalid(&path, completions, detail);
+    }
+}
+
+/// A selector that the server made must be as the server makes it.
+fn validate_generated_selector(job: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let spec = &job["spec"];
+    if spec["manualSelector"] == true || spec["selector"].is_null() {
+        return;
+    }
+    let uid = meta(job, "uid");
+    let labels = &spec["template"]["metadata"]["labels"];
+    let label_path = path.child("template").child("metadata").child("labels");
+    let wanted = [
+        (LEGACY_CONTROLLER_UID, uid),
+        (CONTROLLER_UID, uid),
+        (NAME_LABELS[0], name(job)),
+        (NAME_LABELS[1], name(job)),
+    ];
+    for (label, want) in wanted {
+        let path = label_path.key(label);
+        match labels[label].as_str() {
+            None => errors.required(&path, &format!("must be '{want}'")),
+            Some(own) if own != want => {
+                errors.invalid(&path, labels, &format!("must be '{want}'"));
+            }
+            Some(_) => {}
+        }
+    }
+    let selector = &spec["selector"];
+    let expected = [CONTROLLER_UID, LEGACY_CONTROLLER_UID]
+        .iter()
+        .any(|label| *selector == json!({ "matchLabels": { *label: uid } }));
+    if !expected {
+        errors.invalid(
+            &path.child("selector"),
+            selector,
+            "`selector` not auto-generated",
+        );
+    }
+}
+
+fn validate_spec_and_selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_spec(spec, path, errors);
+    let selector = &spec["selector"];
+    let selector_path = path.child("selector");
+    if selector.is_null() {
+        errors.required(&selector_path, "");
+    } else {
+        validate_label_selector(selector, false, &selector_path, errors);
+    }
+    if let Ok(selector) = LabelSelector::from_object(selector) {
+        validate_labels_match(&selector, &spec["template"], path, errors);
+    }
+}
+
+/// What jobs and the templates of jobs have in common.
+pub(super) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let numbers = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ];
+    not_negative(spec, &numbers, path, errors);
+    validate_managed_by(&spec["managedBy"], &path.child("managedBy"), errors);
+    let mode = &spec["completionMode"];
+    if !mode.is_null() {
+        one_of(
+            mode,
+            &path.child("completionMode"),
+            &["NonIndexed", "Indexed"],
+            errors,
+        );
+    }
+    if mode == "Indexed" {
+        validate_indexed(spec, path, errors);
+    } else {
+        for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if !spec[field].is_null() {
+                let detail = "requires indexed completion mode";
+                errors.invalid(&path.child(field), &spec[field], detail);
+            }
+        }
+        if !spec["successPolicy"].is_null() {
+            let detail = "requires indexed completion mode";
+            errors.invalid(&path.child("successPolicy"), &spec["successPolicy"], detail);
+        }
+    }
+    let replacement = &spec["podReplacementPolicy"];
+    if !replacement.is_null() {
+        let path = path.child("podReplacementPolicy");
+        let supported: &[&str] = if spec["podFailurePolicy"].is_null() {
+            &["Failed", "TerminatingOrFailed"]
+        } else {
+            &["Failed"]
+        };
+        one_of(replacement, &path, supported, errors);
+    }
+    let path = path.child("template");
+    validate_pod_template(&spec["template"], &path, errors);
+    let policy = text(&spec["template"]["spec"]["restartPolicy"]);
+    let path = path.child("spec").child("restartPolicy");
+    if matches!(policy, "" | "Always") {
+        errors.required(&path, "valid values: \"OnFailure\", \"Never\"");
+    } else if !matches!(policy, "OnFailure" | "Never") {
+        errors.not_supported(&path, &policy.into(), &["OnFailure", "Never"]);
+    } else if policy != "Never" && !spec["podFailurePolicy"].is_null() {
+        let detail = "only \"Never\" is supported when podFailurePolicy is specified";
+        errors.invalid(&path, &policy.into(), detail);
+    }
+}
+
+fn validate_indexed(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if spec["completions"].is_null() {
+        errors.required(
+            &path.child("completions"),
+            "when completion mode is Indexed",
+        );
+    }
+    let parallelism = &spec["parallelism"];
+    if parallelism
+        .as_i64()
+        .is_some_and(|own| own > MAX_INDEXED_PARALLELISM)
+    {
+        let detail = "must be less than or equal to 100000 when completion mode is Indexed";
+        errors.invalid(&path.child("parallelism"), parallelism, detail);
+    }
+    if !spec["maxFailedIndexes"].is_null() {
+        let most = &spec["maxFailedIndexes"];
+        if spec["backoffLimitPerIndex"].is_null() {
+            let detail = "when maxFailedIndexes is specified";
+            errors.required(&path.child("backoffLimitPerIndex"), detail);
+        }
+        let completions = spec["completions"].as_i64();
+        if completions.is_some_and(|all| most.as_i64().is_some_and(|most| most > all)) {
+            let detail = "must be less than or equal to completions";
+            errors.invalid(&path.child("maxFailedIndexes"), most, detail);
+        }
+    }
+}
+
+fn validate_managed_by(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const MAX: usize = 63;
+    let Some(own) = value.as_str() else {
+        return;
+    };
+    validate_domain_prefixed_path(own, path, errors);
+    if own.len() > MAX {
+        errors.too_long(path, MAX);
+    }
+}
+
+/// A subdomain, a slash, and a path.
+pub(super) fn validate_domain_prefixed_path(own: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    if own.is_empty() {
+        required(&own.into(), path, errors);
+        return;
+    }
+    let Some((domain, rest)) = own
+        .split_once('/')
+        .filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty())
+    else {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.invalid(path, &own.into(), detail);
+        return;
+    };
+    for fault in dns1123_subdomain(domain) {
+        errors.invalid(path, &domain.into(), &fault);
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    if !rest.bytes().all(allowed) {
+        let detail = "Invalid path";
+        errors.invalid(path, &rest.into(), detail);
+    }
+}

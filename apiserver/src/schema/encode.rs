@@ -1,0 +1,156 @@
+//! JSON in the order of Go's struct fields, as a real server writes it.
+
+use serde_json::{Map, Value};
+
+use super::{Object, Schema, builtin};
+use crate::meta::{GroupVersion, GroupVersionKind};
+
+/// What every object begins with.
+const TYPE_META: [&str; 2] = ["kind", "apiVersion"];
+
+/// Writes an object of any kind: `kind` and `apiVersion` first, the rest in the order of its type's
+/// fields, or sorted when the type is not built in.
+///
+/// Answers how long the part up to and including `kind` and `apiVersion` is.
+pub(crate) fn write_object(text: &mut Vec<u8>, object: &Value) -> usize {
+    let Value::Object(fields) = object else {
+        write_plain(text, object);
+        return 0;
+    };
+    text.push(b'{');
+    for name in TYPE_META {
+        if let Some(value) = fields.get(name) {
+            write_field(text, name, value, &Schema::Any);
+        }
+    }
+    let head = text.len();
+    match type_of(object) {
+        Some(schema) => write_fields(text, fields, schema, &TYPE_META),
+        None => {
+            for (name, value) in fields {
+                if !TYPE_META.contains(&name.as_str()) {
+                    write_field(text, name, value, &Schema::Any);
+                }
+            }
+        }
+    }
+    close(text, b'}');
+    head
+}
+
+fn type_of(object: &Value) -> Option<&'static Object> {
+    let version = GroupVersion::parse(object["apiVersion"].as_str()?)?;
+    let gvk = GroupVersionKind {
+        group: version.group,
+        version: version.version,
+        kind: object["kind"].as_str()?.to_owned(),
+    };
+    builtin(&gvk).map(|object| &**object)
+}
+
+/// The fields that `object` declares, in its order, and behind them what it does not know.
+///
+/// `skip` are fields written already.
+fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object, skip: &[&str]) {
+    let mut written = 0;
+    for field in object.fields() {
+        if let Some(value) = fields.get(&*field.name) {
+            written += 1;
+            if !skip.contains(&&*field.name) {
+                write_field(text, &field.name, value, &field.schema);
+            }
+        }
+    }
+    if written < fields.len() {
+        for (name, value) in fields {
+            if object.field(name).is_none() && !skip.contains(&name.as_str()) {
+                write_field(text, name, value, &Schema::Any);
+            }
+        }
+    }
+}
+
+fn write_field(text: &mut Vec<u8>, name: &str, value: &Value, schema: &Schema) {
+    serde_json::to_writer(&mut *text, name).expect("a string can be written");
+    text.push(b':');
+    write(text, value, schema);
+    text.push(b',');
+}
+
+fn write(text: &mut Vec<u8>, value: &Value, schema: &Schema) {
+    match (value, schema) {
+        (Value::Object(fields), Schema::Object(object)) => {
+            text.push(b'{');
+            write_fields(text, fields, object, &[]);
+            close(text, b'}');
+        }
+        (Value::Object(entries), Schema::Map(values)) => {
+            text.push(b'{');
+            for (name, value) in entries {
+                write_field(text, name, value, &values.values);
+            }
+            close(text, b'}');
+        }
+        (Value::Array(items), Schema::Array(array)) => {
+            text.push(b'[');
+            for item in items {
+                write(text, item, &array.items);
+                text.push(b',');
+            }
+            close(text, b']');
+        }
+        _ => write_plain(text, value),
+    }
+}
+
+fn close(text: &mut Vec<u8>, bracket: u8) {
+    if text.last() == Some(&b',') {
+        text.pop();
+    }
+    text.push(bracket);
+}
+
+fn write_plain(text: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(text, value).expect("a JSON value with string keys can be written");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn encoded(value: &Value) -> String {
+        let mut text = Vec::new();
+        write_object(&mut text, value);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn built_in_kinds_are_written_in_the_order_of_their_fields() {
+        let value = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "data": { "b": "2", "a": "1" },
+            "metadata": { "uid": "u", "namespace": "ns", "name": "a", "labels": {} },
+        });
+        assert_eq!(
+            encoded(&value),
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u","labels":{}},"data":{"a":"1","b":"2"}}"#
+        );
+    }
+
+    #[test]
+    fn nothing_is_lost_whatever_the_kind() {
+        for value in [
+            json!({ "kind": "Foo", "apiVersion": "example.com/v1", "a": [1, { "c": 1, "b": [] }] }),
+            json!({ "kind": "Pod", "apiVersion": "v1", "nope": { "x": null }, "spec": { "nope": 1, "hostname": "h" } }),
+            json!({}),
+            json!({ "kind": "Status", "apiVersion": "v1", "details": { "name": "a", "kind": "b" } }),
+        ] {
+            assert_eq!(
+                serde_json::from_str::<Value>(&encoded(&value)).unwrap(),
+                value
+            );
+        }
+    }
+}
