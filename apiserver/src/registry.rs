@@ -9,29 +9,47 @@ pub(crate) mod columns;
 mod config_map;
 mod controller_revision;
 mod cron_job;
+mod csi_driver;
+mod csi_storage_capacity;
 mod daemon_set;
 mod deployment;
+mod endpoint_slice;
 mod event;
+mod horizontal_pod_autoscaler;
+mod ingress_class;
 mod job;
 mod lease;
 mod namespace;
+mod net;
+mod network_policy;
 mod node;
+mod persistent_volume;
 mod persistent_volume_claim;
 pub(crate) mod pod;
+mod pod_disruption_budget;
 mod pod_template;
 mod pod_validation;
+mod priority_class;
 mod replica_set;
 mod replication_controller;
+mod role;
+mod role_binding;
+mod runtime_class;
 mod secret;
 mod service;
 mod statefulset;
+mod storage_class;
 pub(crate) mod store;
 mod strategy;
+mod webhook_configuration;
 mod workload;
 
 use crate::meta::GroupResource;
 
 pub(crate) use strategy::{Context, Generic, Strategy};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// The strategy of a resource: its own, or the generic one.
 pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
@@ -47,15 +65,44 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         ("apps", "daemonsets") => &daemon_set::DaemonSet,
         ("batch", "jobs") => &job::Job,
         ("batch", "cronjobs") => &cron_job::CronJob,
+        (RBAC, "roles") => &role::Role { namespaced: true },
+        (RBAC, "clusterroles") => &role::Role { namespaced: false },
+        (RBAC, "rolebindings") => &role_binding::RoleBinding { namespaced: true },
+        (RBAC, "clusterrolebindings") => &role_binding::RoleBinding { namespaced: false },
+        ("scheduling.k8s.io", "priorityclasses") => &priority_class::PriorityClass,
+        ("node.k8s.io", "runtimeclasses") => &runtime_class::RuntimeClass,
+        ("storage.k8s.io", "storageclasses") => &storage_class::StorageClass,
+        ("storage.k8s.io", "csidrivers") => &csi_driver::CsiDriver,
+        ("storage.k8s.io", "csistoragecapacities") => &csi_storage_capacity::CsiStorageCapacity,
+        ("", "persistentvolumes") => &persistent_volume::PersistentVolume,
+        ("networking.k8s.io", "ingressclasses") => &ingress_class::IngressClass,
+        ("networking.k8s.io", "networkpolicies") => &network_policy::NetworkPolicy,
+        ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
+        ("policy", "poddisruptionbudgets") => &pod_disruption_budget::PodDisruptionBudget,
+        ("autoscaling", "horizontalpodautoscalers") => {
+            &horizontal_pod_autoscaler::HorizontalPodAutoscaler
+        }
+        (ADMISSION, "validatingwebhookconfigurations") => {
+            &webhook_configuration::WebhookConfiguration { mutating: false }
+        }
+        (ADMISSION, "mutatingwebhookconfigurations") => {
+            &webhook_configuration::WebhookConfiguration { mutating: true }
+        }
+        (ADMISSION, "validatingadmissionpolicies" | "mutatingadmissionpolicies") => {
+            &webhook_configuration::AdmissionPolicy
+        }
+        (ADMISSION, "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
+            &webhook_configuration::AdmissionPolicyBinding
+        }
         ("", "pods") => &pod::Pod,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "services") => &service::Service,
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
         ("apps", "statefulsets") => &statefulset::StatefulSet,
         ("coordination.k8s.io", "leases") => &lease::Lease,
-        ("policy", "poddisruptionbudgets")
-        | ("networking.k8s.io", "ingresses" | "networkpolicies")
-        | ("autoscaling", _) => &Generic { generation: true },
+        ("networking.k8s.io", "ingresses")
+        | ("flowcontrol.apiserver.k8s.io", _)
+        | ("resource.k8s.io", "deviceclasses" | "resourceslices") => &Generic { generation: true },
         _ => &Generic { generation: false },
     }
 }

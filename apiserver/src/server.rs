@@ -6,7 +6,7 @@ mod listener;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -37,6 +37,8 @@ pub(crate) struct Core {
     pub(crate) storage: Storage,
     pub(crate) catalog: &'static Catalog,
     token: Option<String>,
+    /// Built when first asked for: it holds a hash of every document.
+    openapi_index: OnceLock<Bytes>,
 }
 
 /// A handle to an in-memory API server; clones share one state.
@@ -143,10 +145,11 @@ impl ApiServer {
             accepted,
             warnings: Mutex::default(),
         };
-        let mut response =
-            handlers::handle(&request).unwrap_or_else(|error| response::error(&error, accepted));
+        let answer = handlers::handle(&request);
+        let served = answer.is_ok();
+        let mut response = answer.unwrap_or_else(|error| response::error(&error, accepted));
         let mut warnings = request.warnings.into_inner();
-        warnings.extend(request.resource.warning.clone());
+        warnings.extend(request.resource.warning.clone().filter(|_| served));
         response::add_warnings(&mut response, &warnings);
         response
     }
@@ -205,8 +208,20 @@ impl ApiServer {
             ["api", version] => discovery::api_resource_list(catalog, "", version),
             ["apis", group] => discovery::api_group(catalog, group),
             ["apis", group, version] => discovery::api_resource_list(catalog, group, version),
-            ["openapi", "v3"] => Some(openapi::index(catalog)),
-            ["openapi", "v3", key @ ..] => openapi::document(catalog, &key.join("/")),
+            ["openapi", "v3"] => {
+                let index = self
+                    .core
+                    .openapi_index
+                    .get_or_init(|| Bytes::from(openapi::index(catalog).to_string()));
+                // Upstream's handler sets no type, and Go's guess at the content is this one.
+                return response::whole(200, "text/plain; charset=utf-8", index.clone());
+            }
+            ["openapi", "v3", key @ ..] => {
+                return match openapi::document(catalog, &key.join("/")) {
+                    Some(document) => response::value(200, &document, Accepted::JSON),
+                    None => response::empty(404),
+                };
+            }
             _ => None,
         };
         match document {

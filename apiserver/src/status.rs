@@ -125,6 +125,9 @@ pub enum ApiError {
     /// 406 `NotAcceptable`.
     #[error("{0}")]
     NotAcceptable(String),
+    /// 406 `NotAcceptable` for a form that the object does not have; upstream gives no details.
+    #[error("{0}")]
+    NotAcceptableKind(String),
     /// 410 `Expired`. Mirrors `NewResourceExpired`.
     #[error("{0}")]
     Expired(String),
@@ -191,7 +194,7 @@ impl ApiError {
             Self::Forbidden { .. } => 403,
             Self::NotFound { .. } | Self::NoSuchPath | Self::PageNotFound => 404,
             Self::MethodNotSupported { .. } | Self::MethodNotAllowed => 405,
-            Self::NotAcceptable(_) => 406,
+            Self::NotAcceptable(_) | Self::NotAcceptableKind(_) => 406,
             Self::AlreadyExists { .. }
             | Self::AlreadyExistsTerminating { .. }
             | Self::GenerateNameConflict { .. }
@@ -216,7 +219,7 @@ impl ApiError {
             Self::Forbidden { .. } => "Forbidden",
             Self::NotFound { .. } | Self::NoSuchPath | Self::PageNotFound => "NotFound",
             Self::MethodNotSupported { .. } | Self::MethodNotAllowed => "MethodNotAllowed",
-            Self::NotAcceptable(_) => "NotAcceptable",
+            Self::NotAcceptable(_) | Self::NotAcceptableKind(_) => "NotAcceptable",
             Self::AlreadyExists { .. }
             | Self::AlreadyExistsTerminating { .. }
             | Self::GenerateNameConflict { .. } => "AlreadyExists",
@@ -286,6 +289,7 @@ impl ApiError {
             | Self::BadRequest(_)
             | Self::Unauthorized
             | Self::UnknownBodyFormat(_)
+            | Self::NotAcceptableKind(_)
             | Self::Expired(_)
             | Self::ExpiredContinue { .. }
             | Self::TooLarge(_)

@@ -100,6 +100,20 @@ impl Request<'_> {
         }
     }
 
+    /// The client asked for a list of one object, or for one object of a list.
+    fn misfit(&self, asked: &str, what: &str, suffix: &str) -> ApiError {
+        let gvk = self.resource.gvk();
+        let package = if gvk.group.is_empty() {
+            "core"
+        } else {
+            gvk.group.split('.').next().unwrap_or_default()
+        };
+        ApiError::NotAcceptableKind(format!(
+            "you requested {asked}, but the requested object {what} (*{package}.{}{suffix})",
+            gvk.kind
+        ))
+    }
+
     fn patch_type(&self) -> Result<PatchType, ApiError> {
         let content_type = self
             .headers
@@ -135,7 +149,10 @@ impl Request<'_> {
         let transformed = match self.accepted.transform {
             Transform::None => return Ok(response::value(code, object, self.accepted)),
             Transform::Table => table::table_of_one(kind, object, self.table_options()?),
-            Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
+            Transform::PartialObjectMetadataList => {
+                return Err(self.misfit("PartialObjectMetadataList", "is not a list", ""));
+            }
+            Transform::PartialObjectMetadata => {
                 partial::partial_object_metadata(object, self.accepted.version)
             }
         };

@@ -81,9 +81,10 @@ impl RequestInfo {
         }
         let watch = legacy_watch || (name.is_none() && wants_watch(query));
         let verb = match *method {
-            Method::GET | Method::HEAD if watch => Some(Verb::Watch),
-            Method::GET | Method::HEAD if name.is_some() => Some(Verb::Get),
-            Method::GET | Method::HEAD => Some(Verb::List),
+            Method::GET if watch => Some(Verb::Watch),
+            Method::GET if name.is_some() => Some(Verb::Get),
+            // HEAD is no verb of a resource: upstream refuses it.
+            Method::GET => Some(Verb::List),
             Method::POST => Some(Verb::Create),
             Method::PUT => Some(Verb::Update),
             Method::PATCH => Some(Verb::Patch),

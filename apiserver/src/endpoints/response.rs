@@ -27,6 +27,13 @@ pub(crate) fn whole(
     response
 }
 
+/// A response of a code and nothing else.
+pub(crate) fn empty(code: u16) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::whole(Bytes::new()));
+    *response.status_mut() = StatusCode::from_u16(code).expect("codes are written in this crate");
+    response
+}
+
 /// A value in the representation agreed on.
 pub(crate) fn value(code: u16, value: &Value, accepted: Accepted) -> Response<ResponseBody> {
     whole(code, accepted.media.as_str(), encode(value, accepted))

@@ -25,6 +25,10 @@ impl Strategy for Deployment {
         true
     }
 
+    fn counts_annotations(&self) -> bool {
+        true
+    }
+
     fn default(&self, deployment: &mut Value) {
         let spec = child_mut(deployment, "spec");
         default(spec, "replicas", 1);

@@ -34,8 +34,6 @@ impl Strategy for Service {
         let external = spec.get("type").and_then(Value::as_str) == Some("ExternalName");
         if !external {
             default(spec, "internalTrafficPolicy", "Cluster");
-            default(spec, "ipFamilies", json!(["IPv4"]));
-            default(spec, "ipFamilyPolicy", "SingleStack");
         }
         if matches!(
             spec.get("type").and_then(Value::as_str),
@@ -70,6 +68,7 @@ impl Strategy for Service {
             None | Some("") => free_address(context),
             Some(own) => Some(own.to_owned()),
         };
+        default_ip_families(spec);
         if let Some(address) = address {
             spec.insert("clusterIPs".to_owned(), json!([address]));
             spec.insert("clusterIP".to_owned(), address.into());
@@ -78,7 +77,7 @@ impl Strategy for Service {
 
     /// An update that leaves the address out keeps it.
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
-        for field in ["clusterIP", "clusterIPs"] {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if new["spec"][field].is_null() {
                 crate::meta::object::copy_field(&mut new["spec"], &old["spec"], field);
             }
@@ -129,6 +128,27 @@ impl Strategy for Service {
         }
         errors
     }
+}
+
+/// Given at creation, not as a default: no client owns them.
+fn default_ip_families(spec: &mut serde_json::Map<String, Value>) {
+    default(spec, "ipFamilyPolicy", "SingleStack");
+    let single = spec.get("ipFamilyPolicy").and_then(Value::as_str) == Some("SingleStack");
+    let headless = spec.get("clusterIP").and_then(Value::as_str) == Some("None");
+    let selects = spec
+        .get("selector")
+        .and_then(Value::as_object)
+        .is_some_and(|own| !own.is_empty());
+    let both = !single && headless && !selects;
+    default(
+        spec,
+        "ipFamilies",
+        if both {
+            json!(["IPv4", "IPv6"])
+        } else {
+            json!(["IPv4"])
+        },
+    );
 }
 
 /// The lowest address that no service has.

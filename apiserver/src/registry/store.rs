@@ -15,7 +15,7 @@ use crate::endpoints::options::Preconditions;
 use crate::field_manager::Writer;
 use crate::meta::GroupKind;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
-use crate::meta::validation;
+use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -236,6 +236,8 @@ impl Store<'_> {
 
     fn set_namespace(&self, object: &mut Value, namespace: Option<&str>) -> Result<(), ApiError> {
         let Some(namespace) = namespace.filter(|_| self.resource.namespaced) else {
+            // A cluster-scoped object has no namespace, whatever the client wrote.
+            meta_mut(object).remove("namespace");
             return Ok(());
         };
         let own = object::namespace(object);
@@ -463,17 +465,20 @@ impl Store<'_> {
         if !self.strategy.counts_generation() || part == Part::Status {
             return;
         }
-        let other_than_spec = ["metadata", "status", "kind", "apiVersion"];
-        let fields = |object: &Value| {
-            object.as_object().map(|fields| {
-                fields
-                    .iter()
-                    .filter(|(name, _)| !other_than_spec.contains(&name.as_str()))
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect::<Vec<_>>()
-            })
+        let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
+        let fields = |object: &'_ Value| {
+            let fields = object.as_object().into_iter().flatten();
+            fields.filter(|(name, _)| is_spec(name)).count()
         };
-        if fields(next) != fields(current) {
+        let same = next
+            .as_object()
+            .into_iter()
+            .flatten()
+            .all(|(name, value)| !is_spec(name) || current.get(name.as_str()) == Some(value));
+        let annotations = |object: &Value| object["metadata"]["annotations"].clone();
+        let annotated =
+            self.strategy.counts_annotations() && annotations(next) != annotations(current);
+        if !same || fields(next) != fields(current) || annotated {
             let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             meta_mut(next).insert("generation".to_owned(), generation.into());
         }
@@ -492,7 +497,13 @@ impl Store<'_> {
             let (next, current) = (&next["metadata"], &current["metadata"]);
             validation::validate_object_meta_update(next, current, &path)
         };
-        let mut errors = metadata();
+        let mut errors = validation::validate_object_meta(
+            &next["metadata"],
+            self.resource.namespaced,
+            NameRule::PathSegment,
+            &path,
+        );
+        errors.extend(metadata());
         errors.extend(metadata());
         errors.extend(validation::validate_standard_finalizers(
             &next["metadata"],

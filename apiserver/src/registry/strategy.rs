@@ -30,6 +30,11 @@ pub(crate) trait Strategy: Sync {
         false
     }
 
+    /// Whether annotations count as part of the spec there.
+    fn counts_annotations(&self) -> bool {
+        false
+    }
+
     /// Whether an update may leave out `metadata.resourceVersion`.
     fn allows_unconditional_update(&self) -> bool {
         true

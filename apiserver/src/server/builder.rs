@@ -1,6 +1,6 @@
 //! How a server is set up.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
@@ -77,6 +77,7 @@ impl ApiServerBuilder {
             storage: Storage::new(self.window_events_max, self.journal),
             catalog: Catalog::builtin(),
             token: self.token,
+            openapi_index: OnceLock::new(),
         };
         for namespace in NAMESPACES {
             create(

@@ -107,7 +107,14 @@ pub(super) fn value(
     let Some(schema) = schema::builtin(gvk) else {
         return Ok(patched);
     };
-    let shown = patched.to_string();
+    let mut shown = Vec::new();
+    schema::write_object(&mut shown, &patched);
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    let found = type_meta(&patched).map_err(|why| invalid_patch(&shown, &why))?;
+    if found.kind != gvk.kind || found.api_version != gvk.api_version() {
+        let why = not_registered(&found.kind, &found.api_version);
+        return Err(invalid_patch(&shown, &why));
+    }
     let disowns = disowns(&patched);
     let decoded = schema::decode_value(schema, patched, validation)
         .map_err(|error| invalid_patch(&shown, &error.to_string()))?;
@@ -343,7 +350,7 @@ fn check_kind(
     let registered = if same_version {
         known(&gvk.version)
     } else {
-        known("v1")
+        known("v1") || is_old_scale(kind, group_version)
     };
     if !registered {
         return cannot(&not_registered(kind, &found.api_version));
@@ -364,6 +371,16 @@ fn check_kind(
         "converting ({}.{kind}) to ({internal}.{}): unknown conversion",
         gvk.version, gvk.kind
     ))
+}
+
+/// The versions of Scale that a server still knows by name, though it serves none of them.
+fn is_old_scale(kind: &str, group_version: &GroupVersion) -> bool {
+    let old = [
+        ("apps", "v1beta1"),
+        ("apps", "v1beta2"),
+        ("extensions", "v1beta1"),
+    ];
+    kind == "Scale" && old.contains(&(&group_version.group, &group_version.version))
 }
 
 fn not_registered(kind: &str, version: &str) -> String {

@@ -3,10 +3,15 @@
 use super::list_options::storage_rv;
 use super::{Answer, Request};
 use crate::endpoints::watch::expired;
+use crate::status::ApiError;
 use crate::storage::WindowError;
 
 pub(super) fn get(request: &Request<'_>) -> Answer {
     let current = request.core.storage.revision();
+    if request.query.flag("export") {
+        let message = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(ApiError::BadRequest(message.to_owned()));
+    }
     let rv = request.query.get("resourceVersion").unwrap_or_default();
     if let Some(rv) = storage_rv(rv)?
         && rv > current

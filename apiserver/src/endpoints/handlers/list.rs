@@ -201,7 +201,10 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
             let list = table::table(&request.resource, values(), &metadata, options);
             Ok(response::value(200, &list, accepted))
         }
-        Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
+        Transform::PartialObjectMetadata => {
+            Err(request.misfit("PartialObjectMetadata", "is a list", "List"))
+        }
+        Transform::PartialObjectMetadataList => {
             let list = partial::partial_object_metadata_list(values(), &metadata, accepted.version);
             Ok(response::value(200, &list, accepted))
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Request, apply, decode};
+use super::{Answer, Request, apply, decode, update};
 use crate::meta::object::name;
 use crate::patch::{self, PatchType};
 use crate::registry::store::Part;
@@ -37,12 +37,6 @@ pub(super) fn patched(
 ) -> Result<Value, ApiError> {
     let schema = schema::builtin(request.resource.gvk()).map(|schema| &**schema);
     let patched = patch::apply(patch_type, &request.body, current, schema)?;
-    let url = request.name();
-    if name(&patched) != url {
-        return Err(ApiError::BadRequest(format!(
-            "the name of the object ({}) does not match the name on the URL ({url})",
-            name(&patched)
-        )));
-    }
+    update::check_name(request, name(&patched))?;
     Ok(patched)
 }

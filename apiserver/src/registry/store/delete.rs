@@ -121,6 +121,11 @@ impl Store<'_> {
         } else {
             return Ok(());
         };
+        if self.is_namespaces() {
+            let uid = options.preconditions.clone();
+            let message = uid.violation(&current.value).unwrap_or(message);
+            return Err(self.conflict(name, message));
+        }
         // Upstream names the kind here, not the resource.
         let kind = self.resource.gvk().group_kind();
         let resource = GroupResource {
@@ -132,6 +137,11 @@ impl Store<'_> {
             name: name.to_owned(),
             message,
         })
+    }
+
+    /// Namespaces are deleted by an update of their own, whose precondition fails in its words.
+    fn is_namespaces(&self) -> bool {
+        self.resource.gvr().group.is_empty() && self.resource.gvr().resource == "namespaces"
     }
 
     fn decide(&self, current: &Value, options: &DeleteOptions) -> Decision {

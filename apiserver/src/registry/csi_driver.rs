@@ -1,0 +1,76 @@
+//! CSIDrivers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::Strategy;
+use super::checks::{default_text, items, one_of, text};
+use crate::meta::object::{child_mut, default};
+use crate::meta::validation::validate_immutable;
+use crate::status::{FieldErrors, FieldPath};
+
+const MIN_TOKEN_SECONDS: i64 = 600;
+
+#[derive(Debug)]
+pub(super) struct CsiDriver;
+
+impl Strategy for CsiDriver {
+    fn default(&self, driver: &mut Value) {
+        let spec = child_mut(driver, "spec");
+        default(spec, "attachRequired", true);
+        for field in [
+            "podInfoOnMount",
+            "requiresRepublish",
+            "seLinuxMount",
+            "storageCapacity",
+        ] {
+            default(spec, field, false);
+        }
+        default_text(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+        let modes = spec.get("volumeLifecycleModes");
+        if modes.is_none_or(super::checks::is_empty) {
+            spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+        }
+    }
+
+    fn validate(&self, driver: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec");
+        let spec = &driver["spec"];
+        let policies = ["File", "None", "ReadWriteOnceWithFSType"];
+        let policy = path.child("fsGroupPolicy");
+        one_of(&spec["fsGroupPolicy"], &policy, &policies, &mut errors);
+        let mut audiences = BTreeSet::new();
+        for (index, request) in items(&spec["tokenRequests"]).enumerate() {
+            let path = path.child("tokenRequests").index(index);
+            if !audiences.insert(text(&request["audience"])) {
+                errors.duplicate(&path.child("audience"), &request["audience"]);
+            }
+            let seconds = &request["expirationSeconds"];
+            if seconds.as_i64().is_some_and(|own| own < MIN_TOKEN_SECONDS) {
+                let detail = "may not specify a duration less than 10 minutes";
+                errors.invalid(&path.child("expirationSeconds"), seconds, detail);
+            }
+        }
+        let path = path.child("volumeLifecycleModes");
+        for mode in items(&spec["volumeLifecycleModes"]) {
+            one_of(mode, &path, &["Persistent", "Ephemeral"], &mut errors);
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        let path = FieldPath::new("spec");
+        // The second name of a pair is the one upstream gives.
+        for (field, shown) in [
+            ("attachRequired", "attachedRequired"),
+            ("volumeLifecycleModes", "volumeLifecycleModes"),
+        ] {
+            let value = |driver: &Value| driver["spec"][field].clone();
+            validate_immutable(&value(new), &value(old), &path.child(shown), &mut errors);
+        }
+        errors
+    }
+}

@@ -1,0 +1,40 @@
+//! CSIStorageCapacities.
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::checks::{NOT_NEGATIVE, invalid_each, text};
+use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
+use crate::status::{FieldErrors, FieldPath};
+
+#[derive(Debug)]
+pub(super) struct CsiStorageCapacity;
+
+impl Strategy for CsiStorageCapacity {
+    fn validate(&self, capacity: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let topology = &capacity["nodeTopology"];
+        if !topology.is_null() {
+            let path = FieldPath::new("nodeTopology");
+            validate_label_selector(topology, false, &path, &mut errors);
+        }
+        let class = text(&capacity["storageClassName"]);
+        let path = FieldPath::new("storageClassName");
+        invalid_each(dns1123_subdomain(class), &class.into(), &path, &mut errors);
+        for field in ["capacity", "maximumVolumeSize"] {
+            if text(&capacity[field]).starts_with('-') {
+                errors.invalid(&FieldPath::new(field), &capacity[field], NOT_NEGATIVE);
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        for field in ["nodeTopology", "storageClassName"] {
+            let path = FieldPath::new(field);
+            validate_immutable(&new[field], &old[field], &path, &mut errors);
+        }
+        errors
+    }
+}

@@ -1,0 +1,164 @@
+//! EndpointSlices.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::checks::{default_text, invalid_each, items, items_mut, one_of, required, text};
+use super::net::validate_ip;
+use crate::meta::object::default;
+use crate::meta::validation::{
+    dns1123_label, dns1123_subdomain, qualified_name, validate_immutable,
+};
+use crate::status::{FieldErrors, FieldPath};
+
+const LOOPBACK: &str = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
+const LINK_LOCAL: &str = "may not be in the link-local range (169.254.0.0/16, fe80::/10)";
+
+#[derive(Debug)]
+pub(super) struct EndpointSlice;
+
+impl Strategy for EndpointSlice {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn default(&self, slice: &mut Value) {
+        let Some(fields) = slice.as_object_mut() else {
+            return;
+        };
+        for port in items_mut(fields, "ports") {
+            default(port, "name", "");
+            default_text(port, "protocol", "TCP");
+        }
+    }
+
+    fn validate(&self, slice: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("addressType");
+        let kind = text(&slice["addressType"]);
+        if kind.is_empty() {
+            errors.required(&path, "");
+        } else {
+            one_of(
+                &slice["addressType"],
+                &path,
+                &["FQDN", "IPv4", "IPv6"],
+                &mut errors,
+            );
+        }
+        let path = FieldPath::new("ports");
+        let mut names = BTreeSet::new();
+        for (index, port) in items(&slice["ports"]).enumerate() {
+            validate_port(port, &mut names, &path.index(index), &mut errors);
+        }
+        let path = FieldPath::new("endpoints");
+        for (index, endpoint) in items(&slice["endpoints"]).enumerate() {
+            validate_endpoint(endpoint, kind, &path.index(index), &mut errors);
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        let path = FieldPath::new("addressType");
+        let kind = |slice: &Value| slice["addressType"].clone();
+        validate_immutable(&kind(new), &kind(old), &path, &mut errors);
+        errors
+    }
+}
+
+fn validate_port(
+    port: &Value,
+    names: &mut BTreeSet<String>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let name = text(&port["name"]);
+    let name_path = path.child("name");
+    if !name.is_empty() {
+        invalid_each(dns1123_label(name), &port["name"], &name_path, errors);
+    }
+    if !names.insert(name.to_owned()) {
+        errors.duplicate(&name_path, &port["name"]);
+    }
+    let protocols = ["SCTP", "TCP", "UDP"];
+    one_of(
+        &port["protocol"],
+        &path.child("protocol"),
+        &protocols,
+        errors,
+    );
+    let protocol = &port["appProtocol"];
+    if let Some(own) = protocol.as_str() {
+        let path = path.child("appProtocol");
+        invalid_each(qualified_name(own), protocol, &path, errors);
+    }
+}
+
+fn validate_endpoint(endpoint: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let addresses = path.child("addresses");
+    if items(&endpoint["addresses"]).next().is_none() {
+        errors.required(&addresses, "must contain at least 1 address");
+    }
+    for (index, address) in items(&endpoint["addresses"]).enumerate() {
+        let path = addresses.index(index);
+        if kind == "FQDN" {
+            let faults = dns1123_subdomain(text(address));
+            invalid_each(faults, address, &path, errors);
+            continue;
+        }
+        let Some(ip) = validate_ip(address, &path, errors) else {
+            continue;
+        };
+        // Upstream leaves the index out of this one.
+        match (kind, ip) {
+            ("IPv4", IpAddr::V6(_)) => {
+                errors.invalid(&addresses, address, "must be an IPv4 address");
+            }
+            ("IPv6", IpAddr::V4(_)) => {
+                errors.invalid(&addresses, address, "must be an IPv6 address");
+            }
+            _ => {}
+        }
+        validate_reachable(ip, address, &path, errors);
+    }
+    for (field, faults) in [
+        ("nodeName", dns1123_subdomain as fn(&str) -> Vec<String>),
+        ("hostname", dns1123_label),
+    ] {
+        let value = &endpoint[field];
+        if let Some(own) = value.as_str() {
+            invalid_each(faults(own), value, &path.child(field), errors);
+        }
+    }
+    for (index, zone) in items(&endpoint["hints"]["forZones"]).enumerate() {
+        let path = path.child("hints").child("forZones").index(index);
+        required(&zone["name"], &path.child("name"), errors);
+    }
+}
+
+/// Addresses that no endpoint may have.
+pub(super) fn validate_reachable(
+    ip: IpAddr,
+    value: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    if ip.is_unspecified() {
+        let detail = format!("may not be unspecified ({ip})");
+        errors.invalid(path, value, &detail);
+    }
+    if ip.is_loopback() {
+        errors.invalid(path, value, LOOPBACK);
+    }
+    let link_local = match ip {
+        IpAddr::V4(own) => own.is_link_local(),
+        IpAddr::V6(own) => own.is_unicast_link_local(),
+    };
+    if link_local {
+        errors.invalid(path, value, LINK_LOCAL);
+    }
+}

@@ -1,0 +1,67 @@
+//! IngressClasses.
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::checks::{default_text, one_of, required, text};
+use super::job::validate_domain_prefixed_path;
+use crate::meta::object::child_mut;
+use crate::meta::validation::validate_immutable;
+use crate::status::{FieldErrors, FieldPath};
+
+#[derive(Debug)]
+pub(super) struct IngressClass;
+
+impl Strategy for IngressClass {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn default(&self, class: &mut Value) {
+        let spec = child_mut(class, "spec");
+        if let Some(parameters) = spec.get_mut("parameters").and_then(Value::as_object_mut) {
+            default_text(parameters, "scope", "Cluster");
+        }
+    }
+
+    fn validate(&self, class: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec");
+        let spec = &class["spec"];
+        let controller = path.child("controller");
+        validate_domain_prefixed_path(text(&spec["controller"]), &controller, &mut errors);
+        let parameters = &spec["parameters"];
+        if parameters.is_null() {
+            return errors;
+        }
+        let path = path.child("parameters");
+        for field in ["kind", "name"] {
+            required(&parameters[field], &path.child(field), &mut errors);
+        }
+        let scope = text(&parameters["scope"]);
+        let scopes = ["Cluster", "Namespace"];
+        one_of(
+            &parameters["scope"],
+            &path.child("scope"),
+            &scopes,
+            &mut errors,
+        );
+        let path = path.child("namespace");
+        let namespaced = !parameters["namespace"].is_null();
+        if scope == "Namespace" && !namespaced {
+            errors.required(&path, "`parameters.scope` is set to 'Namespace'");
+        } else if scope == "Cluster" && namespaced {
+            errors.forbidden(&path, "`parameters.scope` is set to 'Cluster'");
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let controller = |class: &Value| class["spec"]["controller"].clone();
+        let path = FieldPath::new("spec.controller");
+        validate_immutable(&controller(new), &controller(old), &path, &mut errors);
+        errors.extend(self.validate(new));
+        errors
+    }
+}

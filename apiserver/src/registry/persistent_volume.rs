@@ -1,0 +1,199 @@
+//! PersistentVolumes.
+
+use serde_json::{Value, json};
+
+use super::checks::{
+    default_text, entries, invalid_each, is_empty, items, object_in, one_of, required, text,
+};
+use super::{Context, Strategy};
+use crate::meta::object::{child_mut, default, meta};
+use crate::meta::validation::{dns1123_subdomain, validate_immutable};
+use crate::status::{CauseReason, FieldErrors, FieldPath};
+
+/// The fields of the spec that are no volume source.
+const OTHERS: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+pub(super) const ACCESS_MODES: [&str; 4] = [
+    "ReadOnlyMany",
+    "ReadWriteMany",
+    "ReadWriteOnce",
+    "ReadWriteOncePod",
+];
+pub(super) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+
+#[derive(Debug)]
+pub(super) struct PersistentVolume;
+
+impl Strategy for PersistentVolume {
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+
+    fn default(&self, volume: &mut Value) {
+        let spec = child_mut(volume, "spec");
+        default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
+        default_text(spec, "volumeMode", "Filesystem");
+        for (source, field, value) in [
+            ("iscsi", "iscsiInterface", "default"),
+            ("rbd", "pool", "rbd"),
+            ("rbd", "user", "admin"),
+            ("rbd", "keyring", "/etc/ceph/keyring"),
+            ("scaleIO", "storageMode", "ThinProvisioned"),
+            ("scaleIO", "fsType", "xfs"),
+            ("azureDisk", "cachingMode", "ReadWrite"),
+            ("azureDisk", "fsType", "ext4"),
+            ("azureDisk", "kind", "Shared"),
+        ] {
+            if spec.contains_key(source) {
+                default_text(object_in(spec, source), field, value);
+            }
+        }
+        if spec.contains_key("hostPath") {
+            default(object_in(spec, "hostPath"), "type", "");
+        }
+        if spec.contains_key("azureDisk") {
+            default(object_in(spec, "azureDisk"), "readOnly", false);
+        }
+    }
+
+    fn prepare_for_create(&self, volume: &mut Value, _context: Context<'_>) {
+        let now = meta(volume, "creationTimestamp").to_owned();
+        volume["status"] = json!({ "phase": "Pending", "lastPhaseTransitionTime": now });
+    }
+
+    fn validate(&self, volume: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let spec = &volume["spec"];
+        let path = FieldPath::new("spec");
+        let modes = path.child("accessModes");
+        if is_empty(&spec["accessModes"]) {
+            errors.required(&modes, "");
+        }
+        validate_access_modes(&spec["accessModes"], &modes, &mut errors);
+        validate_capacity(&spec["capacity"], &path.child("capacity"), &mut errors);
+        let policy = &spec["persistentVolumeReclaimPolicy"];
+        let policies = ["Delete", "Recycle", "Retain"];
+        let policy_path = path.child("persistentVolumeReclaimPolicy");
+        one_of(policy, &policy_path, &policies, &mut errors);
+        validate_sources(spec, &path, &mut errors);
+        if policy == "Recycle" && spec["hostPath"]["path"] == "/" {
+            let detail = "may not be 'recycle' for a hostPath mount of '/'";
+            errors.forbidden(&policy_path, detail);
+        }
+        let class = text(&spec["storageClassName"]);
+        if !class.is_empty() {
+            let path = path.child("storageClassName");
+            invalid_each(dns1123_subdomain(class), &class.into(), &path, &mut errors);
+        }
+        let mode = path.child("volumeMode");
+        one_of(&spec["volumeMode"], &mode, &VOLUME_MODES, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        let source = |volume: &Value| {
+            let mut spec = volume["spec"].clone();
+            if let Some(spec) = spec.as_object_mut() {
+                spec.retain(|field, _| !OTHERS.contains(&field.as_str()));
+            }
+            spec
+        };
+        if source(new) != source(old) {
+            let detail = "spec.persistentvolumesource is immutable after creation";
+            errors.forbidden(&FieldPath::new("spec.persistentvolumesource"), detail);
+        }
+        let mode = |volume: &Value| volume["spec"]["volumeMode"].clone();
+        let path = FieldPath::new("volumeMode");
+        validate_immutable(&mode(new), &mode(old), &path, &mut errors);
+        errors
+    }
+}
+
+/// Access modes are known, and `ReadWriteOncePod` stands alone.
+pub(super) fn validate_access_modes(modes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for mode in items(modes) {
+        one_of(mode, path, &ACCESS_MODES, errors);
+    }
+    let exclusive = items(modes).any(|mode| mode == "ReadWriteOncePod");
+    if exclusive && items(modes).any(|mode| mode != "ReadWriteOncePod") {
+        let detail = "may not use ReadWriteOncePod with other access modes";
+        errors.forbidden(path, detail);
+    }
+}
+
+fn validate_capacity(capacity: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if is_empty(capacity) {
+        errors.required(path, "");
+    }
+    if capacity["storage"].is_null() || entries(capacity).count() > 1 {
+        errors.not_supported(path, capacity, &["storage"]);
+    }
+    for (resource, quantity) in entries(capacity) {
+        let path = path.key(resource);
+        let amount = text(quantity);
+        if amount.starts_with('-') {
+            // Upstream shows the number here and its text below.
+            let message = format!("Invalid value: {amount}: must be a valid resource quantity");
+            errors.push(CauseReason::Invalid, &path, message);
+        }
+        if amount.starts_with('-') || amount == "0" {
+            errors.invalid(&path, quantity, "must be greater than zero");
+        }
+    }
+}
+
+fn validate_sources(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    // Upstream asks for the common ones first; the others stand in alphabetical order.
+    let first = ["hostPath", "gcePersistentDisk", "awsElasticBlockStore"];
+    let has = |field: &&str| !spec[*field].is_null();
+    let sources = entries(spec)
+        .map(|(field, _)| field.as_str())
+        .filter(|field| !OTHERS.contains(field) && !first.contains(field));
+    let mut count = 0;
+    for source in first.into_iter().filter(has).chain(sources) {
+        count += 1;
+        let path = path.child(source);
+        if count > 1 {
+            errors.forbidden(&path, "may not specify more than 1 volume type");
+            continue;
+        }
+        let value = &spec[source];
+        for field in required_fields(source) {
+            required(&value[*field], &path.child(field), errors);
+        }
+        if matches!(source, "hostPath" | "local") {
+            let own = text(&value["path"]);
+            if own.split('/').any(|part| part == "..") {
+                let detail = "must not contain '..'";
+                errors.invalid(&path.child("path"), &value["path"], detail);
+            }
+        }
+    }
+    if count == 0 {
+        errors.required(path, "must specify a volume type");
+    }
+    if !spec["local"].is_null() && spec["nodeAffinity"]["required"].is_null() {
+        let detail = "Local volume requires node affinity";
+        errors.required(&path.child("nodeAffinity"), detail);
+    }
+}
+
+fn required_fields(source: &str) -> &'static [&'static str] {
+    match source {
+        "hostPath" | "local" => &["path"],
+        "nfs" => &["server", "path"],
+        "csi" => &["driver", "volumeHandle"],
+        "flexVolume" => &["driver"],
+        _ => &[],
+    }
+}

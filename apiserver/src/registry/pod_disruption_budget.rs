@@ -1,0 +1,81 @@
+//! PodDisruptionBudgets.
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::checks::{
+    items, not_negative, one_of, required, validate_at_most_all, validate_int_or_percent,
+};
+use crate::meta::validation::validate_label_selector;
+use crate::status::{FieldErrors, FieldPath};
+
+#[derive(Debug)]
+pub(super) struct PodDisruptionBudget;
+
+impl Strategy for PodDisruptionBudget {
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, budget: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let spec = &budget["spec"];
+        let path = FieldPath::new("spec");
+        if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
+            // Upstream prints its internal type here, without the fields' JSON names.
+            let shown = format!(
+                "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+                spec["minAvailable"],
+                spec["selector"],
+                spec["maxUnavailable"],
+                spec["unhealthyPodEvictionPolicy"]
+            );
+            let detail = "minAvailable and maxUnavailable cannot be both set";
+            super::checks::invalid_as(&path, &shown, detail, &mut errors);
+        }
+        for field in ["minAvailable", "maxUnavailable"] {
+            if !spec[field].is_null() {
+                validate_int_or_percent(&spec[field], &path.child(field), &mut errors);
+                validate_at_most_all(&spec[field], &path.child(field), &mut errors);
+            }
+        }
+        if !spec["selector"].is_null() {
+            let path = path.child("selector");
+            validate_label_selector(&spec["selector"], false, &path, &mut errors);
+        }
+        let policy = &spec["unhealthyPodEvictionPolicy"];
+        if !policy.is_null() {
+            let path = path.child("unhealthyPodEvictionPolicy");
+            let policies = ["AlwaysAllow", "IfHealthyBudget"];
+            one_of(policy, &path, &policies, &mut errors);
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("status");
+        let status = &new["status"];
+        for (index, condition) in items(&status["conditions"]).enumerate() {
+            let path = path.child("conditions").index(index);
+            let states = ["False", "True", "Unknown"];
+            one_of(
+                &condition["status"],
+                &path.child("status"),
+                &states,
+                &mut errors,
+            );
+            for field in ["lastTransitionTime", "reason"] {
+                required(&condition[field], &path.child(field), &mut errors);
+            }
+        }
+        let numbers = [
+            "disruptionsAllowed",
+            "currentHealthy",
+            "desiredHealthy",
+            "expectedPods",
+        ];
+        not_negative(status, &numbers, &path, &mut errors);
+        errors
+    }
+}

@@ -1,0 +1,34 @@
+//! RuntimeClasses.
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::checks::{invalid_each, text};
+use crate::meta::validation::{dns1123_label, validate_immutable, validate_labels};
+use crate::status::{FieldErrors, FieldPath};
+
+#[derive(Debug)]
+pub(super) struct RuntimeClass;
+
+impl Strategy for RuntimeClass {
+    fn validate(&self, class: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("handler");
+        let handler = text(&class["handler"]);
+        if handler.is_empty() {
+            errors.required(&path, "");
+        } else {
+            invalid_each(dns1123_label(handler), &handler.into(), &path, &mut errors);
+        }
+        let path = FieldPath::new("scheduling.nodeSelector");
+        validate_labels(class["scheduling"].get("nodeSelector"), &path, &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("handler");
+        validate_immutable(&new["handler"], &old["handler"], &path, &mut errors);
+        errors
+    }
+}
