@@ -117,13 +117,32 @@ impl Api {
         }
     }
 
-    /// Reads the object `name` of `resource`, which may be any name of it.
+    /// Reads the object `name` of `resource`, which may be any name of it, or a subresource.
     ///
     /// # Errors
     /// [`ApiError`] as the server answers.
-    pub async fn get(&self, resource: &str, name: &str) -> Result<Value, ApiError> {
-        let path = self.path(&self.resource(resource)?, None, name);
+    pub async fn get(
+        &self,
+        (resource, name): (&str, &str),
+        subresource: Option<&str>,
+    ) -> Result<Value, ApiError> {
+        let path = self.path_below(resource, name, subresource)?;
         self.send("GET", &path, None, "").await
+    }
+
+    /// Replaces the object.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn update(
+        &self,
+        (resource, name): (&str, &str),
+        subresource: Option<&str>,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = self.path_below(resource, name, subresource)?;
+        self.send("PUT", &path, Some(object), "application/json")
+            .await
     }
 
     /// Patches the object; `content_type` says how `patch` is read.
@@ -137,11 +156,7 @@ impl Api {
         content_type: &str,
         patch: &Value,
     ) -> Result<Value, ApiError> {
-        let mut path = self.path(&self.resource(resource)?, None, name);
-        if let Some(subresource) = subresource {
-            path.push('/');
-            path.push_str(subresource);
-        }
+        let path = self.path_below(resource, name, subresource)?;
         self.send("PATCH", &path, Some(patch), content_type).await
     }
 
@@ -159,12 +174,49 @@ impl Api {
             .await
     }
 
-    /// The server's table of all objects of `resource` in the namespace.
+    /// Deletes the objects of `resource` in the namespace that have the labels.
     ///
     /// # Errors
     /// [`ApiError`] as the server answers.
-    pub async fn table(&self, resource: &str) -> Result<Value, ApiError> {
+    pub async fn delete_collection(
+        &self,
+        resource: &str,
+        label_selector: Option<&str>,
+    ) -> Result<Value, ApiError> {
+        let mut path = self.path(&self.resource(resource)?, None, "");
+        path.push_str(&query(label_selector));
+        self.send("DELETE", &path, None, "").await
+    }
+
+    /// The server's table of the objects of `resource` in the namespace that have the labels.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn table(
+        &self,
+        resource: &str,
+        label_selector: Option<&str>,
+    ) -> Result<Value, ApiError> {
         let path = self.path(&self.resource(resource)?, None, "");
+        self.table_at(path + &query(label_selector)).await
+    }
+
+    /// As [`table`](Self::table), of all namespaces.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub async fn table_of_all(
+        &self,
+        resource: &str,
+        label_selector: Option<&str>,
+    ) -> Result<Value, ApiError> {
+        let resource = self.resource(resource)?;
+        let (root, plural) = (root(&resource.group_version), resource.plural);
+        self.table_at(format!("{root}/{plural}{}", query(label_selector)))
+            .await
+    }
+
+    async fn table_at(&self, path: String) -> Result<Value, ApiError> {
         let request = http::Request::get(path)
             .header(http::header::USER_AGENT, USER_AGENT)
             .header(http::header::ACCEPT, TABLE)
@@ -218,6 +270,20 @@ impl Api {
             .ok_or_else(|| ApiError::UnknownResource(name.to_owned()))
     }
 
+    fn path_below(
+        &self,
+        resource: &str,
+        name: &str,
+        subresource: Option<&str>,
+    ) -> Result<String, ApiError> {
+        let mut path = self.path(&self.resource(resource)?, None, name);
+        if let Some(subresource) = subresource {
+            path.push('/');
+            path.push_str(subresource);
+        }
+        Ok(path)
+    }
+
     fn path(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> String {
         let mut path = root(&resource.group_version);
         if resource.namespaced {
@@ -241,6 +307,13 @@ fn root(group_version: &str) -> String {
         "/api"
     };
     format!("{prefix}/{group_version}")
+}
+
+/// Labels as scenarios write them need but one character encoded.
+fn query(label_selector: Option<&str>) -> String {
+    label_selector.map_or_else(String::new, |labels| {
+        format!("?labelSelector={}", labels.replace('=', "%3D"))
+    })
 }
 
 fn string(value: &Value) -> Option<String> {

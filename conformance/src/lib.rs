@@ -4,12 +4,14 @@
 //! - [`scenario`]: the files that say what is given and done
 //! - [`testbed`]: server, simulated nodes and controllers in one process
 //! - [`runner`]: a scenario to its transcript
+//! - [`refusals`]: what the server refused controllers
 //! - [`timeline`] and [`outcome`]: the two parts of a transcript
 //! - [`suite`]: scenario files and their goldens
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
 
 pub mod api;
 pub mod outcome;
+pub mod refusals;
 pub mod runner;
 pub mod scenario;
 pub mod suite;

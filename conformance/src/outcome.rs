@@ -38,7 +38,7 @@ pub(crate) async fn describe(
         if api.resource(resource).is_err() {
             continue;
         }
-        let rows = table::render(&masked(api.table(resource).await?), false);
+        let rows = table::render(&masked(api.table(resource, None).await?), false);
         if !rows.is_empty() {
             lines.push(String::new());
             lines.extend(indented(rows));

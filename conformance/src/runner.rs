@@ -1,11 +1,13 @@
 //! Runs a scenario in process under virtual time and writes its transcript.
 
+mod lookup;
 mod steps;
 
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::outcome;
-use crate::scenario::{Scenario, Step, Verb};
+use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
 
@@ -55,6 +57,8 @@ struct Section {
     note: Option<String>,
     /// Writes up to this version came before the step.
     after_rv: u64,
+    /// So many refusals came before the step.
+    after_refusals: usize,
     began: Timestamp,
     /// Lines of the harness itself: a refusal, a table.
     said: Vec<String>,
@@ -79,6 +83,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
 async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
     let mut testbed_options = TestbedOptions {
         seed: scenario.seed,
+        namespace: scenario.given.namespace.clone(),
         nodes: scenario.given.nodes,
         timings: scenario.given.timings,
         ..TestbedOptions::default()
@@ -97,6 +102,16 @@ async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, Run
 }
 
 async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+    let namespace = &scenario.given.namespace;
+    if namespace != DEFAULT_NAMESPACE {
+        let namespace = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": namespace},
+        });
+        let created = testbed.api().create(&namespace).await;
+        created.map_err(|error| RunError::Given(error.into()))?;
+    }
     for manifest in &scenario.given.objects {
         for object in &manifest.objects {
             let created = testbed.api().create(object).await;
@@ -124,6 +139,7 @@ async fn take(testbed: &Testbed, step: &Step, number: String) -> Result<Section,
         heading: format!("{number}. {words}"),
         note: step.note.clone(),
         after_rv: testbed.resource_version(),
+        after_refusals: testbed.refusals().len(),
         began: testbed.now(),
         said: Vec::new(),
         ended: testbed.now(),
@@ -148,7 +164,7 @@ async fn write_transcript(
     scenario: &Scenario,
     sections: &[Section],
 ) -> Result<String, RunError> {
-    let journal = testbed.journal();
+    let (journal, all_refusals) = (testbed.journal(), testbed.refusals());
     let mut timeline = Timeline::default();
     let mut lines = header(scenario);
     let first_rv = sections
@@ -162,19 +178,26 @@ async fn write_transcript(
     lines.push(String::new());
     lines.push(TIMELINE.to_owned());
     for (index, section) in sections.iter().enumerate() {
-        let until = sections
-            .get(index + 1)
-            .map_or(u64::MAX, |next| next.after_rv);
+        let next = sections.get(index + 1);
+        let until = next.map_or(u64::MAX, |next| next.after_rv);
+        let refused_until = next.map_or(all_refusals.len(), |next| next.after_refusals);
+        let refused = &all_refusals[section.after_refusals..refused_until];
+        let refused = Timeline::tell_refusals(refused, section.began);
+        let mut refused = refused.into_iter().peekable();
         lines.push(String::new());
         lines.push(section.heading.clone());
         lines.extend(section.note.iter().map(|note| format!("   # {note}")));
         lines.extend(section.said.iter().map(|said| format!("  {said}")));
         let mut changes = 0;
         while let Some(entry) = entries.next_if(|entry| entry.rv <= until) {
+            while let Some((_, line)) = refused.next_if(|(after_rv, _)| *after_rv < entry.rv) {
+                lines.push(line);
+            }
             let told = timeline.tell(entry, section.began);
             changes += told.len();
             lines.extend(told);
         }
+        lines.extend(refused.map(|(_, line)| line));
         lines.extend(ending(section, changes));
     }
     lines.push(String::new());
@@ -207,6 +230,9 @@ fn header(scenario: &Scenario) -> Vec<String> {
             timings.start, timings.ready, timings.stop
         ),
     ];
+    if given.namespace != DEFAULT_NAMESPACE {
+        lines.push(format!("#        namespace {}", given.namespace));
+    }
     if let Some(controllers) = &given.controllers {
         lines.push(format!("#        controllers: {}", controllers.join(", ")));
     }

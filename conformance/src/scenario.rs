@@ -13,9 +13,12 @@ pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
 pub(crate) use step::field;
 pub use step::{
-    DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, ShowStep, Step, TableStep,
-    Target, Verb, WaitStep,
+    DeleteCollectionStep, DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, ShowStep,
+    Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
+
+/// The namespace of scenarios that name none.
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// One scenario, as its file states it.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,6 +49,8 @@ fn default_seed() -> u64 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Given {
+    /// The namespace of everything that names none; created first.
+    pub namespace: String,
     /// How many simulated nodes there are.
     pub nodes: usize,
     /// Which controllers run; all of them when absent.
@@ -63,6 +68,7 @@ pub struct Given {
 impl Default for Given {
     fn default() -> Self {
         Self {
+            namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
             controllers: None,
             timings: Timings::default(),

@@ -1,6 +1,6 @@
 //! Prints a server's `meta.k8s.io/v1` Table as kubectl does.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Columns of higher priority are shown only by `-o wide`.
 const NARROW_PRIORITY_MAX: i64 = 0;
@@ -31,6 +31,19 @@ pub fn render(table: &Value, wide: bool) -> Vec<String> {
         .collect();
     rows.insert(0, header);
     align(&rows)
+}
+
+/// Puts each row's namespace before its cells, as `kubectl get -A` does.
+pub(crate) fn prepend_namespaces(table: &mut Value) {
+    if let Some(columns) = table["columnDefinitions"].as_array_mut() {
+        columns.insert(0, json!({"name": "Namespace", "priority": 0}));
+    }
+    for row in table["rows"].as_array_mut().into_iter().flatten() {
+        let namespace = row["object"]["metadata"]["namespace"].clone();
+        if let Some(cells) = row["cells"].as_array_mut() {
+            cells.insert(0, namespace);
+        }
+    }
 }
 
 fn array(value: &Value) -> impl Iterator<Item = &Value> {
@@ -70,8 +83,6 @@ pub(crate) fn align(rows: &[Vec<String>]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -8,7 +8,8 @@ use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
-use crate::scenario::Timings;
+use crate::refusals::{Recorder, Refusal};
+use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 
 /// Virtual time begins here.
 const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
@@ -22,6 +23,8 @@ const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 pub struct TestbedOptions {
     /// Seed of uids and generated names.
     pub seed: u64,
+    /// The namespace of objects that name none.
+    pub namespace: String,
     /// How many simulated nodes there are.
     pub nodes: usize,
     /// Which of the built-in controllers run.
@@ -34,6 +37,7 @@ impl Default for TestbedOptions {
     fn default() -> Self {
         Self {
             seed: 1,
+            namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
             controllers: kubeproof_controller::CONTROLLERS
                 .iter()
@@ -47,6 +51,7 @@ impl Default for TestbedOptions {
 /// A running server with its nodes and controllers. Needs tokio's paused time.
 pub struct Testbed {
     server: ApiServer,
+    recorder: Recorder,
     api: Api,
     manager: Manager,
 }
@@ -88,9 +93,9 @@ impl Testbed {
             .seed(options.seed)
             .journal(true)
             .build();
-        let client = kube::Client::new(server.clone(), "default");
+        let recorder = Recorder::new(server.clone());
         let manager = Manager::start(
-            client.clone(),
+            kube::Client::new(recorder.clone(), DEFAULT_NAMESPACE),
             Options {
                 controllers: options.controllers,
                 nodes: options.nodes,
@@ -103,9 +108,10 @@ impl Testbed {
             },
         )
         .map_err(TestbedError::Start)?;
-        let api = Api::discover(client).await?;
+        let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
         Ok(Self {
             server,
+            recorder,
             api,
             manager,
         })
@@ -120,7 +126,7 @@ impl Testbed {
     /// A client for a controller of one's own.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        kube::Client::new(self.server.clone(), "default")
+        kube::Client::new(self.recorder.clone(), self.api.namespace())
     }
 
     /// The present virtual time.
@@ -139,6 +145,12 @@ impl Testbed {
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         self.server.journal()
+    }
+
+    /// Every write so far that the server refused a controller, in the order of the answers.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.recorder.refusals()
     }
 
     /// Woken by each write.

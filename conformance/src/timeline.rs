@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 
 use crate::api;
+use crate::refusals::Refusal;
 use crate::scenario::HumanDuration;
 
 pub(crate) use kinds::status_words;
@@ -29,11 +30,34 @@ impl Timeline {
     /// The lines for one write, none when it is nothing a reviewer looks for.
     pub fn tell(&mut self, entry: &JournalEntry, began: Timestamp) -> Vec<String> {
         self.learn(entry);
-        let (time, actor) = (since(began, entry.time), actor(&entry.user_agent));
         kinds::describe(entry, &self.revisions)
             .into_iter()
-            .map(|what| format!("  {time:<8} {actor:<27} {what}"))
+            .map(|what| line(began, entry.time, &entry.user_agent, &what))
             .collect()
+    }
+
+    /// The lines for the writes that one step saw refused, each with the version it came after.
+    ///
+    /// A controller repeats a refused write as its backoff has it, so a repetition is only marked.
+    #[must_use]
+    pub fn tell_refusals(refusals: &[Refusal], began: Timestamp) -> Vec<(u64, String)> {
+        let same = |one: &Refusal, other: &Refusal| {
+            one.user_agent == other.user_agent && one.what == other.what
+        };
+        let mut lines = Vec::new();
+        for (index, refusal) in refusals.iter().enumerate() {
+            let (before, after) = (&refusals[..index], &refusals[index + 1..]);
+            if before.iter().any(|known| same(known, refusal)) {
+                continue;
+            }
+            let mut what = refusal.what.clone();
+            if after.iter().any(|again| same(again, refusal)) {
+                what.push_str(" (repeatedly)");
+            }
+            let line = line(began, refusal.time, &refusal.user_agent, &what);
+            lines.push((refusal.after_rv, line));
+        }
+        lines
     }
 
     /// What the letters stand for that were given before the first step.
@@ -52,6 +76,11 @@ impl Timeline {
     pub fn revisions(&self) -> &RevisionNames {
         &self.revisions
     }
+}
+
+fn line(began: Timestamp, time: Timestamp, user_agent: &str, what: &str) -> String {
+    let (time, actor) = (since(began, time), actor(user_agent));
+    format!("  {time:<8} {actor:<27} {what}")
 }
 
 /// Who wrote, from the user agent: its product without the version.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::lookup::resolve;
 use crate::api::{Api, ApiError};
 use crate::scenario::{
     DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field,
@@ -79,20 +80,26 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
     match verb {
         Verb::Apply(Manifest { objects, .. }) => {
             for object in objects {
-                api.apply(object).await?;
+                api.apply(&resolve(api, object).await?).await?;
             }
         }
         Verb::Create(Manifest { objects, .. }) => {
             for object in objects {
-                api.create(object).await?;
+                api.create(&resolve(api, object).await?).await?;
             }
+        }
+        Verb::Update(step) => {
+            let target = (step.target.resource.as_str(), step.target.name.as_str());
+            let object = resolve(api, &step.object).await?;
+            api.update(target, step.subresource.as_deref(), &object)
+                .await?;
         }
         Verb::Patch(step) => {
             let target = (step.target.resource.as_str(), step.target.name.as_str());
             let content_type = step.patch_type.content_type();
             let subresource = step.subresource.as_deref();
-            api.patch(target, subresource, content_type, &step.patch)
-                .await?;
+            let patch = resolve(api, &step.patch).await?;
+            api.patch(target, subresource, content_type, &patch).await?;
         }
         Verb::Scale(step) => {
             let target = (step.target.resource.as_str(), step.target.name.as_str());
@@ -101,6 +108,10 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
                 .await?;
         }
         Verb::Delete(step) => delete(api, step).await?,
+        Verb::DeleteCollection(step) => {
+            let selector = step.label_selector.as_deref();
+            api.delete_collection(&step.resource, selector).await?;
+        }
         Verb::Pod(step) => annotate(api, step).await?,
         Verb::Wait(step) => wait(testbed, step).await?,
         Verb::Settle(quiet) => {
@@ -124,7 +135,10 @@ async fn delete(api: &Api, step: &DeleteStep) -> Result<(), ApiError> {
         options.insert("propagationPolicy".to_owned(), json!(policy));
     }
     if let Some(preconditions) = &step.preconditions {
-        options.insert("preconditions".to_owned(), preconditions.clone());
+        options.insert(
+            "preconditions".to_owned(),
+            resolve(api, preconditions).await?,
+        );
     }
     let target = (step.target.resource.as_str(), step.target.name.as_str());
     api.delete(target, &Value::Object(options)).await?;
@@ -161,10 +175,8 @@ async fn wait(testbed: &Testbed, step: &WaitStep) -> Result<(), StepError> {
     let until = async {
         loop {
             written.borrow_and_update();
-            let object = testbed
-                .api()
-                .get(&step.target.resource, &step.target.name)
-                .await;
+            let target = (step.target.resource.as_str(), step.target.name.as_str());
+            let object = testbed.api().get(target, None).await;
             match object {
                 Ok(object) if is_met(step, &object) => return Ok(()),
                 Err(error) if error.is_not_found() && step.gone => return Ok(()),
@@ -199,7 +211,8 @@ fn is_met(step: &WaitStep, object: &Value) -> bool {
 }
 
 async fn show_fields(api: &Api, step: &ShowStep) -> Result<Vec<String>, StepError> {
-    let object = api.get(&step.target.resource, &step.target.name).await?;
+    let target = (step.target.resource.as_str(), step.target.name.as_str());
+    let object = api.get(target, step.subresource.as_deref()).await?;
     let lines = step.fields.iter().map(|path| {
         let value = field(&object, path).map_or_else(|| "unset".to_owned(), in_flow);
         format!("{path}: {value}")
@@ -208,7 +221,19 @@ async fn show_fields(api: &Api, step: &ShowStep) -> Result<Vec<String>, StepErro
 }
 
 async fn show_table(api: &Api, step: &TableStep) -> Result<Vec<String>, StepError> {
-    let lines = table::render(&api.table(&step.resource).await?, step.wide);
+    let selector = step.label_selector.as_deref();
+    let mut table = if step.all_namespaces {
+        api.table_of_all(&step.resource, selector).await?
+    } else {
+        api.table(&step.resource, selector).await?
+    };
+    if step.all_namespaces {
+        table::prepend_namespaces(&mut table);
+    }
+    let lines = table::render(&table, step.wide);
+    if lines.is_empty() && step.all_namespaces {
+        return Ok(vec!["No resources found".to_owned()]);
+    }
     if lines.is_empty() {
         return Ok(vec![format!(
             "No resources found in {} namespace.",

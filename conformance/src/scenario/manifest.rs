@@ -129,10 +129,13 @@ pub(crate) fn in_flow(value: &Value) -> String {
     }
 }
 
+/// What YAML 1.1 or 1.2 reads as something else than a string.
+const OTHER_THAN_TEXT: &[&str] = &["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+
 fn is_plain(text: &str) -> bool {
     let starts_plain = text.chars().next().is_some_and(char::is_alphabetic);
     let plain = |c: char| c.is_alphanumeric() || "-_./:".contains(c);
-    starts_plain && text.chars().all(plain) && !["true", "false", "null"].contains(&text)
+    starts_plain && text.chars().all(plain) && !OTHER_THAN_TEXT.contains(&text)
 }
 
 /// The objects of a YAML or JSON file, which may hold several documents.

@@ -1,10 +1,12 @@
 //! The verbs of a scenario's steps.
 
+mod words;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::duration::HumanDuration;
-use super::manifest::{Manifest, in_flow};
+use super::manifest::Manifest;
 
 /// One step: a verb, and how it is shown and judged.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,12 +29,16 @@ pub enum Verb {
     Apply(Manifest),
     /// Creates the objects.
     Create(Manifest),
+    /// Replaces one object.
+    Update(UpdateStep),
     /// Patches one object.
     Patch(PatchStep),
     /// Sets `spec.replicas`.
     Scale(ScaleStep),
     /// Deletes one object.
     Delete(DeleteStep),
+    /// Deletes the objects of a resource.
+    DeleteCollection(DeleteCollectionStep),
     /// Tells a simulated pod how to behave.
     Pod(PodStep),
     /// Lets time pass until an object is as described.
@@ -87,6 +93,18 @@ pub struct Expect {
     pub code: u16,
     /// `reason` of the Status.
     pub reason: Option<String>,
+}
+
+/// A replacement of one object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateStep {
+    /// The object.
+    pub target: Target,
+    /// `status` or another subresource.
+    pub subresource: Option<String>,
+    /// What replaces it.
+    pub object: Value,
 }
 
 /// A patch of one object.
@@ -161,6 +179,16 @@ pub struct DeleteStep {
     pub preconditions: Option<Value>,
 }
 
+/// A deletion of several objects.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct DeleteCollectionStep {
+    /// Any name of the resource.
+    pub resource: String,
+    /// Which objects; all in the namespace when absent.
+    pub label_selector: Option<String>,
+}
+
 /// How a simulated pod is to behave from now on.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -232,6 +260,8 @@ fn default_timeout() -> HumanDuration {
 pub struct ShowStep {
     /// The object.
     pub target: Target,
+    /// `scale` or another subresource.
+    pub subresource: Option<String>,
     /// JSON pointers or dotted paths, such as `.spec.replicas`.
     pub fields: Vec<String>,
 }
@@ -255,16 +285,23 @@ pub struct TableStep {
     pub resource: String,
     /// Whether the columns of `-o wide` are shown.
     pub wide: bool,
+    /// Whether the objects of all namespaces are shown.
+    pub all_namespaces: bool,
+    /// Which objects; all when absent.
+    pub label_selector: Option<String>,
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, rename_all_fields = "camelCase")]
 enum TableFields {
     Resource(String),
     Full {
         resource: String,
         #[serde(default)]
         wide: bool,
+        #[serde(default)]
+        all_namespaces: bool,
+        label_selector: Option<String>,
     },
 }
 
@@ -274,8 +311,20 @@ impl From<TableFields> for TableStep {
             TableFields::Resource(resource) => Self {
                 resource,
                 wide: false,
+                all_namespaces: false,
+                label_selector: None,
             },
-            TableFields::Full { resource, wide } => Self { resource, wide },
+            TableFields::Full {
+                resource,
+                wide,
+                all_namespaces,
+                label_selector,
+            } => Self {
+                resource,
+                wide,
+                all_namespaces,
+                label_selector,
+            },
         }
     }
 }
@@ -296,9 +345,12 @@ struct StepFields {
     settle: Option<SettleFields>,
     apply: Option<Manifest>,
     create: Option<Manifest>,
+    update: Option<UpdateStep>,
     patch: Option<PatchStep>,
     scale: Option<ScaleStep>,
     delete: Option<DeleteStep>,
+    #[serde(rename = "deleteCollection")]
+    delete_collection: Option<DeleteCollectionStep>,
     pod: Option<PodStep>,
     wait: Option<WaitStep>,
     advance: Option<HumanDuration>,
@@ -318,9 +370,11 @@ impl TryFrom<StepFields> for Step {
         let mut verbs = [
             fields.apply.map(Verb::Apply),
             fields.create.map(Verb::Create),
+            fields.update.map(Verb::Update),
             fields.patch.map(Verb::Patch),
             fields.scale.map(Verb::Scale),
             fields.delete.map(Verb::Delete),
+            fields.delete_collection.map(Verb::DeleteCollection),
             fields.pod.map(Verb::Pod),
             fields.wait.map(Verb::Wait),
             quiet.map(Verb::Settle),
@@ -331,8 +385,8 @@ impl TryFrom<StepFields> for Step {
         .into_iter()
         .flatten();
         let verb = verbs.next().ok_or(
-            "a step needs a verb: apply, create, patch, scale, delete, pod, wait, \
-             settle: {quiet: …}, advance, table or show",
+            "a step needs a verb: apply, create, update, patch, scale, delete, \
+             deleteCollection, pod, wait, settle: {quiet: …}, advance, table or show",
         )?;
         if verbs.next().is_some() {
             return Err("a step has one verb".to_owned());
@@ -358,84 +412,15 @@ impl Verb {
         match self {
             Self::Apply(_)
             | Self::Create(_)
+            | Self::Update(_)
             | Self::Patch(_)
             | Self::Scale(_)
             | Self::Delete(_)
+            | Self::DeleteCollection(_)
             | Self::Pod(_) => true,
             Self::Wait(_) | Self::Settle(_) | Self::Advance(_) | Self::Table(_) | Self::Show(_) => {
                 false
             }
         }
-    }
-
-    /// The step in words, as the heading of its part of the timeline.
-    #[must_use]
-    pub fn in_words(&self) -> String {
-        match self {
-            Self::Apply(manifest) => format!("apply {}", manifest.in_words()),
-            Self::Create(manifest) => format!("create {}", manifest.in_words()),
-            Self::Patch(patch) => {
-                let subresource = patch
-                    .subresource
-                    .as_ref()
-                    .map_or_else(String::new, |subresource| format!(" /{subresource}"));
-                format!(
-                    "patch {}{subresource} ({}): {}",
-                    patch.target,
-                    patch.patch_type.in_words(),
-                    in_flow(&patch.patch)
-                )
-            }
-            Self::Scale(scale) => format!("scale {} to {}", scale.target, scale.replicas),
-            Self::Delete(delete) => {
-                let mut options = Vec::new();
-                if let Some(grace) = delete.grace_period_seconds {
-                    options.push(format!("grace {grace}s"));
-                }
-                if let Some(policy) = &delete.propagation_policy {
-                    options.push(format!("propagation {policy}"));
-                }
-                if let Some(preconditions) = &delete.preconditions {
-                    options.push(format!("preconditions {}", in_flow(preconditions)));
-                }
-                if options.is_empty() {
-                    format!("delete {}", delete.target)
-                } else {
-                    format!("delete {} ({})", delete.target, options.join(", "))
-                }
-            }
-            Self::Pod(pod) => {
-                let behaviour: Vec<String> = pod
-                    .annotations()
-                    .into_iter()
-                    .map(|(key, value)| format!("{key} {value}"))
-                    .collect();
-                format!("let pod {} be: {}", pod.name, behaviour.join(", "))
-            }
-            Self::Wait(wait) => wait.in_words(),
-            Self::Settle(quiet) => format!("settle: no write for {quiet}"),
-            Self::Advance(time) => format!("advance {time}"),
-            Self::Table(table) => {
-                let wide = if table.wide { " -o wide" } else { "" };
-                format!("table: get {}{wide}", table.resource)
-            }
-            Self::Show(show) => format!("show {}", show.target),
-        }
-    }
-}
-
-impl WaitStep {
-    fn in_words(&self) -> String {
-        let what = if let Some(condition) = &self.condition {
-            format!("is {condition}")
-        } else if let Some(field) = &self.field {
-            match &self.is {
-                Some(value) => format!("has {field} {}", in_flow(value)),
-                None => format!("has {field}"),
-            }
-        } else {
-            "is gone".to_owned()
-        };
-        format!("wait until {} {what}", self.target)
     }
 }

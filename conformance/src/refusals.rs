@@ -1,0 +1,197 @@
+//! Writes of controllers that the server refused: they leave no trace in the journal.
+//!
+//! Two refusals are left out, because they only say that a cache was behind, and the controller
+//! goes on as if nothing had happened: 409 Conflict, and 404 for the deletion of what is gone.
+//! Whether they occur is a matter of timing, on which no golden should depend. Nor are refused
+//! events and leases shown: they are not what a controller is for, and an event's name is the time.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Either, Full};
+use jiff::Timestamp;
+use kube::client::Body;
+use kubeproof_apiserver::{ApiServer, ResponseBody};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tower::{Service, ServiceExt};
+
+/// The server's body as it is, or one that was read to its end.
+type AnswerBody = Either<ResponseBody, Full<bytes::Bytes>>;
+
+/// Resources whose refusals are not shown.
+const UNTOLD: &[&str] = &["events", "leases"];
+
+/// One write that was refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The version of the last write before it.
+    pub after_rv: u64,
+    /// When it was refused.
+    pub time: Timestamp,
+    /// Who wrote.
+    pub user_agent: String,
+    /// Code, reason, request and message, on one line.
+    pub what: String,
+}
+
+/// Sits between a client and the server and notes what the server refuses.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    server: ApiServer,
+    refusals: Arc<Mutex<Vec<Refusal>>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(server: ApiServer) -> Self {
+        Self {
+            server,
+            refusals: Arc::default(),
+        }
+    }
+
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        self.refusals.lock().clone()
+    }
+
+    async fn pass(self, request: Request<Body>) -> Result<Response<AnswerBody>, Infallible> {
+        let method = request.method().clone();
+        let resource = short_path(request.uri().path());
+        let user_agent = request.headers().get(http::header::USER_AGENT);
+        let user_agent = user_agent.and_then(|value| value.to_str().ok());
+        let user_agent = user_agent.unwrap_or_default().to_owned();
+        let answer = self.server.clone().oneshot(request).await?;
+        let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
+        if method == Method::GET || !is_refused {
+            return Ok(answer.map(Either::Left));
+        }
+        let (head, body) = answer.into_parts();
+        let Ok(body) = body.collect().await;
+        let bytes = body.to_bytes();
+        let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        if is_told(&method, &resource, &status) {
+            self.refusals.lock().push(Refusal {
+                after_rv: self.server.resource_version(),
+                time: self.server.clock().now(),
+                user_agent,
+                what: in_words(&method, head.status, &resource, &status),
+            });
+        }
+        Ok(Response::from_parts(head, Either::Right(Full::new(bytes))))
+    }
+}
+
+impl Service<Request<Body>> for Recorder {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<AnswerBody>, Infallible>>;
+
+    fn poll_ready(
+        &mut self,
+        _cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().pass(request))
+    }
+}
+
+/// Whether the refusal says something about what the controller does.
+fn is_told(method: &Method, resource: &str, status: &Value) -> bool {
+    let resource = resource.split('/').next().unwrap_or_default();
+    if UNTOLD.contains(&resource) {
+        return false;
+    }
+    match status["reason"].as_str() {
+        Some("Conflict") => false,
+        Some("NotFound") => method != Method::DELETE,
+        _ => true,
+    }
+}
+
+/// The resource, name and subresource in a request's path: `statefulsets/web/status`.
+fn short_path(path: &str) -> String {
+    let mut segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let root = if segments.first() == Some(&"api") {
+        2
+    } else {
+        3
+    };
+    segments.drain(..root.min(segments.len()));
+    // A namespace is itself a resource, with subresources of its own.
+    let is_within = segments.first() == Some(&"namespaces")
+        && segments
+            .get(2)
+            .is_some_and(|part| !["status", "finalize"].contains(part));
+    if is_within {
+        segments.drain(..2);
+    }
+    segments.join("/")
+}
+
+fn in_words(method: &Method, code: StatusCode, resource: &str, status: &Value) -> String {
+    let reason = status["reason"].as_str().unwrap_or_default();
+    let message = status["message"].as_str().unwrap_or_default();
+    // `StatefulSet.apps "web" is invalid: ` repeats what the path says.
+    let message = message
+        .split_once(" is invalid: ")
+        .map_or(message, |(_, causes)| causes);
+    let message = message.replace('\n', " ");
+    format!(
+        "refused {} {reason}: {method} {resource}: {message}",
+        code.as_u16()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_are_shortened_to_what_is_written() {
+        let namespaced = "/apis/apps/v1/namespaces/default/statefulsets/web/status";
+        assert_eq!(short_path(namespaced), "statefulsets/web/status");
+        assert_eq!(short_path("/api/v1/namespaces/default/pods"), "pods");
+        assert_eq!(
+            short_path("/api/v1/namespaces/default"),
+            "namespaces/default"
+        );
+        let finalize = "/api/v1/namespaces/default/finalize";
+        assert_eq!(short_path(finalize), "namespaces/default/finalize");
+    }
+
+    #[test]
+    fn a_refusal_is_told_without_what_its_path_says() {
+        let status = json!({
+            "reason": "Invalid",
+            "message": "StatefulSet.apps \"web\" is invalid: spec.replicas: Invalid value: -1: why",
+        });
+        let resource = "statefulsets/web";
+        let words = in_words(
+            &Method::PUT,
+            StatusCode::UNPROCESSABLE_ENTITY,
+            resource,
+            &status,
+        );
+        let told = "refused 422 Invalid: PUT statefulsets/web: \
+            spec.replicas: Invalid value: -1: why";
+        assert_eq!(words, told);
+    }
+
+    #[test]
+    fn what_only_shows_a_cache_behind_is_not_told() {
+        let told = |method, reason| is_told(&method, "pods/web-0", &json!({"reason": reason}));
+        assert!(!told(Method::PUT, "Conflict"));
+        assert!(!told(Method::DELETE, "NotFound"));
+        assert!(told(Method::PATCH, "NotFound"));
+        assert!(told(Method::POST, "AlreadyExists"));
+        let forbidden = json!({"reason": "Forbidden"});
+        assert!(!is_told(&Method::POST, "events", &forbidden));
+    }
+}
