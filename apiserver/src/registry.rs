@@ -6,7 +6,7 @@
 pub(crate) mod catalog;
 pub(crate) mod columns;
 mod controller_revision;
-mod event;
+pub(crate) mod event;
 mod lease;
 mod namespace;
 mod node;
@@ -28,7 +28,7 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "namespaces") => &namespace::Namespace,
         ("", "nodes") => &node::Node,
-        ("", "events") => &event::Event,
+        ("" | event::GROUP, "events") => &event::Event,
         ("", "pods") => &pod::Pod,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "services") => &service::Service,
