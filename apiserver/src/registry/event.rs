@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::Strategy;
 use crate::meta::GroupVersionResource;
-use crate::meta::object::child_mut;
+use crate::meta::object::{child_mut, meta};
+use crate::meta::validation::qualified_name;
+use crate::status::{FieldErrors, FieldPath};
 
 /// The group whose events are stored as those of the core group.
 pub(crate) const GROUP: &str = "events.k8s.io";
@@ -23,12 +25,74 @@ const RENAMED: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
+/// Bytes that the short texts of an event may have, and its message.
+const SHORT_BYTES_MAX: usize = 128;
+const MESSAGE_BYTES_MAX: usize = 1024;
+
 #[derive(Debug)]
 pub(super) struct Event;
 
 impl Strategy for Event {
     fn allows_create_on_update(&self) -> bool {
         true
+    }
+
+    fn validate(&self, event: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let is_new = event["apiVersion"] != "v1";
+        let text = |field: &str| event[field].as_str().unwrap_or_default();
+        let namespace = meta(event, "namespace");
+        let about = if is_new {
+            "regarding"
+        } else {
+            "involvedObject"
+        };
+        let about = event[about]["namespace"].as_str().unwrap_or_default();
+        let timed = !event["eventTime"].is_null();
+        let strange = match (about, timed) {
+            ("", true) => !matches!(namespace, "default" | "kube-system"),
+            ("", false) => namespace != "default",
+            (about, false) => about != namespace,
+            (_, true) => false,
+        };
+        if strange {
+            let path = FieldPath::new("involvedObject.namespace");
+            errors.invalid(&path, &about.into(), "does not match event.namespace");
+        }
+        if timed {
+            let reporter = match is_new {
+                true => "reportingController",
+                false => "reportingComponent",
+            };
+            if text(reporter).is_empty() {
+                errors.required(&FieldPath::new(reporter), "");
+            }
+            for fault in qualified_name(text(reporter)) {
+                errors.invalid(&FieldPath::new(reporter), &text(reporter).into(), &fault);
+            }
+            for field in ["reportingInstance", "action", "reason"] {
+                if text(field).is_empty() {
+                    errors.required(&FieldPath::new(field), "");
+                }
+                too_long(field, text(field), SHORT_BYTES_MAX, &mut errors);
+            }
+            let message = text(if is_new { "note" } else { "message" });
+            too_long("message", message, MESSAGE_BYTES_MAX, &mut errors);
+        } else if is_new {
+            errors.required(&FieldPath::new("eventTime"), "");
+        }
+        if is_new && !matches!(text("type"), "Normal" | "Warning") {
+            let detail = format!("has invalid value: {}", text("type"));
+            errors.invalid(&FieldPath::new("type"), &"".into(), &detail);
+        }
+        errors
+    }
+}
+
+fn too_long(field: &str, text: &str, max: usize, errors: &mut FieldErrors) {
+    if text.len() > max {
+        let detail = format!("can have at most {max} characters");
+        errors.invalid(&FieldPath::new(field), &"".into(), &detail);
     }
 }
 

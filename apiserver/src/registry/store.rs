@@ -94,7 +94,11 @@ impl Store<'_> {
         if errors.is_empty() {
             return Ok(());
         }
-        let kind = self.resource.gvk().group_kind();
+        let mut kind = self.resource.gvk().group_kind();
+        if kind.group == event::GROUP {
+            // An event is the core group's in errors, as it is in storage.
+            kind.group.clear();
+        }
         Err(ApiError::Invalid {
             kind,
             name: name.to_owned(),
