@@ -14,7 +14,7 @@ mod csi_storage_capacity;
 mod daemon_set;
 mod deployment;
 mod endpoint_slice;
-mod event;
+pub(crate) mod event;
 mod horizontal_pod_autoscaler;
 mod ingress_class;
 mod job;
@@ -94,6 +94,7 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         (ADMISSION, "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
             &webhook_configuration::AdmissionPolicyBinding
         }
+        ("" | event::GROUP, "events") => &event::Event,
         ("", "pods") => &pod::Pod,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "services") => &service::Service,

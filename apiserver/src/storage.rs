@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::meta::{GroupResource, GroupVersionResource};
+use crate::registry::event;
 
 pub(crate) use object::{ObjectKey, StoredObject};
 pub(crate) use table::{Change, Commit, Event, Snapshot, Table, WindowError, watch_frame};
@@ -110,8 +111,19 @@ impl Storage {
         }
     }
 
-    /// The table of `gvr`'s resource, made on first use; versions of a resource share it.
+    /// The table of `gvr`'s resource, made on first use; versions of a resource share it,
+    /// and so do the two groups that have events.
     pub(crate) fn table(&self, gvr: &GroupVersionResource) -> Arc<Table> {
+        let canonical;
+        let gvr = if gvr.group == event::GROUP {
+            canonical = GroupVersionResource {
+                group: String::new(),
+                ..gvr.clone()
+            };
+            &canonical
+        } else {
+            gvr
+        };
         let key = gvr.group_resource();
         if let Some(table) = self.tables.get(&key) {
             return Arc::clone(&table);

@@ -3,12 +3,13 @@
 mod delete;
 mod ownership;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy};
+use super::{Context, Strategy, event};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
@@ -93,7 +94,11 @@ impl Store<'_> {
         if errors.is_empty() {
             return Ok(());
         }
-        let kind = self.resource.gvk().group_kind();
+        let mut kind = self.resource.gvk().group_kind();
+        if kind.group == event::GROUP {
+            // An event is the core group's in errors, as it is in storage.
+            kind.group.clear();
+        }
         Err(ApiError::Invalid {
             kind,
             name: name.to_owned(),
@@ -153,7 +158,16 @@ impl Store<'_> {
     ) -> Result<Arc<StoredObject>, ApiError> {
         self.table()
             .get(&self.key(namespace, name))
+            .map(|stored| self.shown(stored))
             .ok_or_else(|| self.not_found(name))
+    }
+
+    /// A stored object in the shape of this resource.
+    pub(crate) fn shown(&self, stored: Arc<StoredObject>) -> Arc<StoredObject> {
+        match event::shown(self.resource.gvr(), &stored.value) {
+            Cow::Borrowed(_) => stored,
+            Cow::Owned(value) => Arc::new(StoredObject::new(stored.key.clone(), stored.rv, value)),
+        }
     }
 
     /// Creates `object`, decoded and not yet defaulted.
@@ -210,12 +224,12 @@ impl Store<'_> {
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(object.clone()),
+                change: Change::Put(event::stored(self.resource.gvr(), object.clone())),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
             if let Ok(stored) = table.commit(commit) {
-                return Ok(Written::Stored(stored));
+                return Ok(Written::Stored(self.shown(stored)));
             }
         }
         let resource = self.resource.gvr().group_resource();
@@ -317,7 +331,8 @@ impl Store<'_> {
         let key = self.key(namespace, name);
         let table = self.table();
         loop {
-            let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
+            let held = table.get(&key).ok_or_else(|| self.not_found(name))?;
+            let current = self.shown(Arc::clone(&held));
             let mut next = change(&current.value)?;
             self.strategy.default(&mut next);
             self.own_updated(&current.value, &mut next);
@@ -350,13 +365,13 @@ impl Store<'_> {
                     == 0;
             // The deletion removes what is stored: its event shows the object as it last was.
             let change = if gone {
-                Change::Remove((*current.value).clone())
+                Change::Remove((*held.value).clone())
             } else {
-                Change::Put(next.clone())
+                Change::Put(event::stored(self.resource.gvr(), next.clone()))
             };
             let commit = Commit {
                 key: &key,
-                expected: Some(&current),
+                expected: Some(&held),
                 change,
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
@@ -365,7 +380,7 @@ impl Store<'_> {
                 return Ok(if gone {
                     Written::Unstored(next)
                 } else {
-                    Written::Stored(stored)
+                    Written::Stored(self.shown(stored))
                 });
             }
         }

@@ -6,6 +6,7 @@ use super::{Answer, Request, decode};
 use crate::endpoints::options::DeleteOptions;
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
+use crate::registry::event;
 use crate::registry::store::Deleted;
 
 pub(super) fn delete(request: &Request<'_>) -> Answer {
@@ -14,7 +15,9 @@ pub(super) fn delete(request: &Request<'_>) -> Answer {
     let store = request.store(options.dry_run);
     let deleted = store.delete(request.namespace(), request.name(), &options)?;
     match deleted {
-        Deleted::Terminating(object) => request.value(200, &object),
+        Deleted::Terminating(object) => {
+            request.value(200, &event::shown(request.resource.gvr(), &object))
+        }
         Deleted::Gone(object) if store.strategy.returns_deleted_object() => {
             request.value(200, &object)
         }

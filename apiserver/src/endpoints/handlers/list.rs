@@ -10,8 +10,10 @@ use super::{Answer, Request};
 use crate::endpoints::negotiation::{MediaType, Transform};
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
+use crate::meta::GroupVersionResource;
 use crate::meta::object::name;
 use crate::meta::selector::{FieldSelector, LabelSelector};
+use crate::registry::event;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, StoredObject, WindowError};
 
@@ -21,6 +23,8 @@ pub(crate) struct Selectors {
     field: FieldSelector,
     /// Only the object of this name: a watch of one object.
     name: Option<String>,
+    /// Whose objects they are, in whose shape they are looked at.
+    gvr: GroupVersionResource,
 }
 
 impl Selectors {
@@ -47,6 +51,7 @@ impl Selectors {
             label,
             field,
             name: None,
+            gvr: resource.gvr().clone(),
         })
     }
 
@@ -61,6 +66,7 @@ impl Selectors {
     }
 
     fn select(&self, object: &Value) -> bool {
+        let object = &*event::shown(&self.gvr, object);
         let labels = &object["metadata"]["labels"];
         self.name
             .as_deref()
@@ -110,6 +116,7 @@ pub(super) fn page(request: &Request<'_>) -> Result<Page, ApiError> {
     let snapshot = snapshot(request, &options)?;
     let limit = usize::try_from(options.limit).unwrap_or(0);
     let start = options.token.as_ref().map(|token| token.start(namespace));
+    let store = request.store(false);
     let mut objects = Vec::new();
     let mut next = None;
     let mut remaining = None;
@@ -123,7 +130,7 @@ pub(super) fn page(request: &Request<'_>) -> Result<Page, ApiError> {
             next = Some(ContinueToken::after(snapshot.rv, &last.key, namespace).encode());
             break;
         }
-        objects.push(Arc::clone(object));
+        objects.push(store.shown(Arc::clone(object)));
     }
     if next.is_some() && selectors.is_everything() {
         remaining = Some(rest.count() + 1);

@@ -14,6 +14,7 @@ use crate::endpoints::negotiation::{MediaType, Transform};
 use crate::endpoints::table::TableOptions;
 use crate::endpoints::watch::{Render, WatchRequest, stream};
 use crate::endpoints::{partial, table};
+use crate::registry::event;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// How long a watch lasts unless the client says: upstream draws between 30 and 60 minutes.
@@ -93,11 +94,15 @@ fn initial_events(request: &Request<'_>) -> Result<Option<bool>, ApiError> {
 
 fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
     let version = request.accepted.version;
+    let gvr = request.resource.gvr().clone();
     let render: Option<Render> = match request.accepted.transform {
+        Transform::None if gvr.group == event::GROUP => Some(Arc::new(move |object, _| {
+            event::shown(&gvr, &object.value).into_owned()
+        })),
         Transform::None => None,
         Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
             Some(Arc::new(move |object, _| {
-                partial::partial_object_metadata(&object.value, version)
+                partial::partial_object_metadata(&event::shown(&gvr, &object.value), version)
             }))
         }
         Transform::Table => {
@@ -110,7 +115,7 @@ fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
                     column_definitions: first,
                     ..options
                 };
-                table::table_of_one(&resource, &object.value, options)
+                table::table_of_one(&resource, &event::shown(&gvr, &object.value), options)
             }))
         }
     };
