@@ -264,9 +264,15 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         .into_iter()
         .flatten();
     let claimed: Vec<Value> = claims
-        .map(|claim| json!({ "name": claim["metadata"]["name"], "emptyDir": {} }))
+        .map(|claim| {
+            let name = &claim["metadata"]["name"];
+            json!({ "name": name, "persistentVolumeClaim": { "claimName": name } })
+        })
         .collect();
     if let Some(fields) = pod_spec.as_object_mut() {
+        // The controller names the pods; what the template says of it is not looked at.
+        fields.remove("hostname");
+        fields.remove("subdomain");
         let volumes = fields.entry("volumes").or_insert_with(|| json!([]));
         if let Some(volumes) = volumes.as_array_mut() {
             volumes.retain(|own| !claimed.iter().any(|claim| claim["name"] == own["name"]));
