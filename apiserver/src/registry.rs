@@ -15,11 +15,13 @@ mod csi_storage_capacity;
 mod daemon_set;
 mod deployment;
 mod endpoint_slice;
+mod endpoints;
 mod event;
 mod horizontal_pod_autoscaler;
 mod ingress_class;
 mod job;
 mod lease;
+mod limit_range;
 mod namespace;
 mod net;
 mod network_policy;
@@ -30,6 +32,7 @@ pub(crate) mod pod;
 mod pod_disruption_budget;
 mod pod_placement;
 mod pod_template;
+mod pod_template_resource;
 mod pod_validation;
 mod priority_class;
 mod replica_set;
@@ -97,6 +100,9 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         (ADMISSION, "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
             &webhook_configuration::AdmissionPolicyBinding
         }
+        ("", "limitranges") => &limit_range::LimitRange,
+        ("", "endpoints") => &endpoints::Endpoints,
+        ("", "podtemplates") => &pod_template_resource::PodTemplate,
         ("", "pods") => &pod::Pod,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "services") => &service::Service,

@@ -68,7 +68,14 @@ pub(super) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut Fi
 }
 
 fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let mut seen = BTreeSet::new();
+    let pair = |constraint: &Value| {
+        let field = |name: &str| text(&constraint[name]).to_owned();
+        format!(
+            "{{{}, {}}}",
+            field("topologyKey"),
+            field("whenUnsatisfiable")
+        )
+    };
     for (index, constraint) in items(constraints).enumerate() {
         let path = path.index(index);
         let number = |field: &str| constraint[field].as_i64();
@@ -84,10 +91,14 @@ fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErro
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         let action_path = path.child("whenUnsatisfiable");
         one_of(&action.into(), &action_path, &actions, errors);
-        let pair = format!("{{{key}, {action}}}");
-        if !seen.insert(pair.clone()) {
+        // The fault is at the first of two that are alike.
+        let own = pair(constraint);
+        if items(constraints)
+            .skip(index + 1)
+            .any(|other| pair(other) == own)
+        {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
-            errors.duplicate(&path, &pair.into());
+            errors.duplicate(&path, &own.into());
         }
         if let Some(domains) = number("minDomains") {
             let path = path.child("minDomains");

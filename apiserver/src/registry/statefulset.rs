@@ -245,12 +245,17 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("template");
     let labels = &template["metadata"]["labels"];
     let label_path = path.child("metadata").child("labels");
-    if let Ok(selector) = LabelSelector::from_object(&spec["selector"])
-        && !selector.is_everything()
-        && !selector.matches(labels)
-    {
-        let detail = "`selector` does not match template `labels`";
-        errors.invalid(&label_path, labels, detail);
+    match LabelSelector::from_object(&spec["selector"]) {
+        Ok(selector) => {
+            if !selector.is_everything() && !selector.matches(labels) {
+                let detail = "`selector` does not match template `labels`";
+                errors.invalid(&label_path, labels, detail);
+            }
+        }
+        Err(_) => {
+            let path = FieldPath::new("spec.selector");
+            errors.invalid(&path, &spec["selector"], "invalid label selector");
+        }
     }
     validate_labels(
         Some(labels).filter(|labels| labels.is_object()),
