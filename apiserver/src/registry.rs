@@ -37,6 +37,7 @@ mod pod_validation;
 mod priority_class;
 mod replica_set;
 mod replication_controller;
+mod resource_quota;
 mod role;
 mod role_binding;
 mod runtime_class;
@@ -103,6 +104,7 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         ("", "limitranges") => &limit_range::LimitRange,
         ("", "endpoints") => &endpoints::Endpoints,
         ("", "podtemplates") => &pod_template_resource::PodTemplate,
+        ("", "resourcequotas") => &resource_quota::ResourceQuota,
         ("", "pods") => &pod::Pod,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "services") => &service::Service,

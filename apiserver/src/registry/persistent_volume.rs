@@ -23,7 +23,7 @@ const OTHERS: [&str; 9] = [
     "volumeAttributesClassName",
     "volumeMode",
 ];
-pub(super) const ACCESS_MODES: [&str; 4] = [
+const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
     "ReadWriteMany",
     "ReadWriteOnce",

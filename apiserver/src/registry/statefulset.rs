@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::checks::invalid_as;
+use super::checks::{invalid_as, items};
+use super::persistent_volume_claim::validate_claim_spec;
 use super::pod_template::default_pod_spec;
 use super::{Context, Strategy, pod_validation};
 use crate::meta::object::{child_mut, default};
@@ -178,6 +179,11 @@ fn validate_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
         );
     }
     validate_selector(spec, path, &mut errors);
+    let claims = path.child("volumeClaimTemplates");
+    for (index, claim) in items(&spec["volumeClaimTemplates"]).enumerate() {
+        let path = claims.index(index).child("spec");
+        validate_claim_spec(&claim["spec"], &path, &mut errors);
+    }
     validate_template(spec, path, &mut errors);
     errors
 }
@@ -254,7 +260,7 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         }
         Err(_) => {
             let path = FieldPath::new("spec.selector");
-            errors.invalid(&path, &spec["selector"], "invalid label selector");
+            errors.invalid(&path, &spec["selector"], "");
         }
     }
     validate_labels(
