@@ -17,6 +17,7 @@ const POSITIVE: &str = "must be greater than zero";
 pub(super) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let selector = path.child("nodeSelector");
     validate_labels(spec.get("nodeSelector"), &selector, errors);
+    validate_dns_config(spec, &path.child("dnsConfig"), errors);
     let gates = path.child("readinessGates");
     for (index, gate) in items(&spec["readinessGates"]).enumerate() {
         let kind = &gate["conditionType"];
@@ -167,6 +168,42 @@ pub(super) fn validate_tolerations(
         if !effect.is_empty() {
             let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
             one_of(&effect.into(), &path.child("effect"), &effects, errors);
+        }
+    }
+}
+
+fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const MAX_NAMESERVERS: usize = 3;
+    let config = &spec["dnsConfig"];
+    let servers = &config["nameservers"];
+    if spec["dnsPolicy"] == "None" && config.is_null() {
+        let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
+        errors.required(path, detail);
+    } else if spec["dnsPolicy"] == "None" && is_empty(servers) {
+        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.required(&path.child("nameservers"), detail);
+    }
+    let servers_path = path.child("nameservers");
+    if items(servers).count() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
+        errors.invalid(&servers_path, servers, &detail);
+    }
+    for (index, server) in items(servers).enumerate() {
+        validate_ip(server, &servers_path.index(index), errors);
+    }
+    for (index, search) in items(&config["searches"]).enumerate() {
+        let path = path.child("searches").index(index);
+        // A domain may end in a dot, and a lone dot is the root.
+        let name = text(search);
+        let name = name.strip_suffix('.').unwrap_or(name);
+        if !name.is_empty() {
+            invalid_each(dns1123_subdomain(name), search, &path, errors);
+        }
+    }
+    for (index, option) in items(&config["options"]).enumerate() {
+        if text(&option["name"]).is_empty() {
+            let path = path.child("options").index(index);
+            errors.required(&path, "must not be empty");
         }
     }
 }
