@@ -7,6 +7,7 @@ pub(crate) mod catalog;
 mod checks;
 pub(crate) mod columns;
 mod config_map;
+mod container_validation;
 mod controller_revision;
 mod cron_job;
 mod csi_driver;
@@ -15,10 +16,12 @@ mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 pub(crate) mod event;
+mod endpoints;
 mod horizontal_pod_autoscaler;
 mod ingress_class;
 mod job;
 mod lease;
+mod limit_range;
 mod namespace;
 mod net;
 mod network_policy;
@@ -27,11 +30,14 @@ mod persistent_volume;
 mod persistent_volume_claim;
 pub(crate) mod pod;
 mod pod_disruption_budget;
+mod pod_placement;
 mod pod_template;
+mod pod_template_resource;
 mod pod_validation;
 mod priority_class;
 mod replica_set;
 mod replication_controller;
+mod resource_quota;
 mod role;
 mod role_binding;
 mod runtime_class;
@@ -41,6 +47,7 @@ mod statefulset;
 mod storage_class;
 pub(crate) mod store;
 mod strategy;
+mod volume_validation;
 mod webhook_configuration;
 mod workload;
 
@@ -95,6 +102,10 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
             &webhook_configuration::AdmissionPolicyBinding
         }
         ("" | event::GROUP, "events") => &event::Event,
+        ("", "limitranges") => &limit_range::LimitRange,
+        ("", "endpoints") => &endpoints::Endpoints,
+        ("", "podtemplates") => &pod_template_resource::PodTemplate,
+        ("", "resourcequotas") => &resource_quota::ResourceQuota,
         ("", "pods") => &pod::Pod,
         ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
         ("", "services") => &service::Service,

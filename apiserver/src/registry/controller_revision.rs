@@ -20,6 +20,9 @@ impl Strategy for ControllerRevision {
         }
         if revision["data"].is_null() {
             errors.required(&FieldPath::new("data"), "data is mandatory");
+        } else if !revision["data"].is_object() {
+            let detail = "data must be a valid JSON object";
+            errors.required(&FieldPath::new("data"), detail);
         }
         errors
     }

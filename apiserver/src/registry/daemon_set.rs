@@ -37,10 +37,12 @@ impl Strategy for DaemonSet {
         default(spec, "revisionHistoryLimit", 10);
         let strategy = object_in(spec, "updateStrategy");
         default_text(strategy, "type", "RollingUpdate");
+        // A rolling update that is not in use is completed as well.
         if strategy["type"] == "RollingUpdate" {
-            let rolling = object_in(strategy, "rollingUpdate");
-            default(rolling, "maxUnavailable", 1);
-            default(rolling, "maxSurge", 0);
+            default(object_in(strategy, "rollingUpdate"), "maxUnavailable", 1);
+        }
+        if strategy.contains_key("rollingUpdate") {
+            default(object_in(strategy, "rollingUpdate"), "maxSurge", 0);
         }
         default_template(spec);
     }

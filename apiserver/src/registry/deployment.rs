@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{
     default_text, int_or_percent, not_negative, not_supported_as, object_in, text,
     validate_at_most_all, validate_int_or_percent,
@@ -10,7 +9,8 @@ use super::checks::{
 use super::workload::{
     default_template, validate_collisions, validate_counters, validate_selector, validate_template,
 };
-use crate::meta::object::{child_mut, default};
+use super::{Context, Strategy};
+use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -42,6 +42,14 @@ impl Strategy for Deployment {
             default(rolling, "maxSurge", SLACK);
         }
         default_template(spec);
+    }
+
+    /// Changed annotations count as a generation too.
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        if new["metadata"]["annotations"] != old["metadata"]["annotations"] {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            meta_mut(new).insert("generation".to_owned(), generation.into());
+        }
     }
 
     fn validate(&self, deployment: &Value) -> FieldErrors {

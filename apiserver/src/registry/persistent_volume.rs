@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::checks::{
     default_text, entries, invalid_each, is_empty, items, object_in, one_of, required, text,
 };
+use super::pod_template::SOURCE_DEFAULTS;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
@@ -22,7 +23,7 @@ const OTHERS: [&str; 9] = [
     "volumeAttributesClassName",
     "volumeMode",
 ];
-pub(super) const ACCESS_MODES: [&str; 4] = [
+const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
     "ReadWriteMany",
     "ReadWriteOnce",
@@ -42,17 +43,7 @@ impl Strategy for PersistentVolume {
         let spec = child_mut(volume, "spec");
         default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
         default_text(spec, "volumeMode", "Filesystem");
-        for (source, field, value) in [
-            ("iscsi", "iscsiInterface", "default"),
-            ("rbd", "pool", "rbd"),
-            ("rbd", "user", "admin"),
-            ("rbd", "keyring", "/etc/ceph/keyring"),
-            ("scaleIO", "storageMode", "ThinProvisioned"),
-            ("scaleIO", "fsType", "xfs"),
-            ("azureDisk", "cachingMode", "ReadWrite"),
-            ("azureDisk", "fsType", "ext4"),
-            ("azureDisk", "kind", "Shared"),
-        ] {
+        for (source, field, value) in SOURCE_DEFAULTS {
             if spec.contains_key(source) {
                 default_text(object_in(spec, source), field, value);
             }

@@ -1,9 +1,14 @@
 //! PersistentVolumeClaims.
 
+use std::cmp::Ordering;
+
 use serde_json::{Value, json};
 
+use super::checks::{is_empty, one_of};
+use super::persistent_volume::{VOLUME_MODES, validate_access_modes};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default};
+use crate::meta::validation::validate_immutable;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -25,43 +30,17 @@ impl Strategy for PersistentVolumeClaim {
 
     fn validate(&self, claim: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec");
-        let spec = &claim["spec"];
-        let modes = spec["accessModes"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
-        if modes.is_empty() {
-            let detail = "at least 1 access mode is required";
-            errors.required(&path.child("accessModes"), detail);
-        }
-        for mode in modes {
-            let supported = [
-                "ReadOnlyMany",
-                "ReadWriteMany",
-                "ReadWriteOnce",
-                "ReadWriteOncePod",
-            ];
-            if !mode.as_str().is_some_and(|mode| supported.contains(&mode)) {
-                errors.not_supported(&path.child("accessModes"), mode, &supported);
-            }
-        }
-        let storage = &spec["resources"]["requests"]["storage"];
-        let path = path.child("resources").key("storage");
-        match storage.as_str().map(Quantity::parse) {
-            None => errors.required(&path, ""),
-            Some(Ok(size)) if size.is_zero() || size.is_negative() => {
-                errors.invalid(&path, storage, "must be greater than zero");
-            }
-            Some(_) => {}
-        }
+        validate_claim_spec(&claim["spec"], &FieldPath::new("spec"), &mut errors);
         errors
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
+        // Only a bound claim may ask for more.
+        let bound = old["status"]["phase"] == "Bound";
         let fixed = |claim: &Value| {
             let mut spec = claim["spec"].clone();
-            if let Some(fields) = spec.as_object_mut() {
+            if bound && let Some(fields) = spec.as_object_mut() {
                 fields.remove("resources");
                 fields.remove("volumeAttributesClassName");
             }
@@ -83,6 +62,51 @@ impl Strategy for PersistentVolumeClaim {
             let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
             errors.forbidden(&FieldPath::new("spec"), detail);
         }
+        if bound {
+            validate_not_shrunk(new, old, &mut errors);
+        }
+        let mode = |claim: &Value| claim["spec"]["volumeMode"].clone();
+        let path = FieldPath::new("volumeMode");
+        validate_immutable(&mode(new), &mode(old), &path, &mut errors);
         errors
+    }
+}
+
+/// A claim may ask for less than before, but for more than it has.
+fn validate_not_shrunk(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    let size = |value: &Value| value.as_str().and_then(|own| Quantity::parse(own).ok());
+    let request = |claim: &Value| size(&claim["spec"]["resources"]["requests"]["storage"]);
+    let (Some(now), Some(before)) = (request(new), request(old)) else {
+        return;
+    };
+    let Some(capacity) = size(&old["status"]["capacity"]["storage"]) else {
+        return;
+    };
+    let smaller = now.compare(&before) == Ordering::Less;
+    if smaller && now.compare(&capacity) != Ordering::Greater {
+        let path = FieldPath::new("spec.resources.requests.storage");
+        errors.forbidden(&path, "field can not be less than status.capacity");
+    }
+}
+
+/// Faults of a claim's spec, wherever one occurs.
+pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let modes = path.child("accessModes");
+    if is_empty(&spec["accessModes"]) {
+        errors.required(&modes, "at least 1 access mode is required");
+    }
+    validate_access_modes(&spec["accessModes"], &modes, errors);
+    let storage = &spec["resources"]["requests"]["storage"];
+    let size_path = path.child("resources").key("storage");
+    match storage.as_str().map(Quantity::parse) {
+        None => errors.required(&size_path, ""),
+        Some(Ok(size)) if size.is_zero() || size.is_negative() => {
+            errors.invalid(&size_path, storage, "must be greater than zero");
+        }
+        Some(_) => {}
+    }
+    let mode = &spec["volumeMode"];
+    if !mode.is_null() {
+        one_of(mode, &path.child("volumeMode"), &VOLUME_MODES, errors);
     }
 }

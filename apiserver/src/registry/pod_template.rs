@@ -2,10 +2,24 @@
 
 use serde_json::{Map, Value, json};
 
+use super::checks::default_text;
 use crate::meta::object::default;
 
 /// File mode 0644, in decimal as JSON has it.
 const MODE: i64 = 420;
+
+/// Sources of volumes, their fields and what these are unless given.
+pub(super) const SOURCE_DEFAULTS: [(&str, &str, &str); 9] = [
+    ("iscsi", "iscsiInterface", "default"),
+    ("rbd", "pool", "rbd"),
+    ("rbd", "user", "admin"),
+    ("rbd", "keyring", "/etc/ceph/keyring"),
+    ("scaleIO", "storageMode", "ThinProvisioned"),
+    ("scaleIO", "fsType", "xfs"),
+    ("azureDisk", "cachingMode", "ReadWrite"),
+    ("azureDisk", "fsType", "ext4"),
+    ("azureDisk", "kind", "Shared"),
+];
 
 /// Fills in the spec of a pod or of a pod template.
 pub(super) fn default_pod_spec(spec: &mut Value) {
@@ -121,6 +135,23 @@ fn default_volume(volume: &mut Map<String, Value>) {
         if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
             default(source, "defaultMode", MODE);
         }
+    }
+    for (source, field, value) in SOURCE_DEFAULTS {
+        if let Some(source) = volume.get_mut(source).and_then(Value::as_object_mut) {
+            default_text(source, field, value);
+        }
+    }
+    if let Some(disk) = volume.get_mut("azureDisk").and_then(Value::as_object_mut) {
+        default(disk, "readOnly", false);
+    }
+    if let Some(image) = volume.get_mut("image").and_then(Value::as_object_mut) {
+        let reference = image.get("reference").and_then(Value::as_str);
+        let policy = if pulls_always(reference.unwrap_or_default()) {
+            "Always"
+        } else {
+            "IfNotPresent"
+        };
+        default_text(image, "pullPolicy", policy);
     }
     if let Some(path) = volume.get_mut("hostPath").and_then(Value::as_object_mut) {
         default(path, "type", "");

@@ -6,7 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::checks::{entries, items};
+use super::checks::{entries, items, text};
+use super::container_validation::{
+    validate_env, validate_env_from, validate_probes, validate_resources,
+};
+use super::pod_placement::validate_placement;
+use super::volume_validation::{validate_mounts, validate_source};
 use crate::meta::validation::{dns1123_label, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -48,7 +53,8 @@ fn validate_annotations(annotations: Option<&Value>, path: &FieldPath, errors: &
 /// Faults of a pod's spec at `path`.
 pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let volumes = validate_volumes(spec, &path.child("volumes"), &mut errors);
+    let volumes = &spec["volumes"];
+    validate_volumes(volumes, &path.child("volumes"), &mut errors);
     let mut names = BTreeSet::new();
     let containers = path.child("containers");
     if items(&spec["containers"]).next().is_none() {
@@ -56,12 +62,12 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
     }
     for (index, container) in items(&spec["containers"]).enumerate() {
         let path = containers.index(index);
-        validate_container(container, &path, &mut names, &volumes, &mut errors);
+        validate_container(container, &path, &mut names, volumes, &mut errors);
     }
     let containers = path.child("initContainers");
     for (index, container) in items(&spec["initContainers"]).enumerate() {
         let path = containers.index(index);
-        validate_container(container, &path, &mut names, &volumes, &mut errors);
+        validate_container(container, &path, &mut names, volumes, &mut errors);
     }
     supported(
         &spec["restartPolicy"],
@@ -75,11 +81,7 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
         &mut errors,
     );
-    let grace = &spec["terminationGracePeriodSeconds"];
-    if grace.as_i64().is_some_and(|grace| grace < 0) {
-        let path = path.child("terminationGracePeriodSeconds");
-        errors.invalid(&path, grace, "must be greater than or equal to 0");
-    }
+    validate_placement(spec, path, &mut errors);
     errors
 }
 
@@ -112,19 +114,19 @@ fn validate_name(
     }
 }
 
-fn validate_volumes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) -> BTreeSet<String> {
+fn validate_volumes(volumes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let mut names = BTreeSet::new();
-    for (index, volume) in items(&spec["volumes"]).enumerate() {
+    for (index, volume) in items(volumes).enumerate() {
+        validate_source(volume, &path.index(index), errors);
         validate_name(volume, &path.index(index), &mut names, errors);
     }
-    names
 }
 
 fn validate_container(
     container: &Value,
     path: &FieldPath,
     names: &mut BTreeSet<String>,
-    volumes: &BTreeSet<String>,
+    volumes: &Value,
     errors: &mut FieldErrors,
 ) {
     validate_name(container, path, names, errors);
@@ -139,19 +141,9 @@ fn validate_container(
     for (index, port) in items(&container["ports"]).enumerate() {
         validate_port(port, &ports.index(index), errors);
     }
-    let mounts = path.child("volumeMounts");
-    for (index, mount) in items(&container["volumeMounts"]).enumerate() {
-        let path = mounts.index(index);
-        let name = mount["name"].as_str().unwrap_or_default();
-        if name.is_empty() {
-            errors.required(&path.child("name"), "");
-        } else if !volumes.contains(name) {
-            errors.not_found(&path.child("name"), &name.into());
-        }
-        if mount["mountPath"].as_str().unwrap_or_default().is_empty() {
-            errors.required(&path.child("mountPath"), "");
-        }
-    }
+    validate_env(&container["env"], &path.child("env"), errors);
+    validate_env_from(&container["envFrom"], &path.child("envFrom"), errors);
+    validate_mounts(container, volumes, path, errors);
     supported(
         &container["terminationMessagePolicy"],
         &path.child("terminationMessagePolicy"),
@@ -164,6 +156,9 @@ fn validate_container(
         &["Always", "IfNotPresent", "Never"],
         errors,
     );
+    let resources = path.child("resources");
+    validate_resources(&container["resources"], &resources, errors);
+    validate_probes(container, path, errors);
 }
 
 fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -185,6 +180,29 @@ fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// Faults of an update: only images, deadlines, added tolerations and lifted gates may change.
 pub(super) fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_pod(new);
+    let path = FieldPath::new("spec");
+    let count = |pod: &Value, list: &str| items(&pod["spec"][list]).count();
+    let lists = ["containers", "initContainers"];
+    for list in lists {
+        if count(new, list) != count(old, list) {
+            let detail = "pod updates may not add or remove containers";
+            errors.forbidden(&path.child(list), detail);
+            return errors;
+        }
+    }
+    // Upstream asks for the images of an update once more.
+    for list in lists {
+        for (index, container) in items(&new["spec"][list]).enumerate() {
+            if text(&container["image"]).is_empty() {
+                errors.required(&path.child(list).index(index).child("image"), "");
+            }
+        }
+    }
+    validate_deadline_update(new, old, &path, &mut errors);
+    if !keeps_tolerations(new, old) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        errors.forbidden(&path.child("tolerations"), detail);
+    }
     let mut comparable = new["spec"].clone();
     let before = &old["spec"];
     for list in ["containers", "initContainers"] {
@@ -203,11 +221,7 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
         }
     };
     restore(&mut comparable, "activeDeadlineSeconds");
-    let kept = items(&before["tolerations"])
-        .all(|toleration| items(&new["spec"]["tolerations"]).any(|own| own == toleration));
-    if kept {
-        restore(&mut comparable, "tolerations");
-    }
+    restore(&mut comparable, "tolerations");
     let gates_lifted = items(&new["spec"]["schedulingGates"])
         .all(|gate| items(&before["schedulingGates"]).any(|own| own == gate));
     if gates_lifted {
@@ -224,4 +238,35 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
         errors.forbidden(&FieldPath::new("spec"), IMMUTABLE_SPEC);
     }
     errors
+}
+
+/// A deadline may come and shrink, but neither grow nor go.
+fn validate_deadline_update(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let path = path.child("activeDeadlineSeconds");
+    let deadline = &new["spec"]["activeDeadlineSeconds"];
+    let Some(before) = old["spec"]["activeDeadlineSeconds"].as_i64() else {
+        return;
+    };
+    match deadline.as_i64() {
+        None => {
+            let detail = "must not update from a positive integer to nil value";
+            errors.invalid(&path, deadline, detail);
+        }
+        Some(now) if now > before => {
+            let detail = "must be less than or equal to previous value";
+            errors.invalid(&path, deadline, detail);
+        }
+        Some(_) => {}
+    }
+}
+
+/// Whether each toleration is still there, for however long.
+fn keeps_tolerations(new: &Value, old: &Value) -> bool {
+    let same = |own: &Value, other: &Value| {
+        ["key", "operator", "value", "effect"]
+            .iter()
+            .all(|field| text(&own[*field]) == text(&other[*field]))
+    };
+    items(&old["spec"]["tolerations"])
+        .all(|kept| items(&new["spec"]["tolerations"]).any(|own| same(own, kept)))
 }

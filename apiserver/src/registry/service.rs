@@ -41,6 +41,9 @@ impl Strategy for Service {
         ) {
             default(spec, "externalTrafficPolicy", "Cluster");
         }
+        if spec.get("type").and_then(Value::as_str) == Some("LoadBalancer") {
+            default(spec, "allocateLoadBalancerNodePorts", true);
+        }
         for port in spec
             .get_mut("ports")
             .and_then(Value::as_array_mut)

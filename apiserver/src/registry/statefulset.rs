@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::checks::invalid_as;
+use super::checks::{invalid_as, items};
+use super::persistent_volume_claim::validate_claim_spec;
 use super::pod_template::default_pod_spec;
 use super::{Context, Strategy, pod_validation};
 use crate::meta::object::{child_mut, default};
@@ -178,6 +179,11 @@ fn validate_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
         );
     }
     validate_selector(spec, path, &mut errors);
+    let claims = path.child("volumeClaimTemplates");
+    for (index, claim) in items(&spec["volumeClaimTemplates"]).enumerate() {
+        let path = claims.index(index).child("spec");
+        validate_claim_spec(&claim["spec"], &path, &mut errors);
+    }
     validate_template(spec, path, &mut errors);
     errors
 }
@@ -245,12 +251,17 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("template");
     let labels = &template["metadata"]["labels"];
     let label_path = path.child("metadata").child("labels");
-    if let Ok(selector) = LabelSelector::from_object(&spec["selector"])
-        && !selector.is_everything()
-        && !selector.matches(labels)
-    {
-        let detail = "`selector` does not match template `labels`";
-        errors.invalid(&label_path, labels, detail);
+    match LabelSelector::from_object(&spec["selector"]) {
+        Ok(selector) => {
+            if !selector.is_everything() && !selector.matches(labels) {
+                let detail = "`selector` does not match template `labels`";
+                errors.invalid(&label_path, labels, detail);
+            }
+        }
+        Err(_) => {
+            let path = FieldPath::new("spec.selector");
+            errors.invalid(&path, &spec["selector"], "");
+        }
     }
     validate_labels(
         Some(labels).filter(|labels| labels.is_object()),
@@ -264,9 +275,15 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         .into_iter()
         .flatten();
     let claimed: Vec<Value> = claims
-        .map(|claim| json!({ "name": claim["metadata"]["name"], "emptyDir": {} }))
+        .map(|claim| {
+            let name = &claim["metadata"]["name"];
+            json!({ "name": name, "persistentVolumeClaim": { "claimName": name } })
+        })
         .collect();
     if let Some(fields) = pod_spec.as_object_mut() {
+        // The controller names the pods; what the template says of it is not looked at.
+        fields.remove("hostname");
+        fields.remove("subdomain");
         let volumes = fields.entry("volumes").or_insert_with(|| json!([]));
         if let Some(volumes) = volumes.as_array_mut() {
             volumes.retain(|own| !claimed.iter().any(|claim| claim["name"] == own["name"]));

@@ -1,0 +1,366 @@
+//! Faults of a container's environment, resources and probes.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::checks::{NOT_NEGATIVE, entries, invalid_each, is_empty, items, not_negative, text};
+use super::net::{PORT_RANGE, port_name_faults};
+use crate::meta::validation::{config_map_key, dns1123_subdomain, qualified_name};
+use crate::schema::quantity::Quantity;
+use crate::status::{FieldErrors, FieldPath};
+
+const ENV_FIELDS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+const RESOURCE_FIELDS: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const SEVERAL: &str = "may not have more than one field specified at a time";
+
+fn validate_env_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let printable = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
+    if !name.bytes().all(printable) {
+        errors.invalid(path, &name.into(), ENV_NAME);
+    }
+}
+
+/// Faults of the list `env`.
+pub(super) fn validate_env(env: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for (index, variable) in items(env).enumerate() {
+        let path = path.index(index);
+        let name = text(&variable["name"]);
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        } else {
+            validate_env_name(name, &path.child("name"), errors);
+        }
+        if !variable["valueFrom"].is_null() {
+            validate_value_from(variable, &path.child("valueFrom"), errors);
+        }
+    }
+}
+
+fn validate_value_from(variable: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let from = &variable["valueFrom"];
+    let mut sources = 0;
+    if let Some(field) = from.get("fieldRef") {
+        sources += 1;
+        let path = path.child("fieldRef");
+        validate_field_ref(field, &ENV_FIELDS, &path, errors);
+    }
+    if let Some(field) = from.get("resourceFieldRef") {
+        sources += 1;
+        validate_resource_field(field, &path.child("resourceFieldRef"), errors);
+    }
+    for field in ["configMapKeyRef", "secretKeyRef"] {
+        let Some(reference) = from.get(field) else {
+            continue;
+        };
+        sources += 1;
+        let path = path.child(field);
+        let name = text(&reference["name"]);
+        let faults = dns1123_subdomain(name);
+        invalid_each(faults, &name.into(), &path.child("name"), errors);
+        let key = text(&reference["key"]);
+        if key.is_empty() {
+            errors.required(&path.child("key"), "");
+        } else {
+            let faults = config_map_key(key);
+            invalid_each(faults, &key.into(), &path.child("key"), errors);
+        }
+    }
+    if from.get("fileKeyRef").is_some() {
+        sources += 1;
+    }
+    let detail = match sources {
+        0 => {
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+        }
+        _ if !text(&variable["value"]).is_empty() => {
+            "may not be specified when `value` is not empty"
+        }
+        1 => return,
+        _ => SEVERAL,
+    };
+    errors.invalid(path, &"".into(), detail);
+}
+
+/// A reference to a field of the pod, which must be among `supported`.
+pub(super) fn validate_field_ref(
+    reference: &Value,
+    supported: &[&str],
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    if text(&reference["apiVersion"]).is_empty() {
+        errors.required(&path.child("apiVersion"), "");
+        return;
+    }
+    let field = text(&reference["fieldPath"]);
+    let path = path.child("fieldPath");
+    if field.is_empty() {
+        errors.required(&path, "");
+        return;
+    }
+    let subscript = |map: &str| {
+        field
+            .strip_prefix(map)
+            .and_then(|rest| rest.strip_prefix("['")?.strip_suffix("']"))
+    };
+    let maps = ["metadata.labels", "metadata.annotations"];
+    if let Some(key) = maps.iter().find_map(|map| subscript(map)) {
+        invalid_each(qualified_name(key), &field.into(), &path, errors);
+    } else if !ENV_FIELDS.contains(&field) && !maps.contains(&field) {
+        let detail = format!("error converting fieldPath: field label not supported: {field}");
+        errors.invalid(&path, &field.into(), &detail);
+    } else if !supported.contains(&field) {
+        errors.not_supported(&path, &field.into(), supported);
+    }
+}
+
+fn validate_resource_field(reference: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let resource = text(&reference["resource"]);
+    if resource.is_empty() {
+        errors.required(&path.child("resource"), "");
+        return;
+    }
+    let huge =
+        resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
+    if !huge && !RESOURCE_FIELDS.contains(&resource) {
+        let path = path.child("resource");
+        errors.not_supported(&path, &resource.into(), &RESOURCE_FIELDS);
+    }
+    let divisor = text(&reference["divisor"]);
+    if resource.ends_with(".cpu") && !matches!(divisor, "" | "0" | "1" | "1m") {
+        let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
+        errors.invalid(&path.child("divisor"), &resource.into(), detail);
+    }
+}
+
+/// Faults of the list `envFrom`.
+pub(super) fn validate_env_from(sources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for (index, source) in items(sources).enumerate() {
+        let item = path.index(index);
+        let prefix = text(&source["prefix"]);
+        validate_env_name(prefix, &item.child("prefix"), errors);
+        let mut count = 0;
+        for field in ["configMapRef", "secretRef"] {
+            if let Some(reference) = source.get(field) {
+                count += 1;
+                let name = text(&reference["name"]);
+                let path = item.child(field).child("name");
+                invalid_each(dns1123_subdomain(name), &name.into(), &path, errors);
+            }
+        }
+        // Upstream leaves the index out here.
+        match count {
+            0 => {
+                let detail = "must specify one of: `configMapRef` or `secretRef`";
+                errors.invalid(path, &"".into(), detail);
+            }
+            1 => {}
+            _ => errors.invalid(path, &"".into(), SEVERAL),
+        }
+    }
+}
+
+/// Faults of `resources`: names and amounts, and requests beyond their limits.
+pub(super) fn validate_resources(resources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let limits = &resources["limits"];
+    let requests = &resources["requests"];
+    let mut compute = false;
+    let mut huge = false;
+    for (half, amounts) in [("limits", limits), ("requests", requests)] {
+        let half_path = path.child(half);
+        for (name, amount) in entries(amounts) {
+            compute |= matches!(name.as_str(), "cpu" | "memory");
+            huge |= name.starts_with("hugepages-");
+            let item = half_path.key(name);
+            validate_resource_name(name, &item, errors);
+            validate_amount(name, amount, &item, errors);
+            if half == "requests" {
+                validate_request(name, amount, limits, path, errors);
+            }
+        }
+    }
+    if huge && !compute {
+        errors.forbidden(path, "HugePages require cpu or memory");
+    }
+}
+
+fn validate_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let value = name.into();
+    invalid_each(qualified_name(name), &value, path, errors);
+    let standard =
+        matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+    if !name.contains('/') && !standard {
+        for detail in [
+            "must be a standard resource type or fully qualified",
+            "must be a standard resource for containers",
+        ] {
+            errors.invalid(path, &value, detail);
+        }
+    }
+}
+
+fn validate_amount(name: &str, amount: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let own = text(amount);
+    if own.starts_with('-') {
+        errors.invalid(path, amount, NOT_NEGATIVE);
+    }
+    let fraction = own.ends_with(['m', 'u', 'n']);
+    if name.contains('/') && fraction {
+        errors.invalid(path, amount, "must be an integer");
+    }
+}
+
+fn validate_request(
+    name: &str,
+    amount: &Value,
+    limits: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let limit = &limits[name];
+    let overcommits = !name.starts_with("hugepages-") && !name.contains('/');
+    if limit.is_null() {
+        if !overcommits {
+            let detail = "Limit must be set for non overcommitable resources";
+            errors.required(&path.child("limits"), detail);
+        }
+        return;
+    }
+    let (Ok(own), Ok(most)) = (Quantity::parse(text(amount)), Quantity::parse(text(limit))) else {
+        return;
+    };
+    let relation = match own.compare(&most) {
+        Ordering::Equal => return,
+        Ordering::Less if overcommits => return,
+        _ if overcommits => "less than or equal",
+        _ => "equal",
+    };
+    let detail = format!("must be {relation} to {name} limit of {}", text(limit));
+    errors.invalid(&path.child("requests"), amount, &detail);
+}
+
+/// Faults of the three probes and the two hooks.
+pub(super) fn validate_probes(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for hook in ["postStart", "preStop"] {
+        let handler = &container["lifecycle"][hook];
+        if !handler.is_null() {
+            let path = path.child("lifecycle").child(hook);
+            validate_handler(handler, &path, errors);
+        }
+    }
+    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let probe = &container[field];
+        if probe.is_null() {
+            continue;
+        }
+        let path = path.child(field);
+        validate_handler(probe, &path, errors);
+        let numbers = [
+            "initialDelaySeconds",
+            "timeoutSeconds",
+            "periodSeconds",
+            "successThreshold",
+            "failureThreshold",
+        ];
+        not_negative(probe, &numbers, &path, errors);
+        let grace = &probe["terminationGracePeriodSeconds"];
+        let grace_path = path.child("terminationGracePeriodSeconds");
+        if grace.as_i64().is_some_and(|seconds| seconds <= 0) {
+            errors.invalid(&grace_path, grace, "must be greater than 0");
+        }
+        if field == "readinessProbe" {
+            if !grace.is_null() {
+                errors.invalid(&grace_path, grace, "must not be set for readinessProbes");
+            }
+        } else if probe["successThreshold"] != 1 {
+            let path = path.child("successThreshold");
+            errors.invalid(&path, &probe["successThreshold"], "must be 1");
+        }
+    }
+}
+
+fn validate_handler(handler: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let mut handlers = 0;
+    for kind in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
+        let Some(action) = handler.get(kind) else {
+            continue;
+        };
+        let path = path.child(kind);
+        handlers += 1;
+        if handlers > 1 {
+            errors.forbidden(&path, "may not specify more than 1 handler type");
+            continue;
+        }
+        match kind {
+            "exec" if is_empty(&action["command"]) => errors.required(&path.child("command"), ""),
+            "httpGet" => {
+                if text(&action["path"]).is_empty() {
+                    errors.required(&path.child("path"), "");
+                }
+                validate_port(&action["port"], &path.child("port"), errors);
+                let schemes = ["HTTP", "HTTPS"];
+                let scheme = &action["scheme"];
+                super::checks::one_of(scheme, &path.child("scheme"), &schemes, errors);
+            }
+            "tcpSocket" | "grpc" => validate_port(&action["port"], &path.child("port"), errors),
+            _ => {}
+        }
+    }
+    if handlers == 0 {
+        errors.required(path, "must specify a handler type");
+    }
+}
+
+fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if let Some(name) = port.as_str() {
+        for fault in port_name_faults(name) {
+            errors.invalid(path, port, fault);
+        }
+    } else if !(1..=65535).contains(&port.as_i64().unwrap_or(0)) {
+        errors.invalid(path, port, PORT_RANGE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requests_stay_within_limits() {
+        let table = [
+            (
+                json!({"limits": {"cpu": "1"}, "requests": {"cpu": "900m"}}),
+                0,
+            ),
+            (json!({"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}), 1),
+            (json!({"requests": {"example.com/x": "1"}}), 1),
+            (json!({"requests": {"foo": "1"}}), 2),
+        ];
+        for (resources, want) in table {
+            let mut errors = FieldErrors::new();
+            validate_resources(&resources, &FieldPath::new("r"), &mut errors);
+            assert_eq!(errors.causes().len(), want, "{resources}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Faults of what a pod's spec says of where it runs: tolerations, spread and names.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::checks::{invalid_each, is_empty, items, one_of, text};
+use super::net::validate_ip;
+use crate::meta::validation::{
+    dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_labels,
+};
+use crate::status::{FieldErrors, FieldPath};
+
+const POSITIVE: &str = "must be greater than zero";
+
+/// Faults of the fields that concern placement, in upstream's order.
+pub(super) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let selector = path.child("nodeSelector");
+    validate_labels(spec.get("nodeSelector"), &selector, errors);
+    validate_dns_config(spec, &path.child("dnsConfig"), errors);
+    let gates = path.child("readinessGates");
+    for (index, gate) in items(&spec["readinessGates"]).enumerate() {
+        let kind = &gate["conditionType"];
+        let path = gates.index(index).child("conditionType");
+        invalid_each(qualified_name(text(kind)), kind, &path, errors);
+    }
+    let mut seen = BTreeSet::new();
+    let gates = path.child("schedulingGates");
+    for (index, gate) in items(&spec["schedulingGates"]).enumerate() {
+        let path = gates.index(index);
+        let name = text(&gate["name"]);
+        invalid_each(qualified_name(name), &name.into(), &path, errors);
+        if !seen.insert(name) {
+            errors.duplicate(&path, &name.into());
+        }
+    }
+    let constraints = path.child("topologySpreadConstraints");
+    validate_spread(&spec["topologySpreadConstraints"], &constraints, errors);
+    for field in ["serviceAccountName", "nodeName"] {
+        let name = text(&spec[field]);
+        if !name.is_empty() {
+            let faults = dns1123_subdomain(name);
+            invalid_each(faults, &name.into(), &path.child(field), errors);
+        }
+    }
+    let deadline = &spec["activeDeadlineSeconds"];
+    let range = 1..=i64::from(i32::MAX);
+    if deadline.as_i64().is_some_and(|own| !range.contains(&own)) {
+        let detail = "must be between 1 and 2147483647, inclusive";
+        errors.invalid(&path.child("activeDeadlineSeconds"), deadline, detail);
+    }
+    for field in ["hostname", "subdomain"] {
+        let name = text(&spec[field]);
+        if !name.is_empty() {
+            let faults = dns1123_label(name);
+            invalid_each(faults, &name.into(), &path.child(field), errors);
+        }
+    }
+    validate_tolerations(&spec["tolerations"], &path.child("tolerations"), errors);
+    let aliases = path.child("hostAliases");
+    for (index, alias) in items(&spec["hostAliases"]).enumerate() {
+        let path = aliases.index(index);
+        validate_ip(&alias["ip"], &path.child("ip"), errors);
+        for (index, name) in items(&alias["hostnames"]).enumerate() {
+            let path = path.child("hostnames").index(index);
+            invalid_each(dns1123_subdomain(text(name)), name, &path, errors);
+        }
+    }
+}
+
+fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let pair = |constraint: &Value| {
+        let field = |name: &str| text(&constraint[name]).to_owned();
+        format!(
+            "{{{}, {}}}",
+            field("topologyKey"),
+            field("whenUnsatisfiable")
+        )
+    };
+    for (index, constraint) in items(constraints).enumerate() {
+        let path = path.index(index);
+        let number = |field: &str| constraint[field].as_i64();
+        let key = text(&constraint["topologyKey"]);
+        let action = text(&constraint["whenUnsatisfiable"]);
+        if number("maxSkew").unwrap_or(0) <= 0 {
+            let value = number("maxSkew").unwrap_or(0).into();
+            errors.invalid(&path.child("maxSkew"), &value, POSITIVE);
+        }
+        if key.is_empty() {
+            errors.required(&path.child("topologyKey"), "can not be empty");
+        }
+        let actions = ["DoNotSchedule", "ScheduleAnyway"];
+        let action_path = path.child("whenUnsatisfiable");
+        one_of(&action.into(), &action_path, &actions, errors);
+        // The fault is at the first of two that are alike.
+        let own = pair(constraint);
+        if items(constraints)
+            .skip(index + 1)
+            .any(|other| pair(other) == own)
+        {
+            let path = path.child("{topologyKey, whenUnsatisfiable}");
+            errors.duplicate(&path, &own.into());
+        }
+        if let Some(domains) = number("minDomains") {
+            let path = path.child("minDomains");
+            if domains <= 0 {
+                errors.invalid(&path, &domains.into(), POSITIVE);
+            }
+            if action != "DoNotSchedule" {
+                let detail = format!(
+                    "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+                );
+                errors.invalid(&path, &domains.into(), &detail);
+            }
+        }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            if !constraint[field].is_null() {
+                let path = path.child(field);
+                one_of(&constraint[field], &path, &["Honor", "Ignore"], errors);
+            }
+        }
+        let keys = &constraint["matchLabelKeys"];
+        let path = path.child("matchLabelKeys");
+        if !is_empty(keys) && constraint["labelSelector"].is_null() {
+            let detail = "must not be specified when labelSelector is not set";
+            errors.forbidden(&path, detail);
+            continue;
+        }
+        for (index, key) in items(keys).enumerate() {
+            invalid_each(qualified_name(text(key)), key, &path.index(index), errors);
+        }
+    }
+}
+
+/// Faults of a list of tolerations.
+pub(super) fn validate_tolerations(
+    tolerations: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    for (index, toleration) in items(tolerations).enumerate() {
+        let path = path.index(index);
+        let key = text(&toleration["key"]);
+        if !key.is_empty() {
+            invalid_each(qualified_name(key), &key.into(), &path.child("key"), errors);
+        }
+        let operator = &toleration["operator"];
+        let operator_path = path.child("operator");
+        if key.is_empty() && operator != "Exists" {
+            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            errors.invalid(&operator_path, operator, detail);
+        }
+        let effect = text(&toleration["effect"]);
+        if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {
+            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.invalid(&path.child("effect"), &effect.into(), detail);
+        }
+        let value = text(&toleration["value"]);
+        match text(operator) {
+            "" | "Equal" => invalid_each(label_value(value), &value.into(), &operator_path, errors),
+            "Exists" if !value.is_empty() => {
+                let detail = "value must be empty when `operator` is 'Exists'";
+                errors.invalid(&operator_path, &value.into(), detail);
+            }
+            "Exists" => {}
+            _ => errors.not_supported(&operator_path, operator, &["Equal", "Exists"]),
+        }
+        if !effect.is_empty() {
+            let effects = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+            one_of(&effect.into(), &path.child("effect"), &effects, errors);
+        }
+    }
+}
+
+fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const MAX_NAMESERVERS: usize = 3;
+    let config = &spec["dnsConfig"];
+    let servers = &config["nameservers"];
+    if spec["dnsPolicy"] == "None" && config.is_null() {
+        let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
+        errors.required(path, detail);
+    } else if spec["dnsPolicy"] == "None" && is_empty(servers) {
+        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.required(&path.child("nameservers"), detail);
+    }
+    let servers_path = path.child("nameservers");
+    if items(servers).count() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
+        errors.invalid(&servers_path, servers, &detail);
+    }
+    for (index, server) in items(servers).enumerate() {
+        validate_ip(server, &servers_path.index(index), errors);
+    }
+    for (index, search) in items(&config["searches"]).enumerate() {
+        let path = path.child("searches").index(index);
+        // A domain may end in a dot, and a lone dot is the root.
+        let name = text(search);
+        let name = name.strip_suffix('.').unwrap_or(name);
+        if !name.is_empty() {
+            invalid_each(dns1123_subdomain(name), search, &path, errors);
+        }
+    }
+    for (index, option) in items(&config["options"]).enumerate() {
+        if text(&option["name"]).is_empty() {
+            let path = path.child("options").index(index);
+            errors.required(&path, "must not be empty");
+        }
+    }
+}

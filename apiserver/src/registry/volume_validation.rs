@@ -1,0 +1,247 @@
+//! Faults of a pod's volumes and of the mounts in its containers.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::checks::{items, one_of, required, text};
+use crate::status::{FieldErrors, FieldPath};
+
+/// The greatest file mode, 0777.
+const MAX_MODE: i64 = 511;
+const HOST_PATH_TYPES: [&str; 8] = [
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+];
+
+/// Faults of one volume's source: there is at most one, and it is complete.
+pub(super) fn validate_source(volume: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    // Upstream asks for an emptyDir and a hostPath first.
+    let first = ["emptyDir", "hostPath"];
+    let others = super::checks::entries(volume)
+        .map(|(field, _)| field.as_str())
+        .filter(|field| *field != "name" && !first.contains(field));
+    let present = first
+        .into_iter()
+        .filter(|field| volume.get(*field).is_some());
+    for (index, source) in present.chain(others).enumerate() {
+        let path = path.child(source);
+        if index > 0 {
+            errors.forbidden(&path, "may not specify more than 1 volume type");
+            continue;
+        }
+        validate_one(&volume[source], source, &path, errors);
+    }
+}
+
+fn validate_one(value: &Value, source: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let needed: &[&str] = match source {
+        "secret" => &["secretName"],
+        "hostPath" => &["path"],
+        "persistentVolumeClaim" => &["claimName"],
+        "nfs" => &["server", "path"],
+        "csi" => &["driver"],
+        "configMap" => &["name"],
+        "image" => &["reference"],
+        _ => &[],
+    };
+    for field in needed {
+        required(&value[*field], &path.child(field), errors);
+    }
+    match source {
+        "emptyDir" if text(&value["sizeLimit"]).starts_with('-') => {
+            let detail = "SizeLimit field must be a valid resource quantity";
+            errors.forbidden(&path.child("sizeLimit"), detail);
+        }
+        "hostPath" => {
+            validate_no_backsteps(&value["path"], &path.child("path"), errors);
+            let kind = path.child("type");
+            one_of(&value["type"], &kind, &HOST_PATH_TYPES, errors);
+        }
+        "nfs" if !text(&value["path"]).starts_with('/') => {
+            let shown = text(&value["path"]).into();
+            errors.invalid(&path.child("path"), &shown, "must be an absolute path");
+        }
+        "secret" | "configMap" => validate_files(value, path, errors),
+        "image" => {
+            let policies = ["Always", "IfNotPresent", "Never"];
+            let policy = path.child("pullPolicy");
+            one_of(&value["pullPolicy"], &policy, &policies, errors);
+        }
+        _ => {}
+    }
+}
+
+fn validate_files(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_mode(&value["defaultMode"], &path.child("defaultMode"), errors);
+    for (index, item) in items(&value["items"]).enumerate() {
+        let path = path.child("items").index(index);
+        required(&item["key"], &path.child("key"), errors);
+        let own = &item["path"];
+        let own_path = path.child("path");
+        required(own, &own_path, errors);
+        if text(own).starts_with('/') {
+            errors.invalid(&own_path, own, "must be a relative path");
+        }
+        validate_no_backsteps(own, &own_path, errors);
+        validate_mode(&item["mode"], &path.child("mode"), errors);
+    }
+}
+
+fn validate_mode(mode: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if mode
+        .as_i64()
+        .is_some_and(|mode| !(0..=MAX_MODE).contains(&mode))
+    {
+        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
+        errors.invalid(path, mode, detail);
+    }
+}
+
+fn validate_no_backsteps(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if has_backsteps(value) {
+        errors.invalid(path, value, "must not contain '..'");
+    }
+}
+
+fn has_backsteps(value: &Value) -> bool {
+    text(value).split('/').any(|part| part == "..")
+}
+
+/// Faults of a container's mounts and block devices; `volumes` are the pod's.
+pub(super) fn validate_mounts(
+    container: &Value,
+    volumes: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let known = |name: &str| items(volumes).find(|volume| volume["name"] == name);
+    let names = |list: &str, field: &str| -> BTreeSet<String> {
+        items(&container[list])
+            .map(|item| text(&item[field]).to_owned())
+            .collect()
+    };
+    let device_names = names("volumeDevices", "name");
+    let device_paths = names("volumeDevices", "devicePath");
+    let mounts = path.child("volumeMounts");
+    let mut mounted = BTreeSet::new();
+    for (index, mount) in items(&container["volumeMounts"]).enumerate() {
+        let path = mounts.index(index);
+        let name = text(&mount["name"]);
+        let name_path = path.child("name");
+        required(&mount["name"], &name_path, errors);
+        if !name.is_empty() && known(name).is_none() {
+            errors.not_found(&name_path, &name.into());
+        }
+        let at = &mount["mountPath"];
+        let at_path = path.child("mountPath");
+        required(at, &at_path, errors);
+        if !mounted.insert(text(at)) {
+            errors.invalid(&at_path, at, "must be unique");
+        }
+        if device_names.contains(name) {
+            let detail = "must not already exist in volumeDevices";
+            errors.invalid(&name_path, &name.into(), detail);
+        }
+        if device_paths.contains(text(at)) && !device_names.contains(name) {
+            let detail = "must not already exist as a path in volumeDevices";
+            errors.invalid(&at_path, at, detail);
+        }
+        // Upstream leaves the index out of some of these.
+        for field in ["subPath", "subPathExpr"] {
+            validate_no_backsteps(&mount[field], &mounts.child(field), errors);
+        }
+        let expression = &mount["subPathExpr"];
+        if !text(&mount["subPath"]).is_empty() && !text(expression).is_empty() {
+            let detail = "subPathExpr and subPath are mutually exclusive";
+            errors.invalid(&path.child("subPathExpr"), expression, detail);
+        }
+        validate_propagation(container, mount, &mounts, errors);
+    }
+    validate_devices(container, volumes, path, errors);
+}
+
+fn validate_propagation(
+    container: &Value,
+    mount: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let propagation = &mount["mountPropagation"];
+    if !propagation.is_null() {
+        let path = path.child("mountPropagation");
+        let modes = ["Bidirectional", "HostToContainer", "None"];
+        one_of(propagation, &path, &modes, errors);
+        let privileged = container["securityContext"]["privileged"] == true;
+        if propagation == "Bidirectional" && !privileged {
+            let detail =
+                "Bidirectional mount propagation is available only to privileged containers";
+            errors.forbidden(&path, detail);
+        }
+    }
+    let recursive = &mount["recursiveReadOnly"];
+    let path = path.child("recursiveReadOnly");
+    match text(recursive) {
+        "" | "Disabled" => {}
+        "Enabled" | "IfPossible" if mount["readOnly"] != true => {
+            errors.forbidden(&path, "may only be specified when readOnly is true");
+        }
+        "Enabled" | "IfPossible" => {}
+        _ => {
+            let modes = ["Disabled", "Enabled", "IfPossible"];
+            errors.not_supported(&path, recursive, &modes);
+        }
+    }
+}
+
+fn validate_devices(
+    container: &Value,
+    volumes: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let mut names = BTreeSet::new();
+    let mut paths = BTreeSet::new();
+    let is_mounted = |field: &str, value: &Value| {
+        items(&container["volumeMounts"]).any(|mount| mount[field] == *value)
+    };
+    for (index, device) in items(&container["volumeDevices"]).enumerate() {
+        let path = path.child("volumeDevices").index(index);
+        let (name, at) = (&device["name"], &device["devicePath"]);
+        let (name_path, at_path) = (path.child("name"), path.child("devicePath"));
+        required(name, &name_path, errors);
+        if !names.insert(text(name)) {
+            errors.invalid(&name_path, name, "must be unique");
+        }
+        let volume = items(volumes).find(|volume| volume["name"] == *name);
+        match volume {
+            None if !text(name).is_empty() => errors.not_found(&name_path, name),
+            Some(own) if own["persistentVolumeClaim"].is_null() && own["ephemeral"].is_null() => {
+                let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
+                errors.invalid(&name_path, name, detail);
+            }
+            _ => {}
+        }
+        required(at, &at_path, errors);
+        if !paths.insert(text(at)) {
+            errors.invalid(&at_path, at, "must be unique");
+        }
+        if has_backsteps(at) {
+            errors.invalid(&at_path, at, "can not contain backsteps ('..')");
+        }
+        if is_mounted("name", name) {
+            let detail = "must not already exist in volumeMounts";
+            errors.invalid(&name_path, name, detail);
+        }
+        if is_mounted("mountPath", at) {
+            let detail = "must not already exist as a path in volumeMounts";
+            errors.invalid(&at_path, at, detail);
+        }
+    }
+}
