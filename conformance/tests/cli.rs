@@ -83,7 +83,7 @@ fn serve_asks_for_the_token_and_writes_it_into_the_kubeconfig() {
         kubeconfig.to_str().unwrap(),
     ]);
     let path = "/api/v1/namespaces/default";
-    assert!(get(&url, path, "").starts_with("HTTP/1.1 401"));
+    assert!(get(&url, path, "").starts_with("HTTP/1.1 403"));
     let authorized = get(&url, path, "Authorization: Bearer secret\r\n");
     assert!(authorized.starts_with("HTTP/1.1 200"), "{authorized}");
     let config = std::fs::read_to_string(&kubeconfig).unwrap();
