@@ -8,9 +8,6 @@ mod authentication;
 mod rbac;
 mod tokens;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};

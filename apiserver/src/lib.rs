@@ -8,11 +8,13 @@
 //! - `field_manager`: who owns which fields, and server-side apply
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `admission`: what a cluster's default admission plugins do to writes
+//! - `auth`: who sends a request, and whether they may
 //! - `server`: [`ApiServer`], its builder and its listener
 //! - [`clock`]: time and randomness
 //! - `storage`: objects and their past events, by resource
 
 mod admission;
+mod auth;
 pub mod clock;
 mod endpoints;
 mod field_manager;

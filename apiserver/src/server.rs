@@ -10,12 +10,14 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, ETAG, HOST, IF_NONE_MATCH, USER_AGENT};
+use http::header::{ACCEPT, ETAG, HOST, IF_NONE_MATCH, USER_AGENT};
+use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::auth::{self, Attributes, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::negotiation::Accepted;
@@ -36,9 +38,12 @@ pub(crate) struct Core {
     pub(crate) entropy: Entropy,
     pub(crate) storage: Storage,
     pub(crate) catalog: &'static Catalog,
-    token: Option<String>,
     /// Built when first asked for: it holds a hash of every document.
     openapi_index: OnceLock<Bytes>,
+    /// The administrator's token; without one, everybody is the administrator.
+    pub(crate) token: Option<String>,
+    /// Tokens issued to service accounts.
+    pub(crate) tokens: Tokens,
 }
 
 /// A handle to an in-memory API server; clones share one state.
@@ -103,10 +108,12 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path().to_owned();
         let query_text = parts.uri.query().unwrap_or_default().to_owned();
-        if !self.authenticated(&parts.headers, &path) {
-            return response::error(&ApiError::Unauthorized, Accepted::JSON);
-        }
-        let Some(info) = RequestInfo::parse(&parts.method, &path, &query_text) else {
+        let info = RequestInfo::parse(&parts.method, &path, &query_text);
+        let user = match self.admit(&parts, info.as_ref()) {
+            Ok(user) => user,
+            Err(error) => return response::error(&error, Accepted::JSON),
+        };
+        let Some(info) = info else {
             return self.non_resource(&parts.method, &path, &query_text, &parts.headers);
         };
         let query = Query::parse(&query_text);
@@ -129,6 +136,9 @@ impl ApiServer {
             }
             return response::error(&ApiError::NoSuchPath, accepted);
         };
+        if parts.method == Method::HEAD {
+            return response::error(&ApiError::MethodNotAllowed, accepted);
+        }
         let body = match body::read(body).await {
             Ok(body) => body,
             Err(error) => return response::error(&error, accepted),
@@ -139,6 +149,7 @@ impl ApiServer {
             info,
             resource: Arc::clone(resource),
             query,
+            user,
             user_agent: user_agent.into(),
             headers: parts.headers,
             body,
@@ -146,29 +157,32 @@ impl ApiServer {
             warnings: Mutex::default(),
         };
         let answer = handlers::handle(&request);
-        let served = answer.is_ok();
+        let unserved = matches!(
+            answer,
+            Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
+        );
         let mut response = answer.unwrap_or_else(|error| response::error(&error, accepted));
         let mut warnings = request.warnings.into_inner();
-        warnings.extend(request.resource.warning.clone().filter(|_| served));
+        warnings.extend(request.resource.warning.clone().filter(|_| !unserved));
         response::add_warnings(&mut response, &warnings);
         response
     }
 
-    /// Health checks and the version are for everybody, as upstream's default role has it.
-    fn authenticated(&self, headers: &HeaderMap, path: &str) -> bool {
-        let Some(token) = &self.core.token else {
-            return true;
-        };
-        let public = ["/healthz", "/livez", "/readyz", "/version"];
-        if public
-            .iter()
-            .any(|public| path == *public || path.starts_with(&format!("{public}/")))
-        {
-            return true;
+    /// The user of a request, who may do what it asks for.
+    fn admit(&self, parts: &Parts, info: Option<&RequestInfo>) -> Result<User, ApiError> {
+        let user = auth::authenticate(&self.core, &parts.headers)?;
+        let user = auth::impersonate(&self.core, user, &parts.headers)?;
+        let attributes = info.map_or_else(
+            || Attributes::Path {
+                verb: parts.method.as_str().to_lowercase(),
+                path: parts.uri.path().to_owned(),
+            },
+            RequestInfo::attributes,
+        );
+        match auth::authorize(&self.core, &user, &attributes) {
+            Decision::Allowed(_) => Ok(user),
+            Decision::Denied => Err(attributes.forbidden(&user)),
         }
-        header(headers, &AUTHORIZATION)
-            .strip_prefix("Bearer ")
-            .is_some_and(|own| own.trim() == token)
     }
 
     /// Paths that name no resource: discovery, OpenAPI, health, version.

@@ -100,7 +100,7 @@ pub enum ApiError {
     #[error("Unauthorized")]
     Unauthorized,
     /// 403 `Forbidden`. Mirrors `NewForbidden`.
-    #[error("{}{}{}", resource, forbidden_name(name), message)]
+    #[error("{}{}", forbidden_prefix(resource, name), message)]
     Forbidden {
         /// The resource.
         resource: GroupResource,
@@ -176,11 +176,11 @@ pub enum ApiError {
     },
 }
 
-fn forbidden_name(name: &str) -> String {
-    if name.is_empty() {
-        " is forbidden: ".to_owned()
-    } else {
-        format!(" {name:?} is forbidden: ")
+fn forbidden_prefix(resource: &GroupResource, name: &str) -> String {
+    match (resource.resource.as_str(), name) {
+        ("", _) => "forbidden: ".to_owned(),
+        (_, "") => format!("{resource} is forbidden: "),
+        _ => format!("{resource} {name:?} is forbidden: "),
     }
 }
 

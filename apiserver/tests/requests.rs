@@ -396,20 +396,3 @@ async fn equal_seeds_give_equal_bytes() {
     };
     assert_eq!(run().await, run().await);
 }
-
-#[tokio::test]
-async fn a_token_is_asked_for_except_by_health_checks() {
-    let server = ApiServer::builder()
-        .token(Some("secret".to_owned()))
-        .build();
-    let ask = async |path: &str, token: &str| {
-        let request = Request::get(path)
-            .header("authorization", format!("Bearer {token}"))
-            .body(Full::<Bytes>::default())
-            .unwrap();
-        server.handle(request).await.status().as_u16()
-    };
-    assert_eq!(ask(CONFIGMAPS, "secret").await, 200);
-    assert_eq!(ask(CONFIGMAPS, "wrong").await, 401);
-    assert_eq!(ask("/readyz", "wrong").await, 200);
-}

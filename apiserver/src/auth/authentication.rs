@@ -60,10 +60,7 @@ pub(crate) fn review_token(
     if core.token.as_deref() == Some(token) {
         return Ok((User::admin(), audiences.to_vec()));
     }
-    let claims = core
-        .tokens
-        .claims(token, core.clock.now())
-        .ok_or(INVALID)?;
+    let claims = core.tokens.claims(token, core.clock.now()).ok_or(INVALID)?;
     let meant: Vec<String> = audiences
         .iter()
         .filter(|audience| claims.audiences.contains(audience))
@@ -98,7 +95,10 @@ fn is_alive(core: &Core, claims: &Claims) -> bool {
             resource: plural.to_owned(),
         };
         let namespace = (plural != "nodes").then_some(namespace);
-        let object = core.storage.table(&gvr).get(&ObjectKey::new(namespace, name))?;
+        let object = core
+            .storage
+            .table(&gvr)
+            .get(&ObjectKey::new(namespace, name))?;
         Some(meta(&object.value, "uid").to_owned())
     };
     let account = &claims.account;
@@ -129,7 +129,10 @@ fn holder(core: &Core, claims: Claims) -> User {
         }
     }
     User {
-        name: format!("system:serviceaccount:{}:{}", account.namespace, account.name),
+        name: format!(
+            "system:serviceaccount:{}:{}",
+            account.namespace, account.name
+        ),
         uid: account.uid,
         groups,
         extra,
@@ -156,7 +159,11 @@ fn add_node(core: &Core, namespace: &str, pod: &str, extra: &mut BTreeMap<String
         extra.insert(key, vec![value.to_owned()]);
     };
     add("name", node);
-    if let Some(node) = core.storage.table(&gvr("nodes")).get(&ObjectKey::new(None, node)) {
+    if let Some(node) = core
+        .storage
+        .table(&gvr("nodes"))
+        .get(&ObjectKey::new(None, node))
+    {
         add("uid", meta(&node.value, "uid"));
     }
 }
@@ -199,7 +206,11 @@ pub(crate) fn impersonate(core: &Core, user: User, headers: &HeaderMap) -> Resul
         wanted.groups.extend(service_account_groups(namespace));
     }
     let known = |group: &&str| wanted.is_in(group);
-    if [AUTHENTICATED, UNAUTHENTICATED].iter().find(|group| known(group)).is_none() {
+    if [AUTHENTICATED, UNAUTHENTICATED]
+        .iter()
+        .find(|group| known(group))
+        .is_none()
+    {
         let group = match wanted.name.as_str() {
             ANONYMOUS => UNAUTHENTICATED,
             _ => AUTHENTICATED,

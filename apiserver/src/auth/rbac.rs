@@ -50,7 +50,11 @@ impl Attributes {
                     group: String::new(),
                     resource: String::new(),
                 };
-                (none, "", format!("User {user:?} cannot {verb} path {path:?}"))
+                (
+                    none,
+                    "",
+                    format!("User {user:?} cannot {verb} path {path:?}"),
+                )
             }
             Self::Resource {
                 verb,
@@ -146,7 +150,12 @@ pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes) -> De
     }
     let granting = grants(core, user, attributes.namespace())
         .into_iter()
-        .find(|grant| grant.rules.iter().any(|rule| attributes.is_granted_by(rule)));
+        .find(|grant| {
+            grant
+                .rules
+                .iter()
+                .any(|rule| attributes.is_granted_by(rule))
+        });
     granting.map_or(Decision::Denied, |grant| Decision::Allowed(grant.reason))
 }
 
@@ -185,7 +194,9 @@ fn bound(core: &Core, user: &User, namespace: Option<&str>, grants: &mut Vec<Gra
         let binding = &binding.value;
         let subjects = binding["subjects"].as_array().into_iter().flatten();
         let own = namespace.unwrap_or_default();
-        let Some(subject) = subjects.into_iter().find(|subject| is_meant(subject, user, own))
+        let Some(subject) = subjects
+            .into_iter()
+            .find(|subject| is_meant(subject, user, own))
         else {
             continue;
         };
@@ -234,7 +245,10 @@ fn rules(core: &Core, role: &Value, namespace: Option<&str>) -> Option<Vec<Value
         "Role" => ("roles", namespace),
         _ => return None,
     };
-    let role = core.storage.table(&gvr(plural)).get(&ObjectKey::new(namespace, name));
+    let role = core
+        .storage
+        .table(&gvr(plural))
+        .get(&ObjectKey::new(namespace, name));
     Some(match role {
         Some(role) => role.value["rules"].as_array().cloned().unwrap_or_default(),
         None if plural == "clusterroles" && name == "cluster-admin" => vec![
@@ -269,8 +283,17 @@ fn bootstrap(user: &User) -> Vec<Grant> {
         }),
     ];
     let discovery = [
-        "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*",
-        "/readyz", "/version", "/version/",
+        "/api",
+        "/api/*",
+        "/apis",
+        "/apis/*",
+        "/healthz",
+        "/livez",
+        "/openapi",
+        "/openapi/*",
+        "/readyz",
+        "/version",
+        "/version/",
     ];
     let public = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
     let all = [

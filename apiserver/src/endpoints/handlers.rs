@@ -14,8 +14,10 @@ pub(crate) mod list;
 mod list_options;
 mod patch;
 mod pod_part;
+mod review;
 mod scale;
 mod subresource;
+mod token;
 mod update;
 mod watch;
 mod yaml;
@@ -34,6 +36,7 @@ use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
 use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
+use crate::auth::User;
 use crate::field_manager::Writer;
 use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
@@ -52,6 +55,7 @@ pub(crate) struct Request<'a> {
     pub(crate) info: RequestInfo,
     pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) query: Query,
+    pub(crate) user: User,
     pub(crate) headers: HeaderMap,
     pub(crate) user_agent: Arc<str>,
     pub(crate) body: Bytes,
@@ -200,7 +204,7 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         Verb::Create if request.resource.gvk().kind == "Binding" => {
             subresource::create_binding(request)
         }
-        Verb::Create => create::create(request),
+        Verb::Create => review::review(request).unwrap_or_else(|| create::create(request)),
         Verb::Update if !named => Err(ApiError::MethodNotAllowed),
         Verb::Update => update::update(request),
         Verb::Patch if !named => Err(ApiError::MethodNotAllowed),

@@ -158,10 +158,8 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or("");
-    if header.is_empty() {
-        return Ok(ContentType::Json);
-    }
     match header.split(';').next().unwrap_or("").trim() {
+        "" if header.trim().is_empty() => Ok(ContentType::Json),
         "application/json" => Ok(ContentType::Json),
         "application/yaml" => Ok(ContentType::Yaml),
         "application/vnd.kubernetes.protobuf" => Ok(ContentType::Protobuf),

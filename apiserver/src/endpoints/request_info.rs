@@ -2,6 +2,8 @@
 
 use http::Method;
 
+use crate::auth::Attributes;
+
 /// What is to be done with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -103,6 +105,21 @@ impl RequestInfo {
             rest,
             verb,
         })
+    }
+
+    /// What authorization must allow. A namespace is in itself.
+    pub(crate) fn attributes(&self) -> Attributes {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let own = self.group.is_empty() && self.resource == "namespaces";
+        let namespace = if own { &self.name } else { &self.namespace };
+        Attributes::Resource {
+            verb: self.verb.map_or("", Verb::as_str).to_owned(),
+            group: self.group.clone(),
+            resource: self.resource.clone(),
+            subresource: text(&self.subresource),
+            namespace: text(namespace),
+            name: text(&self.name),
+        }
     }
 }
 

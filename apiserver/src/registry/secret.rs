@@ -64,11 +64,11 @@ fn validate_type(secret: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         }
     };
     match text(&secret["type"]) {
-        "kubernetes.io/service-account-token" => {
-            if text(&secret["metadata"]["annotations"][SERVICE_ACCOUNT]).is_empty() {
-                let path = FieldPath::new("metadata.annotations").key(SERVICE_ACCOUNT);
-                errors.required(&path, "");
-            }
+        "kubernetes.io/service-account-token"
+            if text(&secret["metadata"]["annotations"][SERVICE_ACCOUNT]).is_empty() =>
+        {
+            let path = FieldPath::new("metadata.annotations").key(SERVICE_ACCOUNT);
+            errors.required(&path, "");
         }
         "kubernetes.io/dockercfg" if !has(".dockercfg") => needed(&[".dockercfg"]),
         "kubernetes.io/dockercfg" => validate_json(data, ".dockercfg", path, errors),

@@ -236,8 +236,9 @@ impl Store<'_> {
 
     fn set_namespace(&self, object: &mut Value, namespace: Option<&str>) -> Result<(), ApiError> {
         let Some(namespace) = namespace.filter(|_| self.resource.namespaced) else {
-            // A cluster-scoped object has no namespace, whatever the client wrote.
-            meta_mut(object).remove("namespace");
+            if !self.resource.namespaced {
+                meta_mut(object).remove("namespace");
+            }
             return Ok(());
         };
         let own = object::namespace(object);

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::{ApiServer, Core};
+use crate::auth::Tokens;
 use crate::clock::{Clock, Entropy};
 use crate::registry::catalog::Catalog;
 use crate::registry::store::Store;
@@ -58,7 +59,8 @@ impl ApiServerBuilder {
         }
     }
 
-    /// The bearer token that requests must carry. Default: none is asked for.
+    /// The administrator's bearer token; others may do what roles grant them. Default: none, and
+    /// whoever shows no service account's token is the administrator.
     pub fn token(self, token: Option<String>) -> Self {
         Self { token, ..self }
     }
@@ -78,6 +80,7 @@ impl ApiServerBuilder {
             catalog: Catalog::builtin(),
             token: self.token,
             openapi_index: OnceLock::new(),
+            tokens: Tokens::default(),
         };
         for namespace in NAMESPACES {
             create(

@@ -1,10 +1,28 @@
 //! POST of a new object.
 
+use serde_json::Value;
+
 use super::{Answer, Request, decode};
+use crate::meta::object::child_mut;
 
 pub(super) fn create(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
-    let object = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    let mut object = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    if request.resource.gvk().kind == "CertificateSigningRequest" {
+        set_requestor(request, &mut object);
+    }
     let written = request.store(dry_run).create(request.namespace(), object)?;
     request.written(201, &written)
+}
+
+/// A request for a certificate tells who made it, whatever it says itself.
+fn set_requestor(request: &Request<'_>, object: &mut Value) {
+    let info = request.user.to_user_info();
+    let spec = child_mut(object, "spec");
+    for field in ["username", "uid", "groups", "extra"] {
+        match info.get(field) {
+            Some(value) => spec.insert(field.to_owned(), value.clone()),
+            None => spec.remove(field),
+        };
+    }
 }

@@ -7,6 +7,10 @@ use crate::status::ApiError;
 use crate::storage::WindowError;
 
 pub(super) fn get(request: &Request<'_>) -> Answer {
+    if request.query.flag("export") {
+        let message = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(ApiError::BadRequest(message.to_owned()));
+    }
     let current = request.core.storage.revision();
     if request.query.flag("export") {
         let message = "the export parameter, deprecated since v1.14, is no longer supported";

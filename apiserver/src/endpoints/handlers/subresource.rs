@@ -4,7 +4,7 @@ use http::Response;
 use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
-use super::{Answer, Request, decode, eviction, get, kubelet, patch, scale, update};
+use super::{Answer, Request, decode, eviction, get, kubelet, patch, scale, token, update};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
@@ -37,6 +37,7 @@ pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> An
             }
         }
         ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => kubelet::stream(request),
+        ("token", Verb::Create) => token::create(request),
         ("log", Verb::Get) => kubelet::log(request),
         ("approval", Verb::Get) => get::get(request),
         ("approval", Verb::Update) => update::update_part(request, Part::Status),

@@ -65,6 +65,7 @@ fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'stati
         ("status", "apps", "deployments") => &[&["spec"], &["metadata", "labels"]],
         ("status", "storage.k8s.io", "volumeattachments") => &[&["spec"], &["metadata"]],
         ("status", _, _) => &[&["spec"]],
+        ("", "certificates.k8s.io", "certificatesigningrequests") => &[&["spec"], &["status"]],
         _ if resource.subresource("status").is_some() => &[&["status"]],
         _ => &[],
     }

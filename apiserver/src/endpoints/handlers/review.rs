@@ -1,0 +1,237 @@
+//! Reviews: questions about who somebody is and what they may do. The answer is an object of the
+//! same kind, which is stored nowhere.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Answer, Request, decode};
+use crate::auth::{AUDIENCE, Attributes, Decision, User, authorize, review_token, rules_of};
+use crate::clock::rfc3339;
+use crate::meta::GroupKind;
+use crate::meta::object::{meta, meta_mut};
+use crate::status::{ApiError, FieldErrors, FieldPath};
+
+/// The review that the request's resource stands for, if it is one.
+pub(super) fn review(request: &Request<'_>) -> Option<Answer> {
+    let gvk = request.resource.gvk();
+    let answer: fn(&Request<'_>, Value) -> Result<Value, ApiError> =
+        match (gvk.group.as_str(), gvk.kind.as_str()) {
+            ("authentication.k8s.io", "TokenReview") => token_review,
+            ("authentication.k8s.io", "SelfSubjectReview") => self_subject_review,
+            ("authorization.k8s.io", "SelfSubjectRulesReview") => rules_review,
+            ("authorization.k8s.io", "SelfSubjectAccessReview") => self_access_review,
+            ("authorization.k8s.io", "SubjectAccessReview") => access_review,
+            ("authorization.k8s.io", "LocalSubjectAccessReview") => local_access_review,
+            _ => return None,
+        };
+    Some(read(request).and_then(|body| {
+        let answered = answer(request, body)?;
+        request.value(201, &answered)
+    }))
+}
+
+/// The question, with the owners of its fields, as every created object has them.
+fn read(request: &Request<'_>) -> Result<Value, ApiError> {
+    let dry_run = request.query.dry_run("CreateOptions")?;
+    let mut body = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    if let Some(manager) = request.store(dry_run).field_manager() {
+        manager.create(&mut body, &rfc3339(request.core.clock.now()));
+    }
+    Ok(body)
+}
+
+/// An answer that repeats nothing of the question.
+fn fresh(request: &Request<'_>, metadata: Value, status: Value) -> Value {
+    let gvk = request.resource.gvk();
+    json!({
+        "apiVersion": gvk.api_version(), "kind": gvk.kind, "metadata": metadata, "status": status,
+    })
+}
+
+fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiError> {
+    let token = body["spec"]["token"].as_str().unwrap_or_default();
+    if token.is_empty() {
+        let message = "token is required for TokenReview in authentication";
+        return Err(ApiError::BadRequest(message.to_owned()));
+    }
+    let mut audiences = texts(&body["spec"]["audiences"]);
+    if audiences.is_empty() {
+        audiences.push(AUDIENCE.to_owned());
+    }
+    body["status"] = match review_token(request.core, token, &audiences) {
+        Ok((user, audiences)) => json!({
+            "authenticated": true, "user": user.to_user_info(), "audiences": audiences,
+        }),
+        Err(why) => json!({ "user": {}, "error": why }),
+    };
+    Ok(body)
+}
+
+fn self_subject_review(request: &Request<'_>, _body: Value) -> Result<Value, ApiError> {
+    let metadata = json!({ "creationTimestamp": rfc3339(request.core.clock.now()) });
+    let status = json!({ "userInfo": request.user.to_user_info() });
+    Ok(fresh(request, metadata, status))
+}
+
+fn rules_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
+    let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(ApiError::BadRequest("no namespace on request".to_owned()));
+    }
+    let (paths, resources): (Vec<Value>, Vec<Value>) =
+        rules_of(request.core, &request.user, namespace)
+            .into_iter()
+            .partition(|rule| rule["nonResourceURLs"].is_array());
+    let status = json!({
+        "resourceRules": resources, "nonResourceRules": paths, "incomplete": false,
+    });
+    let mut answer = fresh(request, json!({}), status);
+    answer["spec"] = json!({});
+    Ok(answer)
+}
+
+fn self_access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
+    let errors = validate_attributes(&body["spec"]);
+    decided(request, body, errors, &request.user)
+}
+
+fn access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
+    let errors = validate_subject(&body["spec"]);
+    let user = subject(&body["spec"]);
+    decided(request, body, errors, &user)
+}
+
+fn local_access_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiError> {
+    let namespace = request.namespace().unwrap_or_default();
+    let own = meta(&body, "namespace");
+    if !own.is_empty() && own != namespace {
+        let message =
+            "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(ApiError::BadRequest(message.to_owned()));
+    }
+    meta_mut(&mut body).insert("namespace".to_owned(), namespace.into());
+    let spec = &body["spec"];
+    let mut errors = validate_subject(spec);
+    let asked = &spec["resourceAttributes"];
+    if asked.is_object() && asked["namespace"].as_str().unwrap_or_default() != namespace {
+        let path = FieldPath::new("spec.resourceAttributes.namespace");
+        let value = asked["namespace"].as_str().unwrap_or_default();
+        errors.invalid(&path, &value.into(), "must match metadata.namespace");
+    }
+    if spec["nonResourceAttributes"].is_object() {
+        let path = FieldPath::new("spec.nonResourceAttributes");
+        let value = shown_path(spec);
+        errors.invalid(&path, &value, "disallowed on this kind of request");
+    }
+    let user = subject(spec);
+    decided(request, body, errors, &user)
+}
+
+/// Faults of a question about somebody.
+fn validate_subject(spec: &Value) -> FieldErrors {
+    let mut errors = validate_attributes(spec);
+    let user = spec["user"].as_str().unwrap_or_default();
+    if user.is_empty() && texts(&spec["groups"]).is_empty() {
+        let detail = "at least one of user or group must be specified";
+        errors.invalid(&FieldPath::new("spec.user"), &"".into(), detail);
+    }
+    errors
+}
+
+fn validate_attributes(spec: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let asks = |field: &str| spec[field].is_object();
+    match (asks("resourceAttributes"), asks("nonResourceAttributes")) {
+        (true, true) => {
+            let path = FieldPath::new("spec.nonResourceAttributes");
+            let detail = "cannot be specified in combination with resourceAttributes";
+            errors.invalid(&path, &shown_path(spec), detail);
+        }
+        (false, false) => {
+            let path = FieldPath::new("spec.resourceAttributes");
+            let detail =
+                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            errors.invalid(&path, &Value::Null, detail);
+        }
+        _ => {}
+    }
+    errors
+}
+
+/// The path asked about, as an error shows it: by the names of the Go fields.
+fn shown_path(spec: &Value) -> Value {
+    let text = |field: &str| {
+        let value = &spec["nonResourceAttributes"][field];
+        value.as_str().unwrap_or_default().to_owned()
+    };
+    json!({ "Path": text("path"), "Verb": text("verb") })
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn subject(spec: &Value) -> User {
+    let extra: BTreeMap<String, Vec<String>> = spec["extra"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, values)| (key.clone(), texts(values)))
+        .collect();
+    User {
+        name: spec["user"].as_str().unwrap_or_default().to_owned(),
+        uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
+        groups: texts(&spec["groups"]),
+        extra,
+    }
+}
+
+/// The question with its answer, unless it has faults.
+fn decided(
+    request: &Request<'_>,
+    mut body: Value,
+    errors: FieldErrors,
+    user: &User,
+) -> Result<Value, ApiError> {
+    if !errors.is_empty() {
+        // Upstream does not say which review it was.
+        let kind = GroupKind {
+            group: request.resource.gvk().group.clone(),
+            kind: String::new(),
+        };
+        return Err(ApiError::Invalid {
+            kind,
+            name: String::new(),
+            errors,
+        });
+    }
+    let attributes = attributes(&body["spec"]);
+    body["status"] = match authorize(request.core, user, &attributes) {
+        Decision::Allowed(reason) if reason.is_empty() => json!({ "allowed": true }),
+        Decision::Allowed(reason) => json!({ "allowed": true, "reason": reason }),
+        Decision::Denied => json!({ "allowed": false }),
+    };
+    Ok(body)
+}
+
+fn attributes(spec: &Value) -> Attributes {
+    let of = |half: &str, field: &str| spec[half][field].as_str().unwrap_or_default().to_owned();
+    if spec["nonResourceAttributes"].is_object() {
+        let text = |field: &str| of("nonResourceAttributes", field);
+        return Attributes::Path {
+            verb: text("verb"),
+            path: text("path"),
+        };
+    }
+    let text = |field: &str| of("resourceAttributes", field);
+    Attributes::Resource {
+        verb: text("verb"),
+        group: text("group"),
+        resource: text("resource"),
+        subresource: text("subresource"),
+        namespace: text("namespace"),
+        name: text("name"),
+    }
+}

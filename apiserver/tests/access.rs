@@ -1,0 +1,153 @@
+//! Who may do what at the wire: tokens, impersonation, roles and reviews.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::ApiServer;
+use serde_json::{Value, json};
+
+const ADMIN: (&str, &str) = ("authorization", "Bearer secret");
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+fn server() -> ApiServer {
+    let token = Some("secret".to_owned());
+    ApiServer::builder().token(token).build()
+}
+
+/// Sends `METHOD PATH` with headers and answers the code and the body.
+async fn send(
+    server: &ApiServer,
+    request: &str,
+    headers: &[(&str, &str)],
+    body: Value,
+) -> (u16, Value) {
+    let (method, path) = request.split_once(' ').unwrap();
+    let mut builder = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
+    }
+    let body = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    let response = server
+        .handle(builder.body(Full::<Bytes>::from(body)).unwrap())
+        .await;
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
+
+#[tokio::test]
+async fn credentials_decide_between_a_user_nobody_and_a_refusal() {
+    let server = server();
+    let rows: &[(&str, &str, u16)] = &[
+        (CONFIGMAPS, "Bearer secret", 200),
+        (CONFIGMAPS, "bearer secret", 200),
+        (CONFIGMAPS, "Bearer wrong", 401),
+        ("/readyz", "Bearer wrong", 401),
+        ("/readyz", "", 200),
+        ("/version", "", 200),
+        ("/apis", "", 403),
+        (CONFIGMAPS, "", 403),
+        (CONFIGMAPS, "Basic YTpi", 403),
+        (CONFIGMAPS, "Bearer", 403),
+    ];
+    for (path, credentials, want) in rows {
+        let request = format!("GET {path}");
+        let headers = [("authorization", *credentials)];
+        let (code, _) = send(&server, &request, &headers, Value::Null).await;
+        assert_eq!(code, *want, "{path} with {credentials:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_impersonated_user_may_do_what_roles_grant() {
+    let server = server();
+    let role = json!({"metadata": {"name": "reader"}, "rules": [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},
+        {"apiGroups": ["apps"], "resources": ["*/scale"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["own"], "verbs": ["get"]},
+    ]});
+    let (code, _) = send(&server, &format!("POST {RBAC}/roles"), &[ADMIN], role).await;
+    assert_eq!(code, 201);
+    let binding = json!({
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
+    });
+    let (code, _) = send(
+        &server,
+        &format!("POST {RBAC}/rolebindings"),
+        &[ADMIN],
+        binding,
+    )
+    .await;
+    assert_eq!(code, 201);
+    let rows: &[(&str, &str, u16)] = &[
+        ("jane", "GET /api/v1/namespaces/default/configmaps", 200),
+        (
+            "jane",
+            "GET /api/v1/namespaces/default/configmaps?watch=1",
+            403,
+        ),
+        (
+            "jane",
+            "DELETE /api/v1/namespaces/default/configmaps/a",
+            403,
+        ),
+        ("jane", "GET /api/v1/namespaces/kube-system/configmaps", 403),
+        ("jane", "GET /api/v1/configmaps", 403),
+        ("jane", "GET /api/v1/namespaces/default/secrets/own", 404),
+        ("jane", "GET /api/v1/namespaces/default/secrets/other", 403),
+        (
+            "jane",
+            "GET /apis/apps/v1/namespaces/default/deployments/d",
+            403,
+        ),
+        (
+            "jane",
+            "GET /apis/apps/v1/namespaces/default/deployments/d/scale",
+            404,
+        ),
+        ("jane", "GET /apis", 200),
+        ("joe", "GET /api/v1/namespaces/default/configmaps", 403),
+    ];
+    for (user, request, want) in rows {
+        let headers = [ADMIN, ("impersonate-user", *user)];
+        let (code, status) = send(&server, request, &headers, Value::Null).await;
+        assert_eq!(code, *want, "{user}: {request}: {}", status["message"]);
+    }
+}
+
+#[tokio::test]
+async fn a_service_account_token_is_good_until_its_account_is_gone() {
+    let server = server();
+    let robot = json!({"metadata": {"name": "robot"}});
+    let (_, account) = send(&server, &format!("POST {ACCOUNTS}"), &[ADMIN], robot).await;
+    let request = format!("POST {ACCOUNTS}/robot/token");
+    let (code, issued) = send(&server, &request, &[ADMIN], json!({})).await;
+    assert_eq!(code, 201);
+    let token = issued["status"]["token"].as_str().unwrap();
+    assert_eq!(token.split('.').count(), 3, "the form of a JWT");
+    let bearer = format!("Bearer {token}");
+    let own = [("authorization", bearer.as_str())];
+    let (_, review) = send(&server, &format!("POST {SELF}"), &own, json!({})).await;
+    let info = &review["status"]["userInfo"];
+    assert_eq!(info["username"], "system:serviceaccount:default:robot");
+    assert_eq!(info["uid"], account["metadata"]["uid"]);
+    let (code, status) = send(&server, &format!("GET {CONFIGMAPS}"), &own, Value::Null).await;
+    assert_eq!(code, 403, "{}", status["message"]);
+    let headers = [own[0], ("impersonate-user", "jane")];
+    let (code, status) = send(&server, "GET /apis", &headers, Value::Null).await;
+    assert_eq!(code, 403, "{}", status["message"]);
+    let request = format!("DELETE {ACCOUNTS}/robot");
+    send(&server, &request, &[ADMIN], Value::Null).await;
+    let (code, _) = send(&server, &format!("POST {SELF}"), &own, json!({})).await;
+    assert_eq!(code, 401);
+}

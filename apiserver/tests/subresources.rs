@@ -1,0 +1,120 @@
+//! Subresources of pods at the wire: evictions under a budget, ephemeral containers, resizing.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::ApiServer;
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+
+/// Sends `METHOD PATH`, a PATCH as a strategic merge patch, and answers the code and the body.
+async fn send(server: &ApiServer, request: &str, body: Value) -> (u16, Value) {
+    let (method, path) = request.split_once(' ').unwrap();
+    let content_type = match method {
+        "PATCH" => "application/strategic-merge-patch+json",
+        _ => "application/json",
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .body(Full::<Bytes>::from(body.to_string()))
+        .unwrap();
+    let response = server.handle(request).await;
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
+
+async fn with_pod(phase: &str) -> ApiServer {
+    let server = ApiServer::builder().build();
+    let pod = json!({
+        "metadata": {"name": "p", "labels": {"a": "b"}},
+        "spec": {"containers": [
+            {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}},
+        ]},
+    });
+    let (code, _) = send(&server, &format!("POST {PODS}"), pod).await;
+    assert_eq!(code, 201);
+    let status = json!({"status": {
+        "phase": phase, "conditions": [{"type": "Ready", "status": "True"}],
+    }});
+    send(&server, &format!("PATCH {PODS}/p/status"), status).await;
+    server
+}
+
+#[tokio::test]
+async fn a_budget_decides_over_an_eviction() {
+    let rows = [
+        (
+            "Running",
+            json!({"observedGeneration": 1, "disruptionsAllowed": 1}),
+            201,
+            "",
+        ),
+        (
+            "Running",
+            json!({"observedGeneration": 1, "desiredHealthy": 2, "currentHealthy": 2}),
+            429,
+            "The disruption budget b needs 2 healthy pods and has 2 currently",
+        ),
+        (
+            "Running",
+            json!({"disruptionsAllowed": 1}),
+            429,
+            "The disruption budget b is still being processed by the server.",
+        ),
+        ("Pending", json!({}), 201, ""),
+    ];
+    for (phase, status, want, why) in rows {
+        let server = with_pod(phase).await;
+        let selector = json!({"matchLabels": {"a": "b"}});
+        let budget = json!({"metadata": {"name": "b"}, "spec": {"selector": selector}});
+        send(&server, &format!("POST {BUDGETS}"), budget).await;
+        let patch = json!({"status": status});
+        send(&server, &format!("PATCH {BUDGETS}/b/status"), patch).await;
+        let eviction = json!({"metadata": {"name": "p"}});
+        let (code, answer) = send(&server, &format!("POST {PODS}/p/eviction"), eviction).await;
+        assert_eq!(code, want, "{phase} {status}");
+        let (left, _) = send(&server, &format!("GET {PODS}/p"), Value::Null).await;
+        assert_eq!(
+            left,
+            if want == 201 { 404 } else { 200 },
+            "{phase} {status}"
+        );
+        if !why.is_empty() {
+            assert_eq!(answer["details"]["causes"][0]["message"], why);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_a_pod_changes_by_its_own_subresource_alone() {
+    let debug =
+        |image: &str| json!({"spec": {"ephemeralContainers": [{"name": "d", "image": image}]}});
+    let resize = |half: &str, cpu: &str| json!({"spec": {"containers": [{"name": "c", "resources": {half: {"cpu": cpu}}}]}});
+    let server = with_pod("Running").await;
+    let rows = [
+        ("ephemeralcontainers", debug("x"), 200, 2),
+        ("ephemeralcontainers", debug("y"), 422, 2),
+        ("resize", resize("requests", "2"), 200, 3),
+        ("resize", debug("z"), 200, 3),
+        ("ephemeralcontainers", resize("requests", "3"), 200, 3),
+        ("", resize("requests", "3"), 422, 3),
+    ];
+    for (subresource, patch, want, generation) in rows {
+        let path = format!("{PODS}/p/{subresource}");
+        let request = format!("PATCH {}", path.trim_end_matches('/'));
+        let (code, _) = send(&server, &request, patch.clone()).await;
+        assert_eq!(code, want, "{subresource} {patch}");
+        let (_, pod) = send(&server, &format!("GET {PODS}/p"), Value::Null).await;
+        assert_eq!(
+            pod["metadata"]["generation"], generation,
+            "{subresource} {patch}"
+        );
+    }
+}
