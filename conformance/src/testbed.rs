@@ -11,6 +11,10 @@ use crate::api::{Api, ApiError};
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 
+/// How often the testbed's kubelets renew their leases. No controller here looks at them, and on a
+/// cluster's ten seconds most of a run would go into renewals while a scenario settles.
+const LEASE_RENEWAL: Duration = Duration::from_secs(3600);
+
 /// Virtual time begins here.
 const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 /// Without a write for so long, everything has come to rest.
@@ -104,6 +108,7 @@ impl Testbed {
                     ready: options.timings.ready.0,
                     stop: options.timings.stop.0,
                 },
+                lease_renewal: LEASE_RENEWAL,
                 now: Arc::new(move || clock.now()),
             },
         )

@@ -1,5 +1,7 @@
 //! Starts a chosen set of controllers and simulated nodes, and owns their tasks.
 
+use std::time::Duration;
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
@@ -28,6 +30,8 @@ pub struct Options {
     pub nodes: usize,
     /// How long simulated pods take by default.
     pub timings: node::Timings,
+    /// How often a kubelet renews its Lease; [`node::LEASE_RENEWAL`] on a cluster.
+    pub lease_renewal: Duration,
     /// Where controllers read the time.
     pub now: Now,
 }
@@ -73,7 +77,7 @@ impl Manager {
                 manager.spawn(controller(name, ctx.clone()), stopped.clone());
             }
         }
-        let nodes = node::run(ctx, options.nodes, options.timings);
+        let nodes = node::run(ctx, options.nodes, options.timings, options.lease_renewal);
         manager.spawn(nodes.boxed(), stopped);
         Ok(manager)
     }
@@ -134,6 +138,7 @@ mod tests {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
             timings: node::Timings::default(),
+            lease_renewal: node::LEASE_RENEWAL,
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }
     }

@@ -15,6 +15,9 @@ use std::time::Duration;
 
 use crate::context::Context;
 
+/// How often a kubelet renews its Lease, a quarter of how long that is good for.
+pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
+
 /// How long simulated pods take, unless their annotations say otherwise. Zero by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
@@ -30,13 +33,13 @@ pub struct Timings {
 /// runs those, for as long as it is polled.
 ///
 /// Without nodes it does nothing at all, so that pods stay unscheduled.
-pub async fn run(ctx: Context, nodes: usize, timings: Timings) {
+pub async fn run(ctx: Context, nodes: usize, timings: Timings, lease_renewal: Duration) {
     if nodes == 0 {
         return;
     }
     registration::register(&ctx.for_component("kubelet"), nodes).await;
     tokio::join!(
-        registration::renew_leases(ctx.for_component("kubelet"), nodes),
+        registration::renew_leases(ctx.for_component("kubelet"), nodes, lease_renewal),
         scheduler::run(ctx.for_component("kube-scheduler")),
         kubelet::run(ctx.for_component("kubelet"), nodes, timings),
     );

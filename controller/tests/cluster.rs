@@ -39,6 +39,7 @@ impl Cluster {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
             timings,
+            lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();

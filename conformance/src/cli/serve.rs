@@ -14,7 +14,7 @@ use kubeproof::api::Api;
 use kubeproof::scenario::read_objects;
 use kubeproof::suite;
 use kubeproof_apiserver::{ApiServer, Clock};
-use kubeproof_controller::node::Timings;
+use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -90,6 +90,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
                 stop: POD_STOP,
                 ..Timings::default()
             },
+            lease_renewal: LEASE_RENEWAL,
             now: Arc::new(move || clock.now()),
         },
     )?;

@@ -16,8 +16,6 @@ use super::status::wire_time;
 use crate::context::Context;
 use crate::mirror;
 
-/// How often a kubelet renews its Lease, by default a quarter of how long that is good for.
-const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: u32 = 40;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 const KUBELET_VERSION: &str = "v1.36.2";
@@ -66,7 +64,7 @@ where
 }
 
 /// Renews the Lease of every node, for as long as it is polled.
-pub(super) async fn renew_leases(ctx: Context, nodes: usize) {
+pub(super) async fn renew_leases(ctx: Context, nodes: usize, period: Duration) {
     let api: Api<Lease> = Api::namespaced(ctx.client.clone(), LEASE_NAMESPACE);
     loop {
         for index in 1..=nodes {
@@ -78,7 +76,7 @@ pub(super) async fn renew_leases(ctx: Context, nodes: usize) {
                 Ok(()) => {}
             }
         }
-        tokio::time::sleep(LEASE_RENEWAL).await;
+        tokio::time::sleep(period).await;
     }
 }
 
