@@ -1,0 +1,118 @@
+//! The rules that files of this repository keep.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kubeproof::scenario::ScenarioFile;
+use kubeproof::suite;
+
+const SOURCE_LINES_MAX: usize = 599;
+/// Where the workspace's members keep their sources.
+const SOURCE_DIRS: &[&str] = &["src", "tests", "benches", "examples"];
+
+fn scenarios() -> Vec<ScenarioFile> {
+    let paths = suite::find(&suite::scenarios_dir()).expect("the scenarios can be listed");
+    let read = paths
+        .iter()
+        .map(|path| ScenarioFile::read(path).expect("a scenario"));
+    read.collect()
+}
+
+/// Every `.rs` file of every member, with its path from the root of the workspace.
+fn sources() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("a member has the workspace above it");
+    let mut open: Vec<PathBuf> = entries(root)
+        .into_iter()
+        .filter(|member| member.join("Cargo.toml").is_file())
+        .flat_map(|member| SOURCE_DIRS.iter().map(move |dir| member.join(dir)))
+        .filter(|dir| dir.is_dir())
+        .collect();
+    let mut found = Vec::new();
+    while let Some(dir) = open.pop() {
+        for path in entries(&dir) {
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("sources are text");
+                found.push((
+                    path.strip_prefix(root).expect("below the root").to_owned(),
+                    text,
+                ));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("a directory that can be listed");
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect()
+}
+
+fn offenders(is_offender: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
+    let sources = sources();
+    assert!(!sources.is_empty(), "no sources found");
+    let offending = sources
+        .into_iter()
+        .filter(|(path, text)| is_offender(path, text));
+    offending.map(|(path, _)| path).collect()
+}
+
+#[test]
+fn every_scenario_says_what_it_shows_and_where_that_comes_from() {
+    let wanting: Vec<String> = scenarios()
+        .into_iter()
+        .filter(|file| {
+            let scenario = &file.scenario;
+            scenario.title.trim().is_empty() || scenario.source.trim().is_empty()
+        })
+        .map(|file| file.name)
+        .collect();
+    assert!(wanting.is_empty(), "without title or source: {wanting:?}");
+}
+
+#[test]
+fn every_scenario_has_a_golden_and_every_golden_a_scenario() {
+    let wanted: BTreeSet<String> = scenarios()
+        .into_iter()
+        .map(|file| format!("{}.snap", suite::snapshot_name(&file.name)))
+        .collect();
+    let found: BTreeSet<String> = entries(&suite::snapshots_dir())
+        .into_iter()
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "snap")
+        })
+        .map(|path| {
+            path.file_name()
+                .expect("an entry has a name")
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    assert_eq!(wanted, found, "scenarios on the left, goldens on the right");
+}
+
+#[test]
+fn every_source_file_says_what_it_is_for() {
+    // `tests.rs` holds the unit tests of the module it belongs to, which says it.
+    let silent = offenders(|path, text| !path.ends_with("tests.rs") && !text.starts_with("//!"));
+    assert!(silent.is_empty(), "not beginning with //!: {silent:?}");
+}
+
+#[test]
+fn no_source_file_is_too_long() {
+    let long = offenders(|_, text| text.lines().count() > SOURCE_LINES_MAX);
+    assert!(long.is_empty(), "over {SOURCE_LINES_MAX} lines: {long:?}");
+}
+
+#[test]
+fn no_module_is_called_mod_rs() {
+    let named = offenders(|path, _| path.ends_with("mod.rs"));
+    assert!(named.is_empty(), "{named:?}");
+}
