@@ -15,8 +15,8 @@ mod csi_storage_capacity;
 mod daemon_set;
 mod deployment;
 mod endpoint_slice;
-pub(crate) mod event;
 mod endpoints;
+pub(crate) mod event;
 mod horizontal_pod_autoscaler;
 mod ingress_class;
 mod job;
@@ -63,7 +63,6 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "namespaces") => &namespace::Namespace,
         ("", "nodes") => &node::Node,
-        ("", "events") => &event::Event,
         ("", "configmaps") => &config_map::ConfigMap,
         ("", "secrets") => &secret::Secret,
         ("", "replicationcontrollers") => &replication_controller::ReplicationController,
