@@ -72,6 +72,7 @@ impl Request<'_> {
             strategy: strategy(&self.resource.gvr().group_resource()),
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
+            guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
         }
     }

@@ -31,7 +31,8 @@ impl Strategy for ConfigMap {
         }
         let texts = entries(&map["data"]).map(|(_, value)| text(value).len());
         let size = texts.sum::<usize>() + byte_count(binary);
-        validate_size(size, &FieldPath::default(), &mut errors);
+        // Upstream gives no path here, which Go prints as an empty list.
+        validate_size(size, &FieldPath::new("[]"), &mut errors);
         errors
     }
 

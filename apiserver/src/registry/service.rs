@@ -135,14 +135,21 @@ impl Strategy for Service {
 
 /// Given at creation, not as a default: no client owns them.
 fn default_ip_families(spec: &mut serde_json::Map<String, Value>) {
-    default(spec, "ipFamilyPolicy", "SingleStack");
-    let single = spec.get("ipFamilyPolicy").and_then(Value::as_str) == Some("SingleStack");
     let headless = spec.get("clusterIP").and_then(Value::as_str) == Some("None");
     let selects = spec
         .get("selector")
         .and_then(Value::as_object)
         .is_some_and(|own| !own.is_empty());
-    let both = !single && headless && !selects;
+    // Nobody knows which families the endpoints of such a service will have.
+    let any = headless && !selects;
+    let policy = if any {
+        "RequireDualStack"
+    } else {
+        "SingleStack"
+    };
+    default(spec, "ipFamilyPolicy", policy);
+    let single = spec.get("ipFamilyPolicy").and_then(Value::as_str) == Some("SingleStack");
+    let both = !single && any;
     default(
         spec,
         "ipFamilies",

@@ -47,6 +47,8 @@ pub(crate) struct Store<'a> {
     pub(crate) user_agent: &'a Arc<str>,
     /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
     pub(crate) writer: Option<Writer<'a>>,
+    /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
+    pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
 }
 
@@ -392,7 +394,8 @@ impl Store<'_> {
         current: &Value,
         name: &str,
     ) -> Result<(), ApiError> {
-        let uid = Some(meta(next, "uid").to_owned()).filter(|uid| !uid.is_empty());
+        let uid =
+            Some(meta(next, "uid").to_owned()).filter(|uid| self.guards_uid && !uid.is_empty());
         if let Some(message) = (Preconditions { uid, rv: None }).violation(current) {
             return Err(self.storage_conflict(object::namespace(current), name, &message));
         }
@@ -471,10 +474,13 @@ impl Store<'_> {
         }
     }
 
-    /// Pods take labels and the like through the main resource only.
+    /// What a status write of a kind may not touch of the metadata.
     fn keeps_on_status(&self, field: &str) -> bool {
-        let pods = self.resource.gvr().group.is_empty() && self.resource.gvr().resource == "pods";
-        pods && field == "ownerReferences"
+        let gvr = self.resource.gvr();
+        matches!(
+            (gvr.group.as_str(), gvr.resource.as_str(), field),
+            ("", "pods", "ownerReferences") | ("apps", "deployments", "labels")
+        )
     }
 
     fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {

@@ -130,6 +130,7 @@ fn create(core: &Core, kind: &str, plural: &str, namespace: Option<&str>, mut ob
         strategy: strategy(&resource.gvr().group_resource()),
         user_agent: &Arc::from(""),
         writer: None,
+        guards_uid: true,
         dry_run: false,
     };
     store

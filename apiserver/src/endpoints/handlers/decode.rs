@@ -355,7 +355,7 @@ fn check_kind(
     if !registered {
         return cannot(&not_registered(kind, &found.api_version));
     }
-    if !same_version {
+    if !same_version && *kind == gvk.kind {
         return Err(ApiError::BadRequest(format!(
             "the API version in the data ({}) does not match the expected API version ({})",
             found.api_version,
@@ -369,7 +369,7 @@ fn check_kind(
     };
     cannot(&format!(
         "converting ({}.{kind}) to ({internal}.{}): unknown conversion",
-        gvk.version, gvk.kind
+        group_version.version, gvk.kind
     ))
 }
 

@@ -145,6 +145,7 @@ fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Resul
         strategy: strategy(&resource.gvr().group_resource()),
         user_agent: &request.user_agent,
         writer: None,
+        guards_uid: true,
         dry_run,
     };
     let now = rfc3339(request.core.clock.now());

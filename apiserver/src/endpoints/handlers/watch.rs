@@ -14,6 +14,7 @@ use crate::endpoints::negotiation::{MediaType, Transform};
 use crate::endpoints::table::TableOptions;
 use crate::endpoints::watch::{Render, WatchRequest, stream};
 use crate::endpoints::{partial, table};
+use crate::meta::GroupVersionKind;
 use crate::registry::event;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
@@ -50,7 +51,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
     let bookmarks = request.query.flag("allowWatchBookmarks");
     let watch = WatchRequest {
         table,
-        gvk: request.resource.gvk().clone(),
+        gvk: bookmark_kind(request),
         namespace: namespace.map(str::to_owned),
         selectors,
         rv,
@@ -90,6 +91,20 @@ fn initial_events(request: &Request<'_>) -> Result<Option<bool>, ApiError> {
     }
     invalid(errors)?;
     Ok(asked.map(|_| request.query.flag("sendInitialEvents")))
+}
+
+/// The kind of bookmarks: that of the objects, as they are shown.
+fn bookmark_kind(request: &Request<'_>) -> GroupVersionKind {
+    match request.accepted.transform {
+        Transform::None | Transform::Table => request.resource.gvk().clone(),
+        Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
+            GroupVersionKind {
+                group: "meta.k8s.io".to_owned(),
+                version: request.accepted.version.to_owned(),
+                kind: "PartialObjectMetadata".to_owned(),
+            }
+        }
+    }
 }
 
 fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
