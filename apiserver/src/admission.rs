@@ -41,16 +41,8 @@ pub(crate) fn admit_create(
     Ok(())
 }
 
-/// Admits an update; `object` has been defaulted.
-///
-/// # Errors
-/// None of the default plugins refuses an update yet; the signature is that of the others.
-pub(crate) fn admit_update(
-    _core: &Core,
-    resource: &ResourceInfo,
-    object: &mut Value,
-    old: &Value,
-) -> Result<(), ApiError> {
+/// What the default plugins make of an update; none of them refuses one. `object` has been defaulted.
+pub(crate) fn admit_update(resource: &ResourceInfo, object: &mut Value, old: &Value) {
     if is_core(resource, "pods") {
         for field in ["priority", "preemptionPolicy"] {
             if object["spec"][field].is_null() && !old["spec"][field].is_null() {
@@ -59,18 +51,13 @@ pub(crate) fn admit_update(
         }
         default_toleration_seconds(object);
     }
-    Ok(())
 }
 
 /// Admits a deletion.
 ///
 /// # Errors
 /// `Forbidden` for the namespaces a cluster can't do without.
-pub(crate) fn admit_delete(
-    _core: &Core,
-    resource: &ResourceInfo,
-    object: &Value,
-) -> Result<(), ApiError> {
+pub(crate) fn admit_delete(resource: &ResourceInfo, object: &Value) -> Result<(), ApiError> {
     if is_core(resource, "namespaces") && PROTECTED_NAMESPACES.contains(&name(object)) {
         return Err(ApiError::Forbidden {
             resource: resource.gvr().group_resource(),

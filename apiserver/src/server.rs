@@ -136,9 +136,6 @@ impl ApiServer {
             }
             return response::error(&ApiError::NoSuchPath, accepted);
         };
-        if parts.method == Method::HEAD {
-            return response::error(&ApiError::MethodNotAllowed, accepted);
-        }
         let body = match body::read(body).await {
             Ok(body) => body,
             Err(error) => return response::error(&error, accepted),

@@ -8,12 +8,12 @@ use super::checks::{
 };
 use super::workload::{
     default_template, validate_collisions, validate_endless_template, validate_labels_match,
-    validate_not_empty,
+    validate_not_empty, validate_selector_stays,
 };
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
-use crate::meta::validation::{validate_immutable, validate_label_selector};
+use crate::meta::validation::validate_label_selector;
 use crate::status::{FieldErrors, FieldPath};
 
 /// The annotation that carries a field of an older version: how often the template changed.
@@ -84,9 +84,7 @@ impl Strategy for DaemonSet {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
-        let path = FieldPath::new("spec.selector");
-        let selector = |object: &Value| object["spec"]["selector"].clone();
-        validate_immutable(&selector(new), &selector(old), &path, &mut errors);
+        validate_selector_stays(new, old, &mut errors);
         errors
     }
 

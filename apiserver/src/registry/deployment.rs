@@ -7,11 +7,11 @@ use super::checks::{
     validate_at_most_all, validate_int_or_percent,
 };
 use super::workload::{
-    default_template, validate_collisions, validate_counters, validate_selector, validate_template,
+    default_template, validate_collisions, validate_counters, validate_selector,
+    validate_selector_stays, validate_template,
 };
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta_mut};
-use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
 /// How many pods a rolling update may add or lack.
@@ -78,9 +78,7 @@ impl Strategy for Deployment {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
-        let path = FieldPath::new("spec.selector");
-        let selector = |object: &Value| object["spec"]["selector"].clone();
-        validate_immutable(&selector(new), &selector(old), &path, &mut errors);
+        validate_selector_stays(new, old, &mut errors);
         errors
     }
 

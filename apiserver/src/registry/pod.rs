@@ -32,7 +32,6 @@ impl Strategy for Pod {
                 spec.insert(field.to_owned(), account_name.clone());
             }
         }
-        let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
         for list in ["containers", "initContainers"] {
             for container in spec
                 .get_mut(list)
@@ -44,9 +43,6 @@ impl Strategy for Pod {
             }
         }
         default_pod_spec(&mut pod["spec"]);
-        if host_network {
-            default(child_mut(pod, "spec"), "hostNetwork", true);
-        }
         if let Some(status) = pod.get_mut("status").filter(|status| status.is_object()) {
             agree_on_ip(status);
         }

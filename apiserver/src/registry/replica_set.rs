@@ -4,9 +4,11 @@ use serde_json::Value;
 
 use super::Strategy;
 use super::checks::not_negative;
-use super::workload::{default_template, validate_counters, validate_selector, validate_template};
+use super::workload::{
+    default_template, validate_counters, validate_selector, validate_selector_stays,
+    validate_template,
+};
 use crate::meta::object::{child_mut, default};
-use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -36,9 +38,7 @@ impl Strategy for ReplicaSet {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
-        let path = FieldPath::new("spec.selector");
-        let selector = |object: &Value| object["spec"]["selector"].clone();
-        validate_immutable(&selector(new), &selector(old), &path, &mut errors);
+        validate_selector_stays(new, old, &mut errors);
         errors
     }
 

@@ -341,7 +341,7 @@ impl Store<'_> {
             self.set_namespace(&mut next, namespace)?;
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
-            admission::admit_update(self.core, self.resource, &mut next, &current.value)?;
+            admission::admit_update(self.resource, &mut next, &current.value);
             if part == Part::Main {
                 let siblings = table.snapshot();
                 let context = Context {

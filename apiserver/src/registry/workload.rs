@@ -6,7 +6,7 @@ use super::checks::{is_empty, object_in};
 use super::pod_template::default_pod_spec;
 use super::pod_validation::validate_pod_template;
 use crate::meta::selector::LabelSelector;
-use crate::meta::validation::validate_label_selector;
+use crate::meta::validation::{validate_immutable, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
 
 pub(super) const MISMATCH: &str = "`selector` does not match template `labels`";
@@ -133,4 +133,11 @@ pub(super) fn validate_collisions(new: &Value, old: &Value, errors: &mut FieldEr
         let value = collisions(new).unwrap_or(0).into();
         errors.invalid(&path, &value, "cannot be decremented");
     }
+}
+
+/// The selector of a workload may not change: its pods would be nobody's.
+pub(super) fn validate_selector_stays(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec.selector");
+    let selector = |object: &Value| object["spec"]["selector"].clone();
+    validate_immutable(&selector(new), &selector(old), &path, errors);
 }

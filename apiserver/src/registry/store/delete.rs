@@ -50,7 +50,7 @@ impl Store<'_> {
         loop {
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
             self.check_delete_preconditions(&current, name, options)?;
-            crate::admission::admit_delete(self.core, self.resource, &current.value)?;
+            crate::admission::admit_delete(self.resource, &current.value)?;
             let (next, gone) = match self.decide(&current.value, options) {
                 Decision::Nothing => {
                     return Ok(Deleted::Terminating(Arc::clone(&current.value)));
