@@ -73,6 +73,19 @@ impl Entropy {
     pub(crate) fn uid(&self) -> String {
         let mut bytes = [0_u8; 16];
         self.0.lock().fill_bytes(&mut bytes);
+        Self::uuid(bytes)
+    }
+
+    /// The UUID of what is `place`th, whatever else has been drawn from `seed`.
+    pub(crate) fn uid_at(seed: u64, place: u64) -> String {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(place);
+        let mut bytes = [0_u8; 16];
+        rng.fill_bytes(&mut bytes);
+        Self::uuid(bytes)
+    }
+
+    fn uuid(mut bytes: [u8; 16]) -> String {
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         let hex = |range: std::ops::Range<usize>| {

@@ -26,6 +26,7 @@ mod server;
 pub mod status;
 mod storage;
 
+pub use auth::Authorization;
 pub use clock::Clock;
 pub use endpoints::body::ResponseBody;
 pub use server::{ApiServer, ApiServerBuilder, serve};

@@ -3,9 +3,11 @@
 //! Facts about kinds (names, columns, subresources) are data in `catalog`; behaviour is a
 //! [`Strategy`] in the kind's own file.
 
+pub(crate) mod bootstrap;
 pub(crate) mod catalog;
 mod checks;
 pub(crate) mod columns;
+pub(crate) mod component_status;
 mod config_map;
 mod container_validation;
 mod controller_revision;

@@ -3,6 +3,7 @@
 mod builder;
 mod listener;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +18,7 @@ use http_body::Body;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::auth::{self, Attributes, Decision, Tokens, User};
+use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::negotiation::Accepted;
@@ -31,6 +32,9 @@ use crate::storage::{JournalEntry, Storage};
 pub use builder::ApiServerBuilder;
 pub use listener::serve;
 
+/// Names of the components that run beside a server.
+type Components = Arc<Mutex<BTreeSet<&'static str>>>;
+
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -42,8 +46,11 @@ pub(crate) struct Core {
     openapi_index: OnceLock<Bytes>,
     /// The administrator's token; without one, everybody is the administrator.
     pub(crate) token: Option<String>,
+    pub(crate) authorization: Authorization,
     /// Tokens issued to service accounts.
     pub(crate) tokens: Tokens,
+    /// The components that run beside the server, as `componentstatuses` shows them.
+    pub(crate) components: Components,
 }
 
 /// A handle to an in-memory API server; clones share one state.
@@ -65,6 +72,12 @@ impl ApiServer {
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.core.clock
+    }
+
+    /// Tells `componentstatuses` that `scheduler` or `controller-manager` runs beside this server;
+    /// to be said before the first request.
+    pub fn set_component_running(&self, name: &'static str) {
+        self.core.components.lock().insert(name);
     }
 
     /// The latest `resourceVersion` given out.

@@ -5,6 +5,7 @@
 mod object;
 mod table;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -88,25 +89,56 @@ impl Revisions {
     }
 }
 
+/// Makes the initial objects of a resource.
+type InitialObjects = Box<dyn Fn(&GroupResource) -> Vec<StoredObject> + Send + Sync>;
+
+/// What a fresh storage holds: asked for a resource's objects when its table is first opened.
+pub(crate) struct Initial {
+    /// The version that storage starts at, no less than that of any initial object.
+    pub(crate) revision: u64,
+    pub(crate) objects: InitialObjects,
+}
+
+impl Initial {
+    /// Nothing, at version 1.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            revision: 1,
+            objects: Box::new(|_| Vec::new()),
+        }
+    }
+}
+
+impl fmt::Debug for Initial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Initial")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}
+
 /// All tables of a server.
 #[derive(Debug)]
 pub(crate) struct Storage {
     revisions: Arc<Revisions>,
     tables: DashMap<GroupResource, Arc<Table>>,
+    initial: Initial,
     window_events_max: usize,
 }
 
 impl Storage {
-    /// Empty storage; each table remembers `window_events_max` past events.
-    pub(crate) fn new(window_events_max: usize, journal: bool) -> Self {
+    /// Storage with its initial objects; each table remembers `window_events_max` past events.
+    pub(crate) fn new(initial: Initial, window_events_max: usize, journal: bool) -> Self {
         let revisions = Revisions {
-            counter: AtomicU64::new(1),
-            latest: watch::Sender::new(1),
+            counter: AtomicU64::new(initial.revision),
+            latest: watch::Sender::new(initial.revision),
             journal: journal.then(Mutex::default),
         };
         Self {
             revisions: Arc::new(revisions),
             tables: DashMap::new(),
+            initial,
             window_events_max,
         }
     }
@@ -128,9 +160,16 @@ impl Storage {
         if let Some(table) = self.tables.get(&key) {
             return Arc::clone(&table);
         }
-        let table = self.tables.entry(key).or_insert_with(|| {
+        let table = self.tables.entry(key.clone()).or_insert_with(|| {
             let revisions = Arc::clone(&self.revisions);
-            Arc::new(Table::new(gvr.clone(), revisions, self.window_events_max))
+            let objects = (self.initial.objects)(&key);
+            let started = self.initial.revision;
+            Arc::new(Table::new(
+                gvr.clone(),
+                revisions,
+                (objects, started),
+                self.window_events_max,
+            ))
         });
         Arc::clone(&table)
     }

@@ -137,16 +137,20 @@ struct State {
 }
 
 impl Table {
+    /// A table that holds `initial` objects; nobody can watch from before version `started`.
     pub(super) fn new(
         gvr: GroupVersionResource,
         revisions: Arc<Revisions>,
+        (initial, started): (Vec<StoredObject>, u64),
         window_events_max: usize,
     ) -> Self {
+        let initial = initial.into_iter().map(Arc::new);
+        let base: OrdMap<_, _> = initial.map(|object| (object.key.clone(), object)).collect();
         let state = State {
-            objects: OrdMap::new(),
+            objects: base.clone(),
             window: VecDeque::new(),
-            compacted: 0,
-            base: OrdMap::new(),
+            compacted: started,
+            base,
             window_events_max,
         };
         Self {

@@ -13,7 +13,7 @@ use http::{HeaderValue, Request};
 use kubeproof::api::Api;
 use kubeproof::scenario::read_objects;
 use kubeproof::suite;
-use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_apiserver::{ApiServer, Authorization, Clock};
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
 use serde_json::json;
@@ -33,9 +33,10 @@ pub(super) struct ServeArgs {
     /// The bearer token that requests must carry; without it anyone may do anything.
     #[arg(long)]
     token: Option<String>,
-    /// How requests are authorized; only AlwaysAllow in this version.
-    #[arg(long, value_name = "MODE", default_value = "AlwaysAllow")]
-    authorization: String,
+    /// Whether everybody may do everything, or only what roles grant them; the holder of the token
+    /// (without one, whoever shows no other) is a cluster administrator either way.
+    #[arg(long, value_name = "AlwaysAllow|RBAC", default_value = "RBAC", value_parser = authorization)]
+    authorization: Authorization,
     /// How many simulated nodes there are, with a scheduler and kubelets.
     #[arg(long, value_name = "N", default_value_t = 0)]
     nodes: usize,
@@ -58,11 +59,6 @@ pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
         !args.tls,
         "serve has no --tls in this version; it speaks plain HTTP"
     );
-    anyhow::ensure!(
-        args.authorization == "AlwaysAllow",
-        "--authorization {} is not supported in this version, only AlwaysAllow",
-        args.authorization
-    );
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -77,10 +73,17 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let server = ApiServer::builder()
         .clock(clock.clone())
         .token(args.token.clone())
+        .authorization(args.authorization)
         .build();
     let client = client(&server, args.token.as_deref())?;
     let controllers = super::controllers(&args.controllers)?;
     load(&client, &args.load).await?;
+    if args.nodes > 0 {
+        server.set_component_running("scheduler");
+    }
+    if !controllers.is_empty() {
+        server.set_component_running("controller-manager");
+    }
     let manager = Manager::start(
         client,
         Options {
@@ -111,6 +114,14 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     kubeproof_apiserver::serve(server, listener, shutdown).await?;
     manager.shutdown().await;
     Ok(())
+}
+
+fn authorization(mode: &str) -> Result<Authorization, String> {
+    match mode {
+        "AlwaysAllow" => Ok(Authorization::AlwaysAllow),
+        "RBAC" => Ok(Authorization::Rbac),
+        _ => Err("expected AlwaysAllow or RBAC".to_owned()),
+    }
 }
 
 /// A client of the server in this process that may do what the token allows.
