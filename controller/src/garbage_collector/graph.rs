@@ -310,7 +310,7 @@ mod tests {
         let waiting = node(owner("o", Some(FOREGROUND)));
         assert_eq!(
             collected(graph.upsert("o", waiting.clone())),
-            ["o", "c", "d"]
+            ["c", "d", "o"]
         );
         assert_eq!(graph.upsert("o", waiting), none);
         assert_eq!(graph.upsert("e", node(owned_by("o", true))), none);
