@@ -42,6 +42,17 @@ enum StepError {
     RequestLine(String),
 }
 
+impl StepError {
+    fn instead_of_an_answer(self) -> Value {
+        let why = self.to_string();
+        match self {
+            // There was an answer, and that it lacks something is a fact about it.
+            Self::Missing(_) => json!({ "missing": why }),
+            Self::Transport(_) | Self::NoWatch(_) | Self::RequestLine(_) => json!({ "error": why }),
+        }
+    }
+}
+
 /// Replays `case` against a server of its own in this process, under virtual time.
 ///
 /// Returns the normalized answers: one for each step but sleeps.
@@ -61,8 +72,9 @@ pub fn replay_in_process(case: &Case) -> std::io::Result<Vec<Value>> {
 
 /// Replays `case` against `target`.
 ///
-/// Returns the normalized answers: one for each step but sleeps. Never fails: what goes wrong with
-/// a step stands in its answer's place.
+/// Returns the normalized answers: one for each step but sleeps. Never fails: `{"error": WHY}` stands
+/// in the place of an answer that did not come, `{"missing": WHY}` in that of one from which nothing
+/// can be picked.
 ///
 /// Cancel safety: requests that were sent stay sent; watches end.
 pub async fn replay(target: &Target, case: &Case) -> Vec<Value> {
@@ -97,7 +109,7 @@ pub async fn replay(target: &Target, case: &Case) -> Vec<Value> {
                 selection,
             } => replay.send(request, *lines, selection).await,
         };
-        answers.push(answer.unwrap_or_else(|why| json!({ "error": why.to_string() })));
+        answers.push(answer.unwrap_or_else(StepError::instead_of_an_answer));
     }
     answers
 }
