@@ -198,6 +198,7 @@ impl Store<'_> {
             &mut object,
             Context {
                 siblings: &siblings,
+                now: self.core.clock.now(),
             },
         );
         self.strategy.default(&mut object);
@@ -346,6 +347,7 @@ impl Store<'_> {
                 let siblings = table.snapshot();
                 let context = Context {
                     siblings: &siblings,
+                    now: self.core.clock.now(),
                 };
                 self.strategy
                     .prepare_for_update(&mut next, &current.value, context);

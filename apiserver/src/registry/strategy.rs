@@ -1,5 +1,6 @@
 //! The questions the generic store asks a kind.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::endpoints::options::{DeleteOptions, Propagation};
@@ -12,6 +13,8 @@ use crate::storage::Snapshot;
 pub(crate) struct Context<'a> {
     /// The objects of the same resource, all namespaces.
     pub(crate) siblings: &'a Snapshot,
+    /// The time of the write.
+    pub(crate) now: Timestamp,
 }
 
 /// How a kind behaves. The defaults are those of a plain kind such as ConfigMap.
