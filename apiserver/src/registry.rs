@@ -8,6 +8,7 @@ pub(crate) mod catalog;
 mod checks;
 pub(crate) mod columns;
 pub(crate) mod component_status;
+pub(crate) mod conduct;
 mod config_map;
 mod container_validation;
 mod controller_revision;

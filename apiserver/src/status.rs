@@ -46,13 +46,16 @@ pub enum ApiError {
     },
     /// 409 `AlreadyExists` after `generateName` found no free name. Mirrors `NewGenerateNameConflict`.
     #[error(
-        "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
+        "{}{resource} {name:?} already exists, the server was not able to generate a unique name for the object",
+        if *terminating { "object is being deleted: " } else { "" }
     )]
     GenerateNameConflict {
         /// The resource.
         resource: GroupResource,
         /// The last name tried.
         name: String,
+        /// Whether the object of this name is on its way out.
+        terminating: bool,
     },
     /// 409 `Conflict`. Mirrors `NewConflict`.
     #[error("Operation cannot be fulfilled on {resource} {name:?}: {message}")]
@@ -267,7 +270,7 @@ impl ApiError {
             Self::NotFound { resource, name }
             | Self::AlreadyExists { resource, name }
             | Self::AlreadyExistsTerminating { resource, name }
-            | Self::GenerateNameConflict { resource, name }
+            | Self::GenerateNameConflict { resource, name, .. }
             | Self::Conflict { resource, name, .. }
             | Self::InvalidRequest { resource, name, .. }
             | Self::Forbidden { resource, name, .. } => {

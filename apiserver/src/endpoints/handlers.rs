@@ -12,6 +12,7 @@ mod get;
 mod kubelet;
 pub(crate) mod list;
 mod list_options;
+mod owner_references;
 mod patch;
 mod pod_part;
 mod review;

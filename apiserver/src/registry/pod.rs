@@ -19,10 +19,6 @@ impl Strategy for Pod {
         true
     }
 
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, pod: &mut Value) {
         let spec = child_mut(pod, "spec");
         default(spec, "enableServiceLinks", true);

@@ -38,19 +38,9 @@ pub(crate) trait Strategy: Sync {
         false
     }
 
-    /// Whether an update may leave out `metadata.resourceVersion`.
-    fn allows_unconditional_update(&self) -> bool {
+    /// Whether the garbage collector looks at the kind, and so whether its finalizers are set.
+    fn is_garbage_collected(&self) -> bool {
         true
-    }
-
-    /// Whether a PUT of an absent object creates it.
-    fn allows_create_on_update(&self) -> bool {
-        false
-    }
-
-    /// Whether a DELETE that removes at once answers with the object instead of a Status.
-    fn returns_deleted_object(&self) -> bool {
-        false
     }
 
     /// What becomes of dependents when the request does not say.

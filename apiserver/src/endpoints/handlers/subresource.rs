@@ -182,9 +182,9 @@ fn set_scheduled(pod: &mut Value, now: &str) {
 /// PUT of a namespace's finalizers: the last one gone lets a terminating namespace go.
 fn finalize(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
-    let wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
-    update::check_name(request, name(&wanted))?;
+    let mut wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
+    update::check_place(request, &store, &mut wanted)?;
     let written = store.update(None, request.name(), Part::Whole, |namespace| {
         let mut next = namespace.clone();
         next["metadata"]["resourceVersion"] = meta(&wanted, "resourceVersion").into();
