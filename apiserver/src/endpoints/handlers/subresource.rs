@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::pod_part::{self, PodPart};
 use super::{Answer, Request, decode, eviction, get, kubelet, patch, scale, token, update};
 use crate::endpoints::body::ResponseBody;
+use crate::endpoints::options::Preconditions;
 use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
 use crate::meta::GroupResource;
@@ -80,7 +81,14 @@ pub(super) fn create_binding(request: &Request<'_>) -> Answer {
 /// Gives a pod its node, once.
 fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -> Answer {
     let node = check_target(&binding["target"])?;
-    let uid = meta(binding, "uid");
+    let stated = |field: &str| {
+        let value = meta(binding, field);
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    let preconditions = Preconditions {
+        uid: stated("uid"),
+        rv: stated("resourceVersion"),
+    };
     let pods = request.core.catalog.resource("", "v1", "pods");
     let pods = pods.expect("pods are built in");
     // A binding is not a write of the pod: nobody comes to own its node.
@@ -99,13 +107,9 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
         message,
     };
     store.update(request.namespace(), pod_name, Part::Whole, |pod| {
-        let own = meta(pod, "uid");
-        if !uid.is_empty() && uid != own {
+        if let Some(message) = preconditions.violation(pod) {
             let namespace = request.namespace().unwrap_or_default();
-            let message = format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{pod_name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
-            );
-            return Err(store.conflict(pod_name, message));
+            return Err(store.storage_conflict(namespace, pod_name, &message));
         }
         if crate::meta::object::is_terminating(pod) {
             return Err(refuse(format!(
@@ -126,6 +130,7 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
         }
         let mut next = pod.clone();
         child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
+        child_mut(&mut next, "status").remove("nominatedNodeName");
         set_scheduled(&mut next, &crate::clock::rfc3339(request.core.clock.now()));
         let annotations = binding["metadata"]["annotations"].as_object();
         for (key, value) in annotations.into_iter().flatten() {
@@ -165,16 +170,26 @@ fn set_scheduled(pod: &mut Value, now: &str) {
         "lastTransitionTime": now,
         "observedGeneration": pod["metadata"]["generation"],
     });
-    let status = child_mut(pod, "status");
+    set_condition(pod, condition);
+}
+
+/// Replaces the condition of the same type. A status that stays keeps the time since it holds.
+pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
+    let status = child_mut(object, "status");
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else {
         return;
     };
-    match conditions
+    let own = conditions
         .iter_mut()
-        .find(|condition| condition["type"] == "PodScheduled")
-    {
-        Some(scheduled) => *scheduled = condition,
+        .find(|own| own["type"] == condition["type"]);
+    match own {
+        Some(own) => {
+            if own["status"] == condition["status"] {
+                condition["lastTransitionTime"] = own["lastTransitionTime"].clone();
+            }
+            *own = condition;
+        }
         None => conditions.push(condition),
     }
 }

@@ -11,7 +11,7 @@ use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
 use crate::status::ApiError;
-use crate::storage::{Change, Commit, StoredObject};
+use crate::storage::{Change, Commit};
 
 /// The garbage collector's finalizer for dependents that are to live on.
 const ORPHAN: &str = "orphan";
@@ -49,7 +49,7 @@ impl Store<'_> {
         let table = self.table();
         loop {
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
-            self.check_delete_preconditions(&current, name, options)?;
+            self.check_delete_preconditions(&current.value, name, options)?;
             crate::admission::admit_delete(self.resource, &current.value)?;
             let (next, gone) = match self.decide(&current.value, options) {
                 Decision::Nothing => {
@@ -96,14 +96,18 @@ impl Store<'_> {
         }
     }
 
-    fn check_delete_preconditions(
+    /// Whether `current` is the object that the options mean.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    pub(crate) fn check_delete_preconditions(
         &self,
-        current: &StoredObject,
+        current: &Value,
         name: &str,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
         let differs = |wanted: &Option<String>, field: &str| {
-            let found = meta(&current.value, field).to_owned();
+            let found = meta(current, field).to_owned();
             wanted
                 .clone()
                 .filter(|wanted| *wanted != found)
@@ -123,7 +127,7 @@ impl Store<'_> {
         };
         if self.is_namespaces() {
             let uid = options.preconditions.clone();
-            let message = uid.violation(&current.value).unwrap_or(message);
+            let message = uid.violation(current).unwrap_or(message);
             return Err(self.conflict(name, message));
         }
         // Upstream names the kind here, not the resource.
