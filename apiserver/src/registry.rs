@@ -25,7 +25,7 @@ mod ingress_class;
 mod job;
 mod lease;
 mod limit_range;
-mod namespace;
+pub(crate) mod namespace;
 mod net;
 mod network_policy;
 mod node;

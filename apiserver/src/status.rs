@@ -167,6 +167,9 @@ pub enum ApiError {
     /// 500 without a reason: what upstream makes of an error it has no class for.
     #[error("{0}")]
     Unknown(String),
+    /// 503 `ServiceUnavailable`. Mirrors `NewServiceUnavailable`.
+    #[error("{0}")]
+    ServiceUnavailable(String),
     /// 504 `Timeout`: the version asked for is not there yet. Mirrors `NewTimeoutError`.
     #[error("Timeout: {message}")]
     Timeout {
@@ -209,6 +212,7 @@ impl ApiError {
             Self::Invalid { .. } | Self::InvalidRequest { .. } => 422,
             Self::TooManyRequests { .. } => 429,
             Self::Internal(_) | Self::Unknown(_) => 500,
+            Self::ServiceUnavailable(_) => 503,
             Self::Timeout { .. } => 504,
         }
     }
@@ -234,6 +238,7 @@ impl ApiError {
             Self::TooManyRequests { .. } => "TooManyRequests",
             Self::Internal(_) => "InternalError",
             Self::Unknown(_) => "",
+            Self::ServiceUnavailable(_) => "ServiceUnavailable",
             Self::Timeout { .. } => "Timeout",
         }
     }
@@ -296,6 +301,7 @@ impl ApiError {
             | Self::Expired(_)
             | Self::ExpiredContinue { .. }
             | Self::TooLarge(_)
+            | Self::ServiceUnavailable(_)
             | Self::Unknown(_) => return None,
         };
         let causes: Vec<Value> = match self {

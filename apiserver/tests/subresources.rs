@@ -169,3 +169,41 @@ async fn a_binding_is_of_the_version_it_says_and_ends_the_nomination() {
     let (_, pod) = send(&server, &format!("GET {PODS}/p"), Value::Null).await;
     assert_eq!(pod["status"]["nominatedNodeName"], Value::Null);
 }
+
+#[tokio::test]
+async fn what_no_kubelet_answers_is_refused_before_it_would_be_asked() {
+    let server = with_pod("Running").await;
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let services = "/api/v1/namespaces/default/services";
+    send(&server, &format!("POST {services}"), service).await;
+    let rows = [
+        (
+            "pods/p/log?tailLines=-1&limitBytes=0",
+            422,
+            "PodLogOptions \"p\" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: Invalid value: 0: must be greater than 0]",
+        ),
+        (
+            "pods/p/log?tailLines=x",
+            400,
+            "strconv.ParseInt: parsing \"x\": invalid syntax",
+        ),
+        ("pods/p/proxy", 400, "address not allowed"),
+        ("pods/none/proxy/path/of/it", 404, "pods \"none\" not found"),
+        ("pods/ftp:p:1/proxy", 400, "invalid pod request \"ftp:p:1\""),
+        (
+            "services/s/proxy/",
+            503,
+            "no endpoints available for service \"s\"",
+        ),
+        (
+            "services/s:81/proxy/",
+            503,
+            "no service port 81 found for service \"s\"",
+        ),
+    ];
+    for (path, code, message) in rows {
+        let request = format!("GET /api/v1/namespaces/default/{path}");
+        let (answered, body) = send(&server, &request, Value::Null).await;
+        assert_eq!((answered, &body["message"]), (code, &json!(message)));
+    }
+}

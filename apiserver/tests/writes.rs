@@ -313,3 +313,62 @@ async fn a_namespace_goes_in_two_steps() {
     let later = delete(&server, &later, Value::Null).await;
     assert_eq!(later.meta("finalizers"), &json!(["foregroundDeletion"]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_named_by_a_label_and_checked_in_each_part() {
+    let server = server();
+    let generated = create(&server, NAMESPACES, json!({ "generateName": "g-" })).await;
+    let label = &generated.meta("labels")["kubernetes.io/metadata.name"];
+    assert_eq!(label, generated.meta("name"));
+    let named = json!({ "name": "n" });
+    let body = json!({ "metadata": named, "spec": { "finalizers": ["odd"] } });
+    let refused = send(&server, &format!("POST {NAMESPACES}"), body.clone()).await;
+    let standard = "name is neither a standard finalizer name nor is it fully qualified";
+    assert_eq!(
+        refused.message(),
+        format!("Namespace \"n\" is invalid: spec.finalizers: Invalid value: \"odd\": {standard}")
+    );
+    create(&server, NAMESPACES, named.clone()).await;
+    let finalize = format!("PUT {NAMESPACES}/n/finalize");
+    let refused = send(&server, &finalize, body).await;
+    assert_eq!(
+        refused.message(),
+        format!(
+            "Namespace \"n\" is invalid: spec.finalizers[0]: Invalid value: \"odd\": {standard}"
+        )
+    );
+    let phase = json!({ "metadata": named, "status": { "phase": "Terminating" } });
+    let refused = send(&server, &format!("PUT {NAMESPACES}/n/status"), phase).await;
+    assert_eq!(
+        refused.message(),
+        "Namespace \"n\" is invalid: status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
+    );
+    // All but the status is written, as in a PUT of the namespace itself.
+    let labelled = json!({ "name": "n", "labels": { "a": "b" } });
+    let body = json!({ "metadata": labelled, "spec": { "finalizers": ["kubernetes", "a.b/c"] } });
+    let written = send(&server, &finalize, body).await;
+    assert_eq!(written.meta("labels")["a"], "b");
+    assert_eq!(written.body["status"]["phase"], "Active");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_path_says_whether_the_resource_is_in_a_namespace() {
+    let server = server();
+    let rows = [
+        ("GET /api/v1/namespaces/default/nodes", 404),
+        ("GET /api/v1/namespaces/default/nodes/n", 404),
+        ("GET /api/v1/configmaps/a", 404),
+        ("DELETE /api/v1/configmaps/a", 404),
+        ("DELETE /api/v1/configmaps", 405),
+        ("POST /api/v1/configmaps", 405),
+        ("GET /api/v1/configmaps", 200),
+    ];
+    for (request, code) in rows {
+        let answer = send(&server, request, Value::Null).await;
+        assert_eq!(answer.code, code, "{request}");
+        if code == 404 {
+            let message = "the server could not find the requested resource";
+            assert_eq!(answer.message(), message, "{request}");
+        }
+    }
+}

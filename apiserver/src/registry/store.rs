@@ -212,6 +212,7 @@ impl Store<'_> {
                 object::name(&object).clone_into(&mut name);
             }
             self.validate_new(&object, &name)?;
+            self.strategy.canonicalize(&mut object);
             let rv = parse_rv(meta(&object, "resourceVersion"));
             if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
                 // Upstream's storage says so, for all others it is an error without a reason.

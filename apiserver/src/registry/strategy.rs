@@ -59,6 +59,9 @@ pub(crate) trait Strategy: Sync {
         FieldErrors::new()
     }
 
+    /// Makes a valid new object what it is stored as; its name has been generated.
+    fn canonicalize(&self, _object: &mut Value) {}
+
     /// Drops or keeps what an update of the main resource may not change.
     fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) {}
 

@@ -4,13 +4,14 @@ use http::Response;
 use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
-use super::{Answer, Request, decode, eviction, get, kubelet, patch, scale, token, update};
+use super::{Answer, Request, decode, eviction, get, kubelet, patch, proxy, scale, token, update};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::Preconditions;
 use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
 use crate::meta::GroupResource;
-use crate::meta::object::{child_mut, meta, name};
+use crate::meta::object::{child_mut, copy_field, meta, name};
+use crate::registry::namespace::validate_finalize;
 use crate::registry::store::{Part, Store};
 use crate::registry::strategy;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -38,6 +39,7 @@ pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> An
             }
         }
         ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => kubelet::stream(request),
+        ("proxy", _) => proxy::proxy(request),
         ("token", Verb::Create) => token::create(request),
         ("log", Verb::Get) => kubelet::log(request),
         ("approval", Verb::Get) => get::get(request),
@@ -194,21 +196,24 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
     }
 }
 
-/// PUT of a namespace's finalizers: the last one gone lets a terminating namespace go.
+/// PUT of a namespace but for its status: the last finalizer gone lets a terminating one go.
 fn finalize(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
     update::check_place(request, &store, &mut wanted)?;
     let written = store.update(None, request.name(), Part::Whole, |namespace| {
-        let mut next = namespace.clone();
-        next["metadata"]["resourceVersion"] = meta(&wanted, "resourceVersion").into();
-        let spec = child_mut(&mut next, "spec");
-        match &wanted["spec"]["finalizers"] {
-            Value::Null => spec.remove("finalizers"),
-            finalizers => spec.insert("finalizers".to_owned(), finalizers.clone()),
-        };
-        Ok(next)
+        let mut next = wanted.clone();
+        copy_field(&mut next, namespace, "status");
+        let errors = validate_finalize(&next);
+        if errors.is_empty() {
+            return Ok(next);
+        }
+        Err(ApiError::Invalid {
+            kind: request.resource.gvk().group_kind(),
+            name: request.name().to_owned(),
+            errors,
+        })
     })?;
     request.written(200, &written)
 }
