@@ -12,8 +12,10 @@ mod get;
 mod kubelet;
 pub(crate) mod list;
 mod list_options;
+mod owner_references;
 mod patch;
 mod pod_part;
+mod proxy;
 mod review;
 mod scale;
 mod subresource;
@@ -65,6 +67,14 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// Whether the path names a namespace where the resource has one, and none where it hasn't.
+    fn is_routed(&self) -> bool {
+        match &self.info.namespace {
+            Some(_) => self.resource.namespaced,
+            None => !self.resource.namespaced || self.info.name.is_none(),
+        }
+    }
+
     fn store(&self, dry_run: bool) -> Store<'_> {
         Store {
             core: self.core,
@@ -170,7 +180,9 @@ impl Request<'_> {
 /// # Errors
 /// Whatever the verb refuses; `MethodNotAllowed` and `NoSuchPath` for what is not served.
 pub(crate) fn handle(request: &Request<'_>) -> Answer {
-    if !request.info.rest.is_empty() {
+    let info = &request.info;
+    let proxies = info.subresource.as_deref() == Some("proxy");
+    if !request.is_routed() || (!info.rest.is_empty() && !proxies) {
         return Err(ApiError::NoSuchPath);
     }
     let Some(verb) = request.info.verb else {
@@ -211,6 +223,9 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         Verb::Patch if !named => Err(ApiError::MethodNotAllowed),
         Verb::Patch => patch::patch(request),
         Verb::Delete => delete::delete(request),
+        Verb::DeleteCollection if in_namespace != request.resource.namespaced => {
+            Err(ApiError::MethodNotAllowed)
+        }
         Verb::DeleteCollection => delete_collection::delete_collection(request),
     }
 }

@@ -3,6 +3,8 @@
 use http::Method;
 
 use crate::auth::Attributes;
+use crate::meta::selector::FieldSelector;
+use crate::meta::validation::path_segment_name;
 
 /// What is to be done with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +47,8 @@ pub(crate) struct RequestInfo {
     pub(crate) rest: Vec<String>,
     /// `None` for a method that resources do not know.
     pub(crate) verb: Option<Verb>,
+    /// The one name that the field selector of a list or watch lets through.
+    selected_name: Option<String>,
 }
 
 impl RequestInfo {
@@ -95,6 +99,10 @@ impl RequestInfo {
             _ => None,
         };
         let rest = rest.collect();
+        let selected_name = match verb {
+            Some(Verb::List | Verb::Watch) if name.is_none() => selected_name(query),
+            _ => None,
+        };
         Some(Self {
             group,
             version,
@@ -104,28 +112,38 @@ impl RequestInfo {
             subresource,
             rest,
             verb,
+            selected_name,
         })
     }
 
     /// What authorization must allow. A namespace is in itself.
     pub(crate) fn attributes(&self) -> Attributes {
-        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let text = |part: Option<&String>| part.cloned().unwrap_or_default();
         let own = self.group.is_empty() && self.resource == "namespaces";
         let namespace = if own { &self.name } else { &self.namespace };
         Attributes::Resource {
             verb: self.verb.map_or("", Verb::as_str).to_owned(),
             group: self.group.clone(),
             resource: self.resource.clone(),
-            subresource: text(&self.subresource),
-            namespace: text(namespace),
-            name: text(&self.name),
+            subresource: text(self.subresource.as_ref()),
+            namespace: text(namespace.as_ref()),
+            name: text(self.name.as_ref().or(self.selected_name.as_ref())),
         }
     }
 }
 
+/// The value that `metadata.name` must have, if a selector asks for one that names have.
+fn selected_name(query: &str) -> Option<String> {
+    let (_, selector) = super::options::pairs(query).find(|(key, _)| key == "fieldSelector")?;
+    let selector = FieldSelector::parse(&selector).ok()?;
+    let name = selector.requires_exact_match("metadata.name")?;
+    path_segment_name(name).is_empty().then(|| name.to_owned())
+}
+
 fn wants_watch(query: &str) -> bool {
     super::options::pairs(query)
-        .any(|(key, value)| key == "watch" && matches!(value.as_str(), "" | "1" | "true"))
+        .find(|(key, _)| key == "watch")
+        .is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
 #[cfg(test)]
@@ -187,5 +205,25 @@ mod tests {
         for path in ["/", "/api", "/api/v1", "/apis/apps/v1", "/healthz"] {
             assert_eq!(RequestInfo::parse(&Method::GET, path, ""), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_list_of_one_name_is_authorized_by_it() {
+        let name_of = |uri: &str| {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let info = RequestInfo::parse(&Method::GET, path, query).expect("a resource path");
+            let Attributes::Resource { name, .. } = info.attributes() else {
+                unreachable!("a resource path");
+            };
+            name
+        };
+        assert_eq!(name_of("/api/v1/pods?fieldSelector=metadata.name%3Dp"), "p");
+        assert_eq!(name_of("/api/v1/pods?fieldSelector=metadata.name!%3Dp"), "");
+        assert_eq!(
+            name_of("/api/v1/pods?fieldSelector=metadata.name%3Da/b"),
+            ""
+        );
+        let named = "/api/v1/namespaces/n/pods/q?fieldSelector=metadata.name%3Dp";
+        assert_eq!(name_of(named), "q");
     }
 }

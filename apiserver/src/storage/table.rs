@@ -58,6 +58,11 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// One object.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
+        self.objects.get(key)
+    }
+
     /// Objects of `namespace` (all for `None`) in key order, from `start` on if given.
     pub(crate) fn range(
         &self,

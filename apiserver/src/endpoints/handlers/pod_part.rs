@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Answer, Request, decode, patch, update};
 use crate::clock::rfc3339;
-use crate::meta::object::{child_mut, copy_field, name};
+use crate::meta::object::{child_mut, copy_field};
 use crate::patch::PatchType;
 use crate::registry::pod::{validate_ephemeral_containers, validate_resize};
 use crate::registry::store::{Part, Store};
@@ -65,8 +65,8 @@ fn take_resources(containers: &mut Value, wanted: &Value) {
 /// PUT of a pod, of which only the part counts.
 pub(super) fn update(request: &Request<'_>, part: PodPart) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
-    let pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
-    update::check_name(request, name(&pod))?;
+    let mut pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
+    update::check_place(request, &request.store(dry_run), &mut pod)?;
     write(request, part, dry_run, |_| Ok(pod.clone()))
 }
 

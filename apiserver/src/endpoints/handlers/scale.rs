@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Answer, Request, apply, decode, update};
 use crate::clock::rfc3339;
 use crate::field_manager::{self, FieldManager};
-use crate::meta::object::{child_mut, meta, meta_mut, name};
+use crate::meta::object::{child_mut, meta, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupKind, GroupVersionKind};
 use crate::patch::{self, PatchType};
@@ -23,8 +23,8 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
 
 pub(super) fn update(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
-    let scale = decode::object(request, &kind(request)?, "UpdateOptions")?;
-    update::check_name(request, name(&scale))?;
+    let mut scale = decode::object(request, &kind(request)?, "UpdateOptions")?;
+    update::check_place(request, &request.store(dry_run), &mut scale)?;
     write(request, dry_run, |manager, current| {
         let mut scale = scale.clone();
         manager.update(current, &mut scale, &now(request));
