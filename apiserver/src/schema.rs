@@ -3,13 +3,15 @@
 //! A [`Schema`] is a node of a compiled graph; an [`Object`] node names its fields in declaration
 //! order with what patching and applying must know of them. [`builtin`] finds the built-in kinds;
 //! [`decode_json`] and [`decode_value`] do what decoding into the Go type and encoding it again
-//! does: they find wrong types, unknown and duplicate fields, prune, and normalize.
+//! does: they find wrong types, unknown and duplicate fields, prune, and normalize. [`convert`]
+//! is stricter with types and laxer with numbers, as the outcome of a strategic merge patch needs.
 //!
 //! - [`protobuf`]: documents in the binary encoding of the same types
 //! - [`quantity`]: amounts such as `100m` and `1Gi`
 
 mod builtin;
 mod bytes;
+mod convert;
 mod decode;
 mod encode;
 pub(crate) mod protobuf;
@@ -26,7 +28,10 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 pub(crate) use builtin::builtin;
-pub(crate) use decode::{Decoded, FieldValidation, decode_json, decode_value, duplicate_fields};
+pub(crate) use convert::convert;
+pub(crate) use decode::{
+    Decoded, FieldValidation, decode_json, decode_value, duplicate_fields, json_patch_faults,
+};
 pub(crate) use encode::write_object;
 pub(crate) use syntax::syntax_error;
 

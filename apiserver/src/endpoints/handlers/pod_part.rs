@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Answer, Request, decode, patch, update};
 use crate::clock::rfc3339;
-use crate::meta::object::{child_mut, copy_field, name};
+use crate::meta::object::{child_mut, copy_field};
 use crate::patch::PatchType;
 use crate::registry::pod::{validate_ephemeral_containers, validate_resize};
 use crate::registry::store::{Part, Store};
@@ -66,7 +66,7 @@ fn take_resources(containers: &mut Value, wanted: &Value) {
 pub(super) fn update(request: &Request<'_>, part: PodPart) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
-    update::check_name(request, name(&pod))?;
+    update::check_identity(request, &pod)?;
     write(request, part, dry_run, |_| Ok(pod.clone()))
 }
 
@@ -79,10 +79,8 @@ pub(super) fn patch(request: &Request<'_>, part: PodPart) -> Answer {
             "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json".to_owned(),
         ));
     }
-    decode::check_patch(request, patch_type)?;
     write(request, part, dry_run, |current| {
-        let patched = patch::patched(request, patch_type, current)?;
-        decode::value(request, request.resource.gvk(), patched, "PatchOptions")
+        patch::patched(request, request.resource.gvk(), patch_type, current)
     })
 }
 
