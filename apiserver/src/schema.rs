@@ -161,6 +161,19 @@ impl Object {
         self.fields().iter().find(|field| field.name == name)
     }
 
+    /// Makes null of the empty lists in `value`, an object of this type: protobuf, which upstream
+    /// stores built-in kinds in, does not tell the two apart.
+    pub(crate) fn forget_empty_lists(&self, value: &mut Value) {
+        let Some(values) = value.as_object_mut() else {
+            return;
+        };
+        for field in self.fields() {
+            if let Some(value) = values.get_mut(field.name.as_ref()) {
+                field.schema.forget_empty_lists(value);
+            }
+        }
+    }
+
     /// The object that Go encodes for a struct nothing was decoded into.
     pub(crate) fn zero(&self) -> Map<String, Value> {
         let unset = |field: &Field| Some((field.name.clone().into_owned(), field.unset()?));
@@ -209,6 +222,27 @@ impl Schema {
     /// A map to `values`.
     fn map(values: Self, go_type: Option<Cow<'static, str>>) -> Self {
         Self::Map(Box::new(Values { values, go_type }))
+    }
+
+    fn forget_empty_lists(&self, value: &mut Value) {
+        match (self, &mut *value) {
+            (Self::Object(object), _) => object.forget_empty_lists(value),
+            (Self::Array(_), Value::Array(items)) if items.is_empty() => *value = Value::Null,
+            (Self::Array(array), Value::Array(items)) if array.items.has_parts() => {
+                let forget = |item| array.items.forget_empty_lists(item);
+                items.iter_mut().for_each(forget);
+            }
+            (Self::Map(map), Value::Object(entries)) if map.values.has_parts() => {
+                let forget = |entry| map.values.forget_empty_lists(entry);
+                entries.values_mut().for_each(forget);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether values of the type have others inside.
+    fn has_parts(&self) -> bool {
+        matches!(self, Self::Object(_) | Self::Array(_) | Self::Map(_))
     }
 
     /// Whether Go has a struct for it, which `omitempty` never leaves out.
