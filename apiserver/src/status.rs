@@ -191,6 +191,14 @@ fn forbidden_prefix(resource: &GroupResource, name: &str) -> String {
 }
 
 impl ApiError {
+    /// 400 for an object that names another namespace than its request.
+    pub(crate) fn foreign_namespace() -> Self {
+        Self::BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+                .to_owned(),
+        )
+    }
+
     /// The HTTP status code.
     #[must_use]
     pub fn code(&self) -> u16 {

@@ -277,10 +277,7 @@ impl Store<'_> {
         };
         let own = object::namespace(object);
         if !own.is_empty() && own != namespace {
-            return Err(ApiError::BadRequest(
-                "the namespace of the provided object does not match the namespace sent on the request"
-                    .to_owned(),
-            ));
+            return Err(ApiError::foreign_namespace());
         }
         meta_mut(object).insert("namespace".to_owned(), namespace.into());
         Ok(())
