@@ -1,6 +1,7 @@
 //! The server: what all requests share, and the way from a request to its handler.
 
 mod builder;
+mod control;
 mod listener;
 
 use std::collections::BTreeSet;
@@ -104,12 +105,6 @@ impl ApiServer {
         self.core.storage.journal_after(seen)
     }
 
-    /// Forgets all past events, as etcd's compaction does: watches and lists from before now are
-    /// answered 410 Expired.
-    pub fn compact(&self) {
-        self.core.storage.compact();
-    }
-
     /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response.
     ///
     /// Cancel safety: everything is written in one step after the body has been read, so a dropped
@@ -206,6 +201,12 @@ impl ApiServer {
         let query_pairs: Vec<(String, String)> = pairs(query).collect();
         if let Some(answer) = health::answer(path, &query_pairs) {
             return response::whole(answer.status, answer.content_type, answer.body);
+        }
+        if let Some(answer) = control::answer(self, method, path, &query_pairs) {
+            return answer.map_or_else(
+                |error| response::error(&error, Accepted::JSON),
+                |status| response::value(200, &status, Accepted::JSON),
+            );
         }
         if *method != Method::GET && *method != Method::HEAD {
             return response::error(&ApiError::MethodNotAllowed, Accepted::JSON);

@@ -1,6 +1,5 @@
 //! Bodies: read whole with a limit on the way in, whole or streamed on the way out.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -43,15 +42,22 @@ pub struct ResponseBody(Inner);
 
 enum Inner {
     Whole(Option<Bytes>),
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Dropped>> + Send>>),
 }
+
+/// Why a body ends in the middle: the server was asked to drop the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection is dropped")]
+pub struct Dropped;
 
 impl ResponseBody {
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(Some(bytes.into())))
     }
 
-    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    pub(crate) fn stream(
+        stream: impl Stream<Item = Result<Bytes, Dropped>> + Send + 'static,
+    ) -> Self {
         Self(Inner::Stream(Box::pin(stream)))
     }
 }
@@ -69,12 +75,12 @@ impl std::fmt::Debug for ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Dropped;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Dropped>>> {
         match &mut self.0 {
             Inner::Whole(bytes) => {
                 let frame = bytes.take().filter(|bytes| !bytes.is_empty());
@@ -83,7 +89,7 @@ impl Body for ResponseBody {
             Inner::Stream(stream) => stream
                 .as_mut()
                 .poll_next(cx)
-                .map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+                .map(|next| next.map(|bytes| bytes.map(Frame::data))),
         }
     }
 

@@ -78,13 +78,17 @@ pub(super) fn storage_rv(rv: &str) -> Result<Option<u64>, ApiError> {
     })
 }
 
-fn validate(rv: &str, rv_match: &str, token: &str, initial_events: bool) -> Result<(), ApiError> {
+/// Which options of a list exclude one another.
+///
+/// # Errors
+/// `Invalid`, naming every conflict.
+pub(super) fn validate(
+    rv: &str,
+    rv_match: &str,
+    token: &str,
+    initial_events: bool,
+) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
-    if initial_events {
-        let path = FieldPath::new("sendInitialEvents");
-        errors.forbidden(&path, "sendInitialEvents is forbidden for list");
-        return invalid(errors);
-    }
     let path = FieldPath::new("resourceVersionMatch");
     if !rv_match.is_empty() {
         if rv.is_empty() {
@@ -102,6 +106,10 @@ fn validate(rv: &str, rv_match: &str, token: &str, initial_events: bool) -> Resu
             let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
             errors.forbidden(&path, detail);
         }
+    }
+    if initial_events {
+        let path = FieldPath::new("sendInitialEvents");
+        errors.forbidden(&path, "sendInitialEvents is forbidden for list");
     }
     invalid(errors)
 }
