@@ -82,7 +82,7 @@ impl Entropy {
 
     /// A version 4 UUID for an object.
     pub(crate) fn uid(&self) -> String {
-        uuid(&mut *self.objects.lock())
+        uuid(&mut self.objects.lock())
     }
 
     /// The UUID of what is `place`th, whatever else has been drawn from `seed`.
@@ -94,7 +94,7 @@ impl Entropy {
 
     /// A version 4 UUID for a request.
     pub(crate) fn audit_id(&self) -> String {
-        uuid(&mut *self.requests.lock())
+        uuid(&mut self.requests.lock())
     }
 
     /// A fraction of 1, for times that are spread at random.

@@ -161,7 +161,12 @@ impl Storage {
             let mut gvr = gvr.clone();
             canonicalize(&mut gvr.group);
             let window_events_max = self.window_events_max;
-            Arc::new(Table::new(gvr, revisions, (objects, started), window_events_max))
+            Arc::new(Table::new(
+                gvr,
+                revisions,
+                (objects, started),
+                window_events_max,
+            ))
         });
         Arc::clone(&table)
     }

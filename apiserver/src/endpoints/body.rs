@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
@@ -16,8 +17,30 @@ const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Reads a request's body whole.
 ///
 /// # Errors
-/// `TooLarge` above 3 MiB, `BadRequest` when the client goes away in the middle.
-pub(crate) async fn read<B>(body: B) -> Result<Bytes, ApiError>
+/// `TooLarge` above 3 MiB, `BadRequest` when the client goes away in the middle, `Timeout` when it
+/// takes longer than `timeout`.
+pub(crate) async fn read<B>(body: B, timeout: Option<Duration>) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes>,
+{
+    // Most requests have no body: no timer for them.
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let Some(timeout) = timeout else {
+        return read_all(body).await;
+    };
+    let read = tokio::time::timeout(timeout, read_all(body)).await;
+    read.unwrap_or_else(|_| {
+        Err(ApiError::Timeout {
+            message: "request did not complete within the allotted timeout".to_owned(),
+            retry_after_seconds: 0,
+            causes: Vec::new(),
+        })
+    })
+}
+
+async fn read_all<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,
 {
@@ -53,6 +76,14 @@ pub struct Dropped;
 impl ResponseBody {
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(Some(bytes.into())))
+    }
+
+    /// The bytes that are not sent yet; `None` for a stream.
+    pub(crate) fn bytes(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Inner::Whole(bytes) => bytes.as_ref(),
+            Inner::Stream(_) => None,
+        }
     }
 
     pub(crate) fn stream(

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::body::Dropped;
 use super::handlers::list::Selectors;
+use super::metrics::WatchMeter;
 use crate::meta::GroupVersionResource;
 use crate::registry::event;
 use crate::schema::write_object;
@@ -70,6 +71,7 @@ pub(crate) struct WatchRequest {
     pub(crate) timeout: Duration,
     /// `None` shows objects as they are.
     pub(crate) render: Option<Render>,
+    pub(crate) meter: WatchMeter,
 }
 
 struct Cursor {
@@ -94,6 +96,9 @@ struct Cursor {
 pub(crate) fn stream(request: WatchRequest) -> impl Stream<Item = Result<Bytes, Dropped>> + Send {
     futures::stream::unfold(Cursor::new(request), |mut cursor| async {
         let frame = cursor.next().await?;
+        if let Ok(frame) = &frame {
+            cursor.request.meter.sent(frame.len());
+        }
         Some((frame, cursor))
     })
 }

@@ -214,6 +214,11 @@ impl Table {
         self.state.read().objects.get(key).cloned()
     }
 
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.state.read().objects.len()
+    }
+
     /// The objects now, with the version to watch from.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state.read();

@@ -46,6 +46,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         bookmark: bookmark(request.resource.gvk()),
         timeout: timeout(request, timeout_seconds),
         render,
+        meter: request.meter().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));
     let media = HeaderValue::from_static(accepted.media.as_str());
