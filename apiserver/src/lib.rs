@@ -28,6 +28,6 @@ mod storage;
 
 pub use auth::Authorization;
 pub use clock::Clock;
-pub use endpoints::body::ResponseBody;
+pub use endpoints::body::{Dropped, ResponseBody};
 pub use server::{ApiServer, ApiServerBuilder, serve};
-pub use storage::{EventType, JournalEntry};
+pub use storage::{EventType, JournalEntry, WatchControl};

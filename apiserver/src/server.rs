@@ -1,6 +1,8 @@
 //! The server: what all requests share, and the way from a request to its handler.
 
 mod builder;
+mod control;
+mod filters;
 mod listener;
 
 use std::collections::BTreeSet;
@@ -21,10 +23,11 @@ use tokio::sync::watch;
 use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
+use crate::endpoints::metrics::{self, Metrics};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{discovery, handlers, health, openapi, response};
+use crate::endpoints::{compression, deadline, discovery, handlers, health, openapi, response};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
@@ -51,6 +54,7 @@ pub(crate) struct Core {
     pub(crate) tokens: Tokens,
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// A handle to an in-memory API server; clones share one state.
@@ -104,12 +108,6 @@ impl ApiServer {
         self.core.storage.journal_after(seen)
     }
 
-    /// Forgets all past events, as etcd's compaction does: watches and lists from before now are
-    /// answered 410 Expired.
-    pub fn compact(&self) {
-        self.core.storage.compact();
-    }
-
     /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response.
     ///
     /// Cancel safety: everything is written in one step after the body has been read, so a dropped
@@ -119,18 +117,50 @@ impl ApiServer {
         B: Body<Data = Bytes>,
     {
         let (parts, body) = request.into_parts();
+        let audit_id = filters::audit_id(&self.core, &parts.headers);
+        let takes_gzip = compression::accepts_gzip(&parts.headers);
+        let mut response = self.answer(parts, body).await;
+        if takes_gzip {
+            response = compression::compress(response);
+        }
+        filters::add_headers(&mut response, audit_id);
+        response
+    }
+
+    async fn answer<B>(&self, parts: Parts, body: B) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes>,
+    {
         let path = parts.uri.path().to_owned();
         let query_text = parts.uri.query().unwrap_or_default().to_owned();
+        if let Some(refused) = filters::refuse_path(&path, &parts.uri) {
+            return refused;
+        }
         let info = RequestInfo::parse(&parts.method, &path, &query_text);
+        let query = Query::parse(&query_text);
+        let is_long_running = info.as_ref().is_some_and(RequestInfo::is_long_running);
+        let verb = info.as_ref().and_then(|info| info.verb);
+        let negotiated = handlers::negotiate(&parts.headers, &query, verb);
+        // Who cannot be answered as they want is still told what else is wrong.
+        let accepted = *negotiated.as_ref().unwrap_or(&Accepted::JSON);
+        let timeout = match is_long_running {
+            true => Ok(None),
+            false => deadline::request_timeout(&query).map(Some),
+        };
+        let timeout = match timeout {
+            Ok(timeout) => timeout,
+            Err(error) => return response::error(&error, accepted),
+        };
+        let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
+        let _in_flight = (!is_long_running).then(|| self.core.metrics.in_flight(is_mutating));
         let user = match self.admit(&parts, info.as_ref()) {
             Ok(user) => user,
-            Err(error) => return response::error(&error, Accepted::JSON),
+            Err(error) => return response::error(&error, accepted),
         };
         let Some(info) = info else {
             return self.non_resource(&parts.method, &path, &query_text, &parts.headers);
         };
-        let query = Query::parse(&query_text);
-        let accepted = match handlers::negotiate(&parts.headers, &query, info.verb) {
+        let accepted = match negotiated {
             Ok(accepted) => accepted,
             Err(error) => return response::error(&error, Accepted::JSON),
         };
@@ -149,7 +179,7 @@ impl ApiServer {
             }
             return response::error(&ApiError::NoSuchPath, accepted);
         };
-        let body = match body::read(body).await {
+        let body = match body::read(body, timeout).await {
             Ok(body) => body,
             Err(error) => return response::error(&error, accepted),
         };
@@ -166,16 +196,7 @@ impl ApiServer {
             accepted,
             warnings: Mutex::default(),
         };
-        let answer = handlers::handle(&request);
-        let unserved = matches!(
-            answer,
-            Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
-        );
-        let mut response = answer.unwrap_or_else(|error| response::error(&error, accepted));
-        let mut warnings = request.warnings.into_inner();
-        warnings.extend(request.resource.warning.clone().filter(|_| !unserved));
-        response::add_warnings(&mut response, &warnings);
-        response
+        respond(request)
     }
 
     /// The user of a request, who may do what it asks for.
@@ -205,7 +226,25 @@ impl ApiServer {
     ) -> Response<ResponseBody> {
         let query_pairs: Vec<(String, String)> = pairs(query).collect();
         if let Some(answer) = health::answer(path, &query_pairs) {
-            return response::whole(answer.status, answer.content_type, answer.body);
+            return response::text(answer.status, answer.body);
+        }
+        if let Some(answer) = control::answer(self, method, path, &query_pairs) {
+            return answer.map_or_else(
+                |error| response::error(&error, Accepted::JSON),
+                |status| response::value(200, &status, Accepted::JSON),
+            );
+        }
+        if path == "/metrics" {
+            // A resource that nobody has asked for yet has objects all the same.
+            for group in self.core.catalog.groups() {
+                for resource in group.versions.iter().flat_map(|version| &version.resources) {
+                    if resource.has_verb("list") {
+                        self.core.storage.table(resource.gvr());
+                    }
+                }
+            }
+            let text = self.core.metrics.text(&self.core.storage);
+            return response::whole(200, metrics::CONTENT_TYPE, text);
         }
         if *method != Method::GET && *method != Method::HEAD {
             return response::error(&ApiError::MethodNotAllowed, Accepted::JSON);
@@ -253,6 +292,25 @@ impl ApiServer {
             None => response::error(&ApiError::PageNotFound, accepted),
         }
     }
+}
+
+/// Lets the handler answer, and adds what the answer is to be warned of.
+fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
+    let meter = request.meter();
+    let answer = handlers::handle(&request);
+    let unserved = matches!(
+        answer,
+        Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
+    );
+    let mut response = answer.unwrap_or_else(|error| response::error(&error, request.accepted));
+    // A watch counts itself when it is over; what no route serves, upstream does not count.
+    if let Some(body) = response.body().bytes().filter(|_| !unserved) {
+        meter.finish(response.status().as_u16(), Some(body.len()));
+    }
+    let mut warnings = request.warnings.into_inner();
+    warnings.extend(request.resource.warning.clone().filter(|_| !unserved));
+    response::add_warnings(&mut response, &warnings);
+    response
 }
 
 /// An aggregated document with its ETag: a client that holds it is told so.

@@ -33,6 +33,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::body::ResponseBody;
+use super::metrics::{RequestLabels, RequestMeter};
 use super::negotiation::{self, Accepted, Transform};
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
@@ -85,6 +86,15 @@ impl Request<'_> {
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
         }
+    }
+
+    /// What counts the request.
+    pub(crate) fn meter(&self) -> RequestMeter {
+        let is_apply = self
+            .patch_type()
+            .is_ok_and(|patch| patch == PatchType::Apply);
+        let labels = RequestLabels::new(&self.info, &self.query, is_apply);
+        RequestMeter::start(&self.core.metrics, &self.core.clock, labels)
     }
 
     fn writer(&self) -> Writer<'_> {
@@ -185,6 +195,9 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
     if !request.is_routed() || (!info.rest.is_empty() && !proxies) {
         return Err(ApiError::NoSuchPath);
     }
+    if !is_path(request) {
+        return Err(ApiError::NoSuchPath);
+    }
     let Some(verb) = request.info.verb else {
         return Err(ApiError::MethodNotAllowed);
     };
@@ -192,6 +205,8 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         let subresource = request
             .resource
             .subresource(name)
+            // Of a path below `watch`: subresources have none.
+            .filter(|_| verb != Verb::Watch)
             .ok_or(ApiError::NoSuchPath)?;
         if !subresource
             .verbs
@@ -202,18 +217,17 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         }
         return subresource::handle(request, name, verb);
     }
-    if !request.resource.has_verb(verb.as_str()) {
+    let named = request.info.name.is_some();
+    let all_namespaces = request.resource.namespaced && request.info.namespace.is_none();
+    let is_read = matches!(verb, Verb::List | Verb::Watch);
+    if !request.resource.has_verb(verb.as_str()) || (all_namespaces && !is_read) {
         return Err(ApiError::MethodNotAllowed);
     }
-    let named = request.info.name.is_some();
-    let in_namespace = request.info.namespace.is_some();
     match verb {
         Verb::Get => get::get(request),
         Verb::List => list::list(request),
         Verb::Watch => watch::watch(request),
-        Verb::Create if named || in_namespace != request.resource.namespaced => {
-            Err(ApiError::MethodNotAllowed)
-        }
+        Verb::Create if named => Err(ApiError::MethodNotAllowed),
         Verb::Create if request.resource.gvk().kind == "Binding" => {
             subresource::create_binding(request)
         }
@@ -223,11 +237,28 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         Verb::Patch if !named => Err(ApiError::MethodNotAllowed),
         Verb::Patch => patch::patch(request),
         Verb::Delete => delete::delete(request),
-        Verb::DeleteCollection if in_namespace != request.resource.namespaced => {
-            Err(ApiError::MethodNotAllowed)
-        }
         Verb::DeleteCollection => delete_collection::delete_collection(request),
     }
+}
+
+/// Whether some method is served at the path of the request.
+fn is_path(request: &Request<'_>) -> bool {
+    let resource = &request.resource;
+    let in_namespace = request.info.namespace.is_some();
+    let verbs: &[&str] = match (
+        request.info.name.is_some(),
+        resource.namespaced,
+        in_namespace,
+    ) {
+        (_, false, true) | (true, true, false) => &[],
+        // Of all namespaces together there is a list and nothing else.
+        (false, true, false) => &["list"],
+        (false, _, _) => &["list", "create", "deletecollection"],
+        // A resource may have subresources only.
+        (true, _, _) if request.info.subresource.is_some() => return true,
+        (true, _, _) => &["get", "update", "patch", "delete"],
+    };
+    verbs.iter().any(|verb| resource.has_verb(verb))
 }
 
 /// Agrees on a representation; watches offer stream forms as well.

@@ -11,7 +11,8 @@ use crate::patch::PatchType;
 use crate::schema::FieldValidation;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
-/// The decoded pairs of a query string.
+/// The decoded pairs of a query string. Go passes over a pair that it cannot read: one with a
+/// semicolon or a broken escape.
 pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     let decode = |text: &str| {
         percent_decode_str(&text.replace('+', " "))
@@ -20,11 +21,21 @@ pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     };
     query
         .split('&')
-        .filter(|pair| !pair.is_empty())
+        .filter(|pair| !pair.is_empty() && !pair.contains(';') && is_well_escaped(pair))
         .map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(key), decode(value))
         })
+}
+
+/// Whether two hexadecimal digits follow every `%`.
+pub(crate) fn is_well_escaped(text: &str) -> bool {
+    let mut parts = text.split('%');
+    parts.next();
+    parts.all(|part| {
+        let digits = part.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
 }
 
 /// The query parameters of a request, read as upstream reads them: the first value counts.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::{ApiServer, Components, Core};
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
+use crate::endpoints::metrics::Metrics;
 use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
@@ -100,6 +101,7 @@ impl ApiServerBuilder {
             openapi_index: OnceLock::new(),
             tokens: Tokens::default(),
             components,
+            metrics: Arc::new(Metrics::new()),
         };
         ApiServer {
             core: Arc::new(core),

@@ -29,12 +29,21 @@ pub(crate) struct Selectors {
 }
 
 impl Selectors {
-    /// Narrowed to the object called `name`.
-    pub(super) fn and_name(self, name: &str) -> Self {
-        Self {
+    /// Narrowed to the object called `name`, for a watch of one object.
+    ///
+    /// # Errors
+    /// `BadRequest` when the field selector means anything else.
+    pub(super) fn and_name(self, name: &str) -> Result<Self, ApiError> {
+        let says = self.field.requires_exact_match("metadata.name");
+        if !self.field.is_everything() && says != Some(name) {
+            return Err(ApiError::BadRequest(
+                "fieldSelector metadata.name doesn't match requested name".to_owned(),
+            ));
+        }
+        Ok(Self {
             name: Some(name.to_owned()),
             ..self
-        }
+        })
     }
 
     /// Reads and checks the selectors of a request.

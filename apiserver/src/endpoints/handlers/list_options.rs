@@ -40,7 +40,13 @@ impl ListOptions {
             rv: text("resourceVersion"),
             rv_match: text("resourceVersionMatch"),
         };
-        options.validate(request.query.get("sendInitialEvents").is_some())?;
+        let initial_events = request.query.get("sendInitialEvents").is_some();
+        validate(
+            &options.rv,
+            &options.rv_match,
+            &options.token,
+            initial_events,
+        )?;
         Ok(options)
     }
 
@@ -71,35 +77,42 @@ impl ListOptions {
             _ => ReadAt::NotOlderThan(rv),
         })
     }
+}
 
-    fn validate(&self, initial_events: bool) -> Result<(), ApiError> {
-        let mut errors = FieldErrors::new();
-        let path = FieldPath::new("resourceVersionMatch");
-        if !self.rv_match.is_empty() {
-            if self.rv.is_empty() {
-                let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-                errors.forbidden(&path, detail);
-            }
-            if self.continues() {
-                let detail = "resourceVersionMatch is forbidden when continue is provided";
-                errors.forbidden(&path, detail);
-            }
-            if !matches!(self.rv_match.as_str(), "Exact" | "NotOlderThan") {
-                let supported = ["Exact", "NotOlderThan", ""];
-                errors.not_supported(&path, &self.rv_match.as_str().into(), &supported);
-            }
-            if self.rv_match == "Exact" && self.rv == "0" {
-                let detail =
-                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                errors.forbidden(&path, detail);
-            }
+/// Which options of a list exclude one another.
+///
+/// # Errors
+/// `Invalid`, naming every conflict.
+pub(super) fn validate(
+    rv: &str,
+    rv_match: &str,
+    token: &str,
+    initial_events: bool,
+) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("resourceVersionMatch");
+    if !rv_match.is_empty() {
+        if rv.is_empty() {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            errors.forbidden(&path, detail);
         }
-        if initial_events {
-            let path = FieldPath::new("sendInitialEvents");
-            errors.forbidden(&path, "sendInitialEvents is forbidden for list");
+        if !token.is_empty() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            errors.forbidden(&path, detail);
         }
-        invalid(errors)
+        if !matches!(rv_match, "Exact" | "NotOlderThan") {
+            errors.not_supported(&path, &rv_match.into(), &["Exact", "NotOlderThan", ""]);
+        }
+        if rv_match == "Exact" && rv == "0" {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            errors.forbidden(&path, detail);
+        }
     }
+    if initial_events {
+        let path = FieldPath::new("sendInitialEvents");
+        errors.forbidden(&path, "sendInitialEvents is forbidden for list");
+    }
+    invalid(errors)
 }
 
 /// The `resourceVersion` of a list; `None` when empty.
