@@ -2,6 +2,7 @@
 
 mod builder;
 mod listener;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -30,7 +31,8 @@ use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 
 pub use builder::ApiServerBuilder;
-pub use listener::serve;
+pub use listener::{serve, serve_tls};
+pub use tls::Tls;
 
 /// Names of the components that run beside a server.
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;
