@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 
 use crate::client::{Target, connector};
 
@@ -63,10 +64,8 @@ impl Drop for Server {
 fn authority(kubeconfig: &PathBuf) -> Vec<u8> {
     let text =
         std::fs::read_to_string(kubeconfig).expect("it is written before the server listens");
-    let data = text
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("certificate-authority-data: "))
-        .expect("a server with TLS has an authority");
-    let decoded = STANDARD.decode(data.trim_matches('"'));
+    let config: Value = serde_saphyr::from_str(&text).expect("it is YAML");
+    let data = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str();
+    let decoded = STANDARD.decode(data.expect("a server with TLS has an authority"));
     decoded.expect("the authority is in base64")
 }
