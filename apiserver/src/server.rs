@@ -4,6 +4,7 @@ mod builder;
 mod control;
 mod filters;
 mod listener;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -33,7 +34,8 @@ use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 
 pub use builder::ApiServerBuilder;
-pub use listener::serve;
+pub use listener::{serve, serve_tls};
+pub use tls::Tls;
 
 /// Names of the components that run beside a server.
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;

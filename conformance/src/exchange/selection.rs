@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::format::Pick;
-use super::text;
 use super::variables::Variables;
 
 /// An answer that lacks what a step wants of it.

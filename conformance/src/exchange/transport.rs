@@ -5,7 +5,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::{ApiServer, Dropped};
 use tower::ServiceExt;
 use tower::util::BoxCloneService;
 
@@ -47,6 +47,9 @@ pub enum TransportError {
     /// The connection broke, or what came is not HTTP.
     #[error("{0}")]
     Http(#[source] hyper::Error),
+    /// The server in this process dropped the connection.
+    #[error("{0}")]
+    Dropped(#[source] Dropped),
     /// Nothing came for too long.
     #[error("the server says nothing")]
     Silent,
@@ -76,7 +79,7 @@ impl Target {
                 let body = if is_head {
                     Empty::new().map_err(|never| match never {}).boxed_unsync()
                 } else {
-                    body.map_err(|never| match never {}).boxed_unsync()
+                    body.map_err(TransportError::Dropped).boxed_unsync()
                 };
                 Ok(Response::from_parts(head, body))
             }
