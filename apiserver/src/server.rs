@@ -218,7 +218,8 @@ impl ApiServer {
             ["openapi", "v3", key @ ..] => {
                 let hash = query_pairs.iter().find(|(name, _)| name == "hash");
                 let hash = hash.map(|(_, hash)| hash.as_str());
-                return self.core.openapi.v3(&key.join("/"), hash, headers);
+                let now = self.core.clock.now();
+                return self.core.openapi.v3(&key.join("/"), hash, headers, now);
             }
             _ => {}
         }

@@ -6,6 +6,8 @@
 mod custom;
 mod definitions;
 mod gnostic;
+mod information;
+mod names;
 mod operations;
 mod paths;
 #[cfg(test)]
@@ -16,8 +18,11 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
-use http::{HeaderMap, Response};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::{HeaderMap, Response, StatusCode};
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
@@ -28,6 +33,10 @@ use super::{discovery, response};
 use crate::registry::catalog::{Catalog, Version};
 
 pub(crate) use self::custom::CustomKind;
+
+/// Keys of the documents on service account tokens.
+const ISSUER: &str = ".well-known/openid-configuration";
+const KEY_SET: &str = "openid/v1/jwks";
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -96,12 +105,14 @@ impl OpenApi {
 
     /// `GET /openapi/v3/KEY`, with `key` as in the index: `api/v1`, `apis/apps/v1`, `apis/apps`, ...
     ///
-    /// A request that names the hash of another content is sent to that of today.
+    /// What has the hash that the request names never changes, so it may be kept for a year; a
+    /// request for another hash is sent to that of today.
     pub(crate) fn v3(
         &self,
         key: &str,
         hash: Option<&str>,
         headers: &HeaderMap,
+        now: Timestamp,
     ) -> Response<ResponseBody> {
         let index = self.index_of_v3();
         let Some(etag) = index.etags.get(key) else {
@@ -110,19 +121,23 @@ impl OpenApi {
         let Some(encoding) = accepted(headers, Form::V3) else {
             return not_acceptable();
         };
-        if let Some(hash) = hash.filter(|hash| !hash.is_empty())
-            && hash != etag
-        {
-            return moved(key, etag);
+        let hash = hash.filter(|hash| !hash.is_empty());
+        if hash.is_some_and(|hash| hash != etag) {
+            let mut response = answer(Bytes::new(), etag, encoding, Form::V3, headers);
+            *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+            let location = HeaderValue::from_str(&url(key, etag)).expect("keys are of paths");
+            response.headers_mut().insert(LOCATION, location);
+            return response;
         }
         let body = self.served(key, encoding, || {
             let document = document_v3(&self.custom(), key);
             document.expect("every key of the index has a document")
         });
         let mut response = answer(body, etag, encoding, Form::V3, headers);
-        if hash.is_some_and(|hash| !hash.is_empty()) {
+        if hash.is_some() {
             let forever = HeaderValue::from_static("public, immutable");
             response.headers_mut().insert(CACHE_CONTROL, forever);
+            response.headers_mut().insert(EXPIRES, in_a_year(now));
         }
         response
     }
@@ -247,11 +262,10 @@ fn not_acceptable() -> Response<ResponseBody> {
     response
 }
 
-fn moved(key: &str, etag: &str) -> Response<ResponseBody> {
-    let mut response = response::empty(301);
-    let location = HeaderValue::from_str(&url(key, etag)).expect("a key is part of a path");
-    response.headers_mut().insert(LOCATION, location);
-    response
+fn in_a_year(now: Timestamp) -> HeaderValue {
+    let then = now.to_zoned(TimeZone::UTC).saturating_add(1.year());
+    let text = then.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string();
+    HeaderValue::from_str(&text).expect("a date is text")
 }
 
 fn url(key: &str, etag: &str) -> String {
@@ -265,45 +279,50 @@ fn keys(custom: &[CustomKind]) -> BTreeSet<String> {
     let named = named.map(|group| format!("apis/{}", group.name));
     let versions = groups.iter().flat_map(|group| &group.versions);
     let versions = versions.map(|version| discovery::version_path(version)[1..].to_owned());
-    let informational = ["api", "apis", "version"].map(str::to_owned);
+    let informational = ["api", "apis", "version", ISSUER, KEY_SET].map(str::to_owned);
     let builtin = versions.chain(named).chain(informational);
     builtin.chain(custom.iter().map(custom_key)).collect()
 }
 
 fn custom_key(kind: &CustomKind) -> String {
-    let gvr = kind.info.gvr();
-    format!("apis/{}/{}", gvr.group, gvr.version)
+    format!("apis/{}/{}", kind.gvk.group, kind.gvk.version)
 }
 
 /// The paths of the document `key`; `None` where there are none.
 fn builtin_paths(key: &str) -> Option<Paths> {
     let catalog = Catalog::builtin();
-    let information = |path: &str, tag: &str, id: &str, what: &str, kind: &str| {
-        paths::informational(path, tag, id, what, &format!("{META}.{kind}"))
+    let of_meta = |path: &str, tag: &str, id: &str, what: &str, kind: &str| {
+        information::answering(path, tag, id, what, &format!("{META}.{kind}"))
     };
     let versions = "get available API versions";
+    if key == ISSUER {
+        return Some(information::issuer());
+    }
+    if key == KEY_SET {
+        return Some(information::key_set());
+    }
     let paths = match key.split('/').collect::<Vec<_>>()[..] {
-        ["version"] => paths::informational(
+        ["version"] => information::answering(
             "/version/",
             "version",
             "getCodeVersion",
             "get the version information for this server",
             "io.k8s.apimachinery.pkg.version.Info",
         ),
-        ["api"] => information(
+        ["api"] => of_meta(
             "/api/",
             "core",
             "getCoreAPIVersions",
             versions,
             "APIVersions",
         ),
-        ["apis"] => information("/apis/", "apis", "getAPIVersions", versions, "APIGroupList"),
+        ["apis"] => of_meta("/apis/", "apis", "getAPIVersions", versions, "APIGroupList"),
         ["apis", group] => {
             let known = catalog.group(group).filter(|group| !group.name.is_empty());
-            let tag = paths::group_tag(&known?.name);
-            let id = format!("get{}APIGroup", paths::capitalized(&tag));
+            let tag = names::group_tag(&known?.name);
+            let id = format!("get{}APIGroup", names::capitalized(&tag));
             let what = "get information of a group";
-            information(&format!("/apis/{group}/"), &tag, &id, what, "APIGroup")
+            of_meta(&format!("/apis/{group}/"), &tag, &id, what, "APIGroup")
         }
         ["api", version] => version_paths(catalog.version("", version))?,
         ["apis", group, version] if !group.is_empty() => {

@@ -1,22 +1,28 @@
 //! What the documents say of custom kinds: their schemas and paths, from their definitions.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::definitions::{self, Form};
+use super::names::{capitalized, group_tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
-use super::paths::{DELETE, LIST, PATCH, STATUS, WRITE, capitalized, group_tag, with_article};
-use crate::registry::catalog::ResourceInfo;
+use super::paths::{DELETE, LIST, PATCH, STATUS, WRITE};
+use crate::meta::GroupVersionKind;
 
 /// A kind that a CustomResourceDefinition declares, in one of its versions.
 #[derive(Clone, Debug)]
 pub(crate) struct CustomKind {
-    /// Names, scope and subresources.
-    pub(crate) info: Arc<ResourceInfo>,
+    /// Group, version and kind.
+    pub(crate) gvk: GroupVersionKind,
     /// The kind of its lists.
     pub(crate) list_kind: String,
+    /// The name of the resource in paths.
+    pub(crate) plural: String,
+    /// Whether objects live in a namespace.
+    pub(crate) namespaced: bool,
+    /// Names of its subresources: `status`, `scale`.
+    pub(crate) subresources: Vec<String>,
     /// `openAPIV3Schema` of the version, if it is structural.
     pub(crate) schema: Option<Value>,
     /// Whether the definition keeps unknown fields of all versions.
@@ -49,12 +55,12 @@ pub(super) fn definitions_of(kinds: &[CustomKind], form: Form) -> BTreeMap<Strin
 
 impl CustomKind {
     pub(super) fn definition(&self) -> String {
-        let gvk = self.info.gvk();
+        let gvk = &self.gvk;
         definitions::name(&gvk.group, &gvk.version, &gvk.kind)
     }
 
     fn list_definition(&self) -> String {
-        let gvk = self.info.gvk();
+        let gvk = &self.gvk;
         definitions::name(&gvk.group, &gvk.version, &self.list_kind)
     }
 
@@ -73,15 +79,15 @@ impl CustomKind {
             }
             _ => json!({"type": "object"}),
         };
-        self.add_extensions(&mut schema, &self.info.gvk().kind);
+        self.add_extensions(&mut schema, &self.gvk.kind);
         schema
     }
 
     fn list_schema(&self) -> Value {
-        let plural = &self.info.gvr().resource;
+        let plural = &self.plural;
         let mut schema = json!({
             "type": "object",
-            "description": format!("{} is a list of {}", self.list_kind, self.info.gvk().kind),
+            "description": format!("{} is a list of {}", self.list_kind, self.gvk.kind),
             "required": ["items"],
             "properties": {
                 "items": {
@@ -103,7 +109,7 @@ impl CustomKind {
     }
 
     fn add_extensions(&self, schema: &mut Value, kind: &str) {
-        let gvk = self.info.gvk();
+        let gvk = &self.gvk;
         schema["x-kubernetes-group-version-kind"] =
             json!([{"group": gvk.group, "version": gvk.version, "kind": kind}]);
         if !self.selectable_fields.is_empty() {
@@ -272,17 +278,16 @@ pub(super) fn paths_of(kinds: &[CustomKind]) -> Paths {
 
 impl CustomKind {
     fn add_paths(&self, paths: &mut Paths) {
-        let gvr = self.info.gvr();
-        let root = format!("/apis/{}/{}", gvr.group, gvr.version);
-        let mut collection = format!("{root}/{}", gvr.resource);
-        if self.info.namespaced {
+        let root = format!("/apis/{}/{}", self.gvk.group, self.gvk.version);
+        let mut collection = format!("{root}/{}", self.plural);
+        if self.namespaced {
             let mut everywhere = self.operation("get", "list", "list", "");
             everywhere
                 .parameters
                 .retain(|of| *of != Parameter::Shared("namespace"));
             everywhere.id = self.operation_id("list", "", "ForAllNamespaces");
             paths.insert(collection, vec![everywhere]);
-            collection = format!("{root}/namespaces/{{namespace}}/{}", gvr.resource);
+            collection = format!("{root}/namespaces/{{namespace}}/{}", self.plural);
         }
         let all = [
             self.operation("get", "list", "list", ""),
@@ -293,9 +298,9 @@ impl CustomKind {
         let mut one = self.reads_and_writes("");
         one.push(self.operation("delete", "delete", "delete", ""));
         paths.insert(format!("{collection}/{{name}}"), one);
-        for sub in &self.info.subresources {
-            let path = format!("{collection}/{{name}}/{}", sub.name);
-            paths.insert(path, self.reads_and_writes(&sub.name));
+        for sub in &self.subresources {
+            let path = format!("{collection}/{{name}}/{}", sub);
+            paths.insert(path, self.reads_and_writes(sub));
         }
     }
 
@@ -306,7 +311,7 @@ impl CustomKind {
     }
 
     fn operation_id(&self, verb: &str, scope: &str, end: &str) -> String {
-        let gvk = self.info.gvk();
+        let gvk = &self.gvk;
         let api = capitalized(&group_tag(&gvk.group)) + &capitalized(&gvk.version);
         let (verb, infix) = match verb {
             "deletecollection" => ("delete", "Collection"),
@@ -323,12 +328,8 @@ impl CustomKind {
         verb: &str,
         sub: &str,
     ) -> Operation {
-        let gvk = self.info.gvk();
-        let scope = if self.info.namespaced {
-            "Namespaced"
-        } else {
-            ""
-        };
+        let gvk = &self.gvk;
+        let scope = if self.namespaced { "Namespaced" } else { "" };
         let parameters: &[&'static str] = match action {
             "get" => &["resourceVersion"],
             "list" | "deletecollection" => LIST,
@@ -338,7 +339,7 @@ impl CustomKind {
         };
         let mut parameters: Vec<_> = parameters.iter().copied().map(Parameter::Shared).collect();
         parameters.push(Parameter::Shared("pretty"));
-        if self.info.namespaced {
+        if self.namespaced {
             parameters.push(Parameter::Shared("namespace"));
         }
         if !matches!(action, "list" | "post" | "deletecollection") {
@@ -379,7 +380,7 @@ impl CustomKind {
     }
 
     fn description(&self, verb: &str, sub: &str) -> String {
-        let kind = &self.info.gvk().kind;
+        let kind = &self.gvk.kind;
         let of = match sub {
             "" => String::new(),
             sub => format!(" {sub} of"),

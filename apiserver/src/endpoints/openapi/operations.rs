@@ -165,7 +165,9 @@ impl Operation {
         }
         match form {
             Form::V2 => {
-                operation["consumes"] = json!(self.consumes);
+                if !self.consumes.is_empty() {
+                    operation["consumes"] = json!(self.consumes);
+                }
                 operation["produces"] = json!(self.produces);
                 operation["schemes"] = json!(["https"]);
                 if let Some(body) = &self.body {

@@ -1,7 +1,8 @@
 //! The paths of built-in resources, made from the catalog.
 
-use super::definitions;
+use super::names::{api_name, capitalized, tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
+use super::{definitions, information};
 use crate::endpoints::discovery;
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::{ResourceInfo, SubresourceInfo, Version};
@@ -96,12 +97,12 @@ const OPTIONS: &[(&str, &[&str])] = &[
 ];
 
 const ANY: &[&str] = &["*/*"];
-const DISCOVERY: &[&str] = &[
+/// What objects come as, those of discovery too.
+pub(super) const OBJECTS: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 ];
-const OBJECTS: &[&str] = DISCOVERY;
 const STREAMS: &[&str] = &[
     "application/json;stream=watch",
     "application/vnd.kubernetes.protobuf;stream=watch",
@@ -145,39 +146,10 @@ const CONNECT_METHODS: [(&str, &str); 7] = [
     ("update", "put"),
 ];
 
-/// A path outside of the resources, with one operation that answers `definition`.
-pub(super) fn informational(
-    path: &str,
-    tag: &str,
-    id: &str,
-    description: &str,
-    definition: &str,
-) -> Paths {
-    let types = match definition.ends_with("version.Info") {
-        true => &DISCOVERY[..1],
-        false => DISCOVERY,
-    };
-    let operation = Operation {
-        method: "get",
-        id: id.to_owned(),
-        tag: tag.to_owned(),
-        description: description.to_owned(),
-        action: None,
-        gvk: None,
-        consumes: types,
-        produces: types.to_vec(),
-        parameters: Vec::new(),
-        body: None,
-        codes: &[200],
-        payload: Payload::Object(definition.to_owned()),
-    };
-    Paths::from([(path.to_owned(), vec![operation])])
-}
-
 /// The paths below a group version.
 pub(super) fn of_version(version: &Version) -> Paths {
     let root = discovery::version_path(version);
-    let mut paths = informational(
+    let mut paths = information::answering(
         &format!("{root}/"),
         &tag(version),
         &format!("get{}APIResources", api_name(version)),
@@ -524,47 +496,4 @@ fn insert(paths: &mut Paths, path: &str, operations: Vec<Operation>) {
 
 fn definition(gvk: &GroupVersionKind) -> String {
     definitions::name(&gvk.group, &gvk.version, &gvk.kind)
-}
-
-/// `kind` with its indefinite article, which a plural has not.
-pub(super) fn with_article(kind: &str) -> String {
-    if kind.ends_with('s') && !kind.ends_with("ss") {
-        return kind.to_owned();
-    }
-    let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']);
-    format!("{} {kind}", if vowel { "an" } else { "a" })
-}
-
-/// Group and version within an operation id, such as `RbacAuthorizationV1`.
-pub(super) fn api_name(version: &Version) -> String {
-    let parts = short_group(&version.group_version.group);
-    let name: String = parts.into_iter().map(capitalized).collect();
-    name + &capitalized(&version.group_version.version)
-}
-
-/// The tag of a version's operations, such as `rbacAuthorization_v1`.
-pub(super) fn tag(version: &Version) -> String {
-    let group = group_tag(&version.group_version.group);
-    format!("{group}_{}", version.group_version.version)
-}
-
-/// The tag of a group's operations, such as `rbacAuthorization`.
-pub(super) fn group_tag(group: &str) -> String {
-    let mut parts = short_group(group).into_iter();
-    let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |name, part| name + &capitalized(part))
-}
-
-/// The parts of a group's name without the domain that all of them share.
-fn short_group(group: &str) -> Vec<&str> {
-    match group.trim_end_matches(".k8s.io") {
-        "" => vec!["core"],
-        group => group.split('.').collect(),
-    }
-}
-
-pub(super) fn capitalized(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
