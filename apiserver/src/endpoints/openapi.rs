@@ -15,7 +15,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -39,6 +39,16 @@ const ISSUER: &str = ".well-known/openid-configuration";
 const KEY_SET: &str = "openid/v1/jwks";
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+
+/// ETags of the documents that every server has, by key.
+static BUILTIN_ETAGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let keys = keys().into_iter();
+    keys.map(|key| {
+        let etag = etag_v3(&[], &key);
+        (key, etag)
+    })
+    .collect()
+});
 
 /// The documents of a server.
 #[derive(Debug, Default)]
@@ -165,14 +175,16 @@ impl OpenApi {
             return Arc::clone(index);
         }
         let custom = self.custom();
-        let mut paths = Map::new();
-        let mut etags = BTreeMap::new();
-        for key in keys(&custom) {
-            let document = document_v3(&custom, &key).expect("a listed key has a document");
-            let etag = hash_of(&document);
-            paths.insert(key.clone(), json!({"serverRelativeURL": url(&key, &etag)}));
-            etags.insert(key, etag);
+        let mut etags = BUILTIN_ETAGS.clone();
+        for key in custom.iter().map(custom_key) {
+            etags
+                .entry(key)
+                .or_insert_with_key(|key| etag_v3(&custom, key));
         }
+        let paths: Map<String, Value> = etags
+            .iter()
+            .map(|(key, etag)| (key.clone(), json!({"serverRelativeURL": url(key, etag)})))
+            .collect();
         let json = Bytes::from(json!({"paths": paths}).to_string());
         let index = Arc::new(Index { json, etags });
         self.state.lock().index = Some(Arc::clone(&index));
@@ -272,16 +284,15 @@ fn url(key: &str, etag: &str) -> String {
     format!("/openapi/v3/{key}?hash={etag}")
 }
 
-/// The keys of the index, sorted.
-fn keys(custom: &[CustomKind]) -> BTreeSet<String> {
+/// The keys of the documents that every server has.
+fn keys() -> BTreeSet<String> {
     let groups = Catalog::builtin().groups();
     let named = groups.iter().filter(|group| !group.name.is_empty());
     let named = named.map(|group| format!("apis/{}", group.name));
     let versions = groups.iter().flat_map(|group| &group.versions);
     let versions = versions.map(|version| discovery::version_path(version)[1..].to_owned());
     let informational = ["api", "apis", "version", ISSUER, KEY_SET].map(str::to_owned);
-    let builtin = versions.chain(named).chain(informational);
-    builtin.chain(custom.iter().map(custom_key)).collect()
+    versions.chain(named).chain(informational).collect()
 }
 
 fn custom_key(kind: &CustomKind) -> String {
@@ -365,10 +376,14 @@ fn described_v3(info: Value, paths: &Paths, custom: &BTreeMap<String, Value>) ->
     })
 }
 
+fn etag_v3(custom: &[CustomKind], key: &str) -> String {
+    hash_of(&document_v3(custom, key).expect("a listed key has a document"))
+}
+
 /// The document of v2: all paths and definitions in one.
 fn document_v2(custom: &[CustomKind]) -> Value {
     let mut paths = custom::paths_of(custom);
-    for key in keys(&[]) {
+    for key in keys() {
         paths.extend(builtin_paths(&key).expect("a listed key has paths"));
     }
     let definitions = custom::definitions_of(custom, Form::V2);
