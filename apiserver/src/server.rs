@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -26,9 +26,10 @@ use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::metrics::{self, Metrics};
 use crate::endpoints::negotiation::Accepted;
+use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{compression, deadline, discovery, handlers, health, openapi, response};
+use crate::endpoints::{compression, deadline, discovery, handlers, health, response};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
@@ -47,8 +48,8 @@ pub(crate) struct Core {
     pub(crate) entropy: Entropy,
     pub(crate) storage: Storage,
     pub(crate) catalog: &'static Catalog,
-    /// Built when first asked for: it holds a hash of every document.
-    openapi_index: OnceLock<Bytes>,
+    /// The OpenAPI documents, made when first asked for.
+    pub(crate) openapi: OpenApi,
     /// The administrator's token; without one, everybody is the administrator.
     pub(crate) token: Option<String>,
     pub(crate) authorization: Authorization,
@@ -251,13 +252,24 @@ impl ApiServer {
         if *method != Method::GET && *method != Method::HEAD {
             return response::error(&ApiError::MethodNotAllowed, Accepted::JSON);
         }
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        match parts.as_slice() {
+            ["openapi", "v2"] => return self.core.openapi.v2(headers),
+            ["openapi", "v3"] => return self.core.openapi.index(),
+            ["openapi", "v3", key @ ..] => {
+                let hash = query_pairs.iter().find(|(name, _)| name == "hash");
+                let hash = hash.map(|(_, hash)| hash.as_str());
+                let now = self.core.clock.now();
+                return self.core.openapi.v3(&key.join("/"), hash, headers, now);
+            }
+            _ => {}
+        }
         let query = Query::parse(query);
         let accepted = match handlers::negotiate(headers, &query, None) {
             Ok(accepted) => accepted,
             Err(error) => return response::error(&error, Accepted::JSON),
         };
         let catalog = self.core.catalog;
-        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let aggregated = discovery::accepts_aggregated(header(headers, &ACCEPT));
         let document = match parts.as_slice() {
             [""] => Some(discovery::root_paths(catalog)),
@@ -273,20 +285,6 @@ impl ApiServer {
             ["api", version] => discovery::api_resource_list(catalog, "", version),
             ["apis", group] => discovery::api_group(catalog, group),
             ["apis", group, version] => discovery::api_resource_list(catalog, group, version),
-            ["openapi", "v3"] => {
-                let index = self
-                    .core
-                    .openapi_index
-                    .get_or_init(|| Bytes::from(openapi::index(catalog).to_string()));
-                // Upstream's handler sets no type, and Go's guess at the content is this one.
-                return response::whole(200, "text/plain; charset=utf-8", index.clone());
-            }
-            ["openapi", "v3", key @ ..] => {
-                return match openapi::document(catalog, &key.join("/")) {
-                    Some(document) => response::value(200, &document, Accepted::JSON),
-                    None => response::empty(404),
-                };
-            }
             _ => None,
         };
         match document {
