@@ -176,3 +176,89 @@ fn a_passing_scenario_is_one_line_and_a_summary() {
     assert_eq!(lines[1..], ["1 passed, 0 failed"]);
     assert!(output.status.success());
 }
+
+/// Two cases without recorded answers.
+const CASES: &str = concat!(
+    r#"{"case": {"case": "config", "steps": ["#,
+    r#"{"body": {"metadata": {"name": "a"}}, "req": "POST /api/v1/namespaces/${ns}/configmaps", "#,
+    r#""save": {"rv": "metadata.resourceVersion"}}, "#,
+    r#"{"req": "GET /api/v1/namespaces/${ns}/configmaps?resourceVersion=${rv}"}, "#,
+    r#"{"pick": ["spec"], "req": "GET /api/v1/namespaces/${ns}"}]}}"#,
+    "\n",
+    r#"{"case": {"case": "forbidden", "steps": ["#,
+    r#"{"headers": {"authorization": "Bearer wrong"}, "req": "GET /api/v1/nodes"}]}}"#,
+    "\n"
+);
+
+#[test]
+fn what_was_recorded_from_a_server_is_equal_when_checked_again() {
+    let path = file("exchange/new.jsonl", CASES);
+    let path = path.to_str().unwrap();
+    let (child, url) = serve(&["--token", "secret", "--controllers", "none"]);
+    let network = ["--server", &url, "--token", "secret", path];
+    let recorded = output(&[&["exchange", "record"], &network[..]].concat());
+    assert_eq!(stdout(&recorded), "2 cases recorded\n");
+    let first = std::fs::read_to_string(path).unwrap();
+    assert!(
+        first.contains(r#""body": {"finalizers": ["kubernetes"]}"#),
+        "{first}"
+    );
+    let status = r#"{"body": {"apiVersion": "v1", "code": 401, "kind": "Status""#;
+    assert!(first.contains(status), "{first}");
+    terminate(child);
+
+    // In process, and over the network against another server.
+    let (child, url) = serve(&["--token", "secret", "--controllers", "none"]);
+    let network = ["--server", &url, "--token", "secret", path];
+    for server in [&[path][..], &network] {
+        let checked = output(&[&["exchange", "check"], server].concat());
+        assert_eq!(
+            stdout(&checked),
+            "new: 2/2 cases\n2/2 cases equal, 4/4 answers equal\n"
+        );
+        assert!(checked.status.success());
+    }
+    terminate(child);
+}
+
+#[test]
+fn an_answer_that_differs_from_the_recorded_one_is_shown() {
+    let want = r#"{"case": {"case": "c", "steps": [{"pick": ["gitVersion"], "req": "GET /version"}]}, "want": [{"body": "v1.0.0", "status": 200, "type": "application/json", "warnings": []}]}"#;
+    let path = file("differs/version.jsonl", want);
+    let checked = output(&["exchange", "check", path.to_str().unwrap()]);
+    let said = stdout(&checked);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "--- c");
+    assert!(
+        lines[1].starts_with(r#"    step 0 .body: want "v1.0.0", got "v1.36."#),
+        "{said}"
+    );
+    assert_eq!(
+        lines[2..],
+        ["version: 0/1 cases", "0/1 cases equal, 0/1 answers equal"]
+    );
+    assert_eq!(checked.status.code(), Some(1));
+
+    let others = output(&["exchange", "check", "--only", "^d", path.to_str().unwrap()]);
+    assert!(stdout(&others).ends_with("0/0 cases equal, 0/0 answers equal\n"));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_never_recorded() {
+    let path = file("silent/new.jsonl", CASES);
+    // Nothing listens on a port that was given out and closed again.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let recorded = output(&[
+        "exchange",
+        "record",
+        "--server",
+        &url,
+        path.to_str().unwrap(),
+    ]);
+    let said = String::from_utf8(recorded.stderr.clone()).unwrap();
+    assert_eq!(recorded.status.code(), Some(2));
+    assert!(said.starts_with("error: config: "), "{said}");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), CASES);
+}

@@ -97,3 +97,48 @@ impl Body for Connected {
             .map_err(TransportError::Http)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubeproof_apiserver::ApiServer;
+    use tokio::net::TcpListener;
+    use tokio::sync::oneshot;
+
+    use super::super::transport::{Call, Target};
+
+    #[tokio::test]
+    async fn an_endless_answer_is_read_while_others_are_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = ApiServer::builder().build();
+        let serving = tokio::spawn(kubeproof_apiserver::serve(server, listener, async {
+            drop(stopped.await);
+        }));
+        let target = Target::network(&url, None).unwrap();
+        let path = "/api/v1/namespaces/default/configmaps";
+        let watch = Call::new("GET", &format!("{path}?watch=1"), None);
+        let mut watch = target.send(watch).await.unwrap().into_body();
+        let create = Call::new("POST", path, None)
+            .with_body("application/json", r#"{"metadata": {"name": "a"}}"#);
+        assert_eq!(target.send(create).await.unwrap().status(), 201);
+        let event = super::BodyExt::frame(&mut watch).await.unwrap().unwrap();
+        let event = event.into_data().unwrap();
+        assert!(event.starts_with(br#"{"type":"ADDED""#), "{event:?}");
+        drop(watch);
+        stop.send(()).unwrap();
+        serving.await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn urls_that_cannot_be_used_are_refused() {
+        for url in [
+            "example.com",
+            "ftp://example.com",
+            "http://",
+            "https://example.com",
+        ] {
+            assert!(Target::network(url, None).is_err(), "{url}");
+        }
+    }
+}
