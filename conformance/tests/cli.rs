@@ -214,7 +214,7 @@ fn what_was_recorded_from_a_server_is_equal_when_checked_again() {
         let checked = output(&[&["exchange", "check"], server].concat());
         assert_eq!(
             stdout(&checked),
-            "new: 2/2 cases\n2/2 cases equal, 4/4 answers equal\n"
+            "new.jsonl: 2/2 cases\n2/2 cases equal, 4/4 answers equal\n"
         );
         assert!(checked.status.success());
     }
@@ -235,7 +235,10 @@ fn an_answer_that_differs_from_the_recorded_one_is_shown() {
     );
     assert_eq!(
         lines[2..],
-        ["version: 0/1 cases", "0/1 cases equal, 0/1 answers equal"]
+        [
+            "version.jsonl: 0/1 cases",
+            "0/1 cases equal, 0/1 answers equal"
+        ]
     );
     assert_eq!(checked.status.code(), Some(1));
 
