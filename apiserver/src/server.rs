@@ -254,6 +254,7 @@ impl ApiServer {
         }
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         match parts.as_slice() {
+            ["version"] => return response::whole(200, "application/json", discovery::VERSION),
             ["openapi", "v2"] => return self.core.openapi.v2(headers),
             ["openapi", "v3"] => return self.core.openapi.index(),
             ["openapi", "v3", key @ ..] => {
@@ -273,7 +274,6 @@ impl ApiServer {
         let aggregated = discovery::accepts_aggregated(header(headers, &ACCEPT));
         let document = match parts.as_slice() {
             [""] => Some(discovery::root_paths(catalog)),
-            ["version"] => Some(discovery::version()),
             ["api"] if aggregated => {
                 return aggregated_discovery(&discovery::aggregated_api(catalog), headers);
             }

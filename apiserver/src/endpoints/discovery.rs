@@ -157,25 +157,25 @@ pub(crate) fn root_paths(catalog: &Catalog) -> Value {
     json!({"paths": paths})
 }
 
-/// `GET /version`.
-#[must_use]
-pub(crate) fn version() -> Value {
-    json!({
-        "major": "1",
-        "minor": "36",
-        "emulationMajor": "1",
-        "emulationMinor": "36",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.2",
-        "gitCommit": "$Format:%H$",
-        "gitTreeState": "",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "go1.26.6",
-        "compiler": "gc",
-        "platform": "linux/amd64",
-    })
-}
+/// The version of Kubernetes whose behaviour this is.
+pub(crate) const GIT_VERSION: &str = "v1.36.2";
+
+/// `GET /version`: indented, and in the order of the Go type, for everybody.
+pub(crate) const VERSION: &str = r#"{
+  "major": "1",
+  "minor": "36",
+  "emulationMajor": "1",
+  "emulationMinor": "36",
+  "minCompatibilityMajor": "1",
+  "minCompatibilityMinor": "35",
+  "gitVersion": "v1.36.2",
+  "gitCommit": "$Format:%H$",
+  "gitTreeState": "",
+  "buildDate": "1970-01-01T00:00:00Z",
+  "goVersion": "go1.26.6",
+  "compiler": "gc",
+  "platform": "linux/amd64"
+}"#;
 
 /// The path under which a version's resources are, such as `/apis/apps/v1`.
 pub(super) fn version_path(version: &Version) -> String {
@@ -442,5 +442,12 @@ mod tests {
         let has = |path: &str| root["paths"].as_array().unwrap().contains(&json!(path));
         assert!(has("/apis/apps/v1") && has("/api/v1") && has("/livez/ping") && has("/version"));
         assert!(!has("/apis//v1"));
+    }
+
+    #[test]
+    fn the_version_is_json_in_the_order_of_the_go_type() {
+        let version: Value = serde_json::from_str(VERSION).unwrap();
+        assert_eq!(version["gitVersion"], GIT_VERSION);
+        assert!(VERSION.starts_with("{\n  \"major\": \"1\",\n  \"minor\""));
     }
 }
