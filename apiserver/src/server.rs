@@ -4,6 +4,7 @@ mod builder;
 mod control;
 mod filters;
 mod listener;
+mod stall;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

@@ -13,11 +13,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::ApiServer;
+use super::stall::StallLimit;
 
 /// Serves `server` on `listener` until `shutdown` completes; then stops accepting, ends the open
 /// connections with their watches, and joins them.
 ///
-/// A client that goes away, or sends what is not HTTP, costs its own connection and nothing else.
+/// A client that goes away, stops reading for a minute, or sends what is not HTTP, costs its own
+/// connection and nothing else.
 ///
 /// # Errors
 /// None of a connection's; those of the listener itself.
@@ -63,7 +65,7 @@ async fn connection(
         async move { Ok::<_, Infallible>(server.handle(request).await) }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
-    let served = builder.serve_connection(TokioIo::new(stream), service);
+    let served = builder.serve_connection(TokioIo::new(StallLimit::new(stream)), service);
     tokio::select! {
         ended = served => {
             if let Err(error) = ended {
