@@ -4,6 +4,7 @@ mod builder;
 mod control;
 mod filters;
 mod listener;
+mod stall;
 mod tls;
 
 use std::collections::BTreeSet;
