@@ -348,4 +348,6 @@ impl State {
 }
 
 #[cfg(test)]
+mod informer;
+#[cfg(test)]
 mod tests;
