@@ -95,6 +95,23 @@ fn serve_asks_for_the_token_and_writes_it_into_the_kubeconfig() {
 }
 
 #[test]
+fn serve_over_tls_puts_its_authority_into_the_kubeconfig() {
+    let kubeconfig = file("tls/kubeconfig", "");
+    let path = kubeconfig.to_str().unwrap();
+    let (child, url) = serve(&["--tls", "--token", "secret", "--kubeconfig-out", path]);
+    assert!(url.starts_with("https://127.0.0.1:"), "{url}");
+    let config = std::fs::read_to_string(&kubeconfig).unwrap();
+    let config: serde_json::Value = serde_saphyr::from_str(&config).unwrap();
+    let cluster = &config["clusters"][0]["cluster"];
+    assert_eq!(cluster["server"], url.as_str());
+    let authority = cluster["certificate-authority-data"].as_str().unwrap();
+    // The beginning of every certificate in PEM, in base64.
+    assert!(authority.starts_with("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"));
+    assert_eq!(config["users"][0]["user"]["token"], "secret");
+    terminate(child);
+}
+
+#[test]
 fn serve_loads_manifests_before_it_listens() {
     let manifest = file(
         "load/settings.yaml",

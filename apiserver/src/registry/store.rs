@@ -4,10 +4,11 @@ mod delete;
 mod ownership;
 
 use std::borrow::Cow;
+use std::mem;
 use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
 use super::{Context, Strategy, conduct, event};
@@ -202,6 +203,8 @@ impl Store<'_> {
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_NAME_TRIES } else { 1 };
+        // A prefix given beside the name changes the text, although nothing was drawn.
+        let prefixed = !meta(&object, "generateName").is_empty();
         let mut name = String::new();
         let mut terminating = false;
         for _ in 0..tries {
@@ -229,10 +232,15 @@ impl Store<'_> {
                 return Ok(Written::Unstored(object));
             }
             meta_mut(&mut object).remove("resourceVersion");
+            let put = if generated {
+                object.clone()
+            } else {
+                mem::take(&mut object)
+            };
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(event::stored(self.resource.gvr(), object.clone())),
+                change: Change::Put(event::stored(self.resource.gvr(), put)),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
@@ -241,8 +249,6 @@ impl Store<'_> {
             }
         }
         let resource = self.resource.gvr().group_resource();
-        // A prefix given beside the name changes the text, although nothing was drawn.
-        let prefixed = !meta(&object, "generateName").is_empty();
         Err(match (prefixed, terminating) {
             (true, _) => ApiError::GenerateNameConflict {
                 resource,
@@ -384,7 +390,7 @@ impl Store<'_> {
             let change = if gone {
                 Change::Remove((*held.value).clone())
             } else {
-                Change::Put(event::stored(self.resource.gvr(), next.clone()))
+                Change::Put(event::stored(self.resource.gvr(), mem::take(&mut next)))
             };
             let commit = Commit {
                 key: &key,
@@ -431,31 +437,53 @@ impl Store<'_> {
         Ok(())
     }
 
+    /// What a status write makes of `current`. It may carry labels and annotations; the rest of what
+    /// it sends is not its own.
+    fn with_sent_status(&self, current: &Value, mut sent: Value) -> Value {
+        let resource = self.resource.gvr().group_resource();
+        let own = [
+            "labels",
+            "annotations",
+            "finalizers",
+            "ownerReferences",
+            "managedFields",
+        ];
+        let own = own.map(|field| (field, !conduct::keeps_on_status(&resource, field)));
+        let is_own = |field: &str| own.contains(&(field, true));
+        // What is sent is moved, not copied: managed fields are the greater part of many objects.
+        let copied = |fields: &Value, skip: &dyn Fn(&str) -> bool| -> Map<String, Value> {
+            let fields = fields.as_object().into_iter().flatten();
+            let kept = fields.filter(|(field, _)| !skip(field));
+            kept.map(|(field, value)| (field.clone(), value.clone()))
+                .collect()
+        };
+        let mut metadata = copied(&current["metadata"], &is_own);
+        let sent_metadata = sent["metadata"].as_object_mut().map(mem::take);
+        metadata.extend(
+            sent_metadata
+                .into_iter()
+                .flatten()
+                .filter(|(field, _)| is_own(field)),
+        );
+        let status = sent.as_object_mut().and_then(|sent| sent.remove("status"));
+        let mut next = copied(current, &|field| {
+            field == "metadata" || (field == "status" && status.is_some())
+        });
+        next.insert("metadata".to_owned(), Value::Object(metadata));
+        if let Some(status) = status {
+            next.insert("status".to_owned(), status);
+        }
+        Value::Object(next)
+    }
+
     /// Keeps what this request may not write: server-owned metadata and the other half.
     fn keep_system_fields(&self, next: &mut Value, current: &Value, part: Part) {
         if self.resource.subresource("status").is_some() {
             match part {
                 Part::Main => copy_field(next, current, "status"),
                 Part::Status => {
-                    let status = next.get("status").cloned();
-                    let labels = next["metadata"].clone();
-                    *next = current.clone();
-                    // A status write may carry labels and annotations; the rest is not its own.
-                    for field in [
-                        "labels",
-                        "annotations",
-                        "finalizers",
-                        "ownerReferences",
-                        "managedFields",
-                    ] {
-                        if conduct::keeps_on_status(&self.resource.gvr().group_resource(), field) {
-                            continue;
-                        }
-                        copy_field(&mut next["metadata"], &labels, field);
-                    }
-                    if let (Some(status), Some(fields)) = (status, next.as_object_mut()) {
-                        fields.insert("status".to_owned(), status);
-                    }
+                    let sent = mem::take(next);
+                    *next = self.with_sent_status(current, sent);
                 }
                 Part::Whole => {}
             }
