@@ -191,7 +191,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
             .extend(found.map(|object| store.shown(Arc::clone(object))));
         return Ok(page);
     }
-    let limit = usize::try_from(options.limit).unwrap_or(0);
+    let limit = options.page_size();
     let start = match &read_at {
         ReadAt::Continue(token) => Some(token.start(namespace)),
         _ => None,
