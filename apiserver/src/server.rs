@@ -29,9 +29,7 @@ use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{
-    aggregated, compression, deadline, discovery, handlers, health, response,
-};
+use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
