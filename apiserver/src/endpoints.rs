@@ -1,5 +1,6 @@
 //! From an HTTP request to an HTTP response.
 
+pub(crate) mod aggregated;
 pub(crate) mod body;
 pub(crate) mod compression;
 pub(crate) mod deadline;

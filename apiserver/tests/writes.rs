@@ -363,6 +363,16 @@ async fn a_path_says_whether_the_resource_is_in_a_namespace() {
         ("POST /api/v1/configmaps", 405),
         ("GET /api/v1/configmaps", 200),
     ];
+    for method in ["GET", "DELETE"] {
+        let odd = send(
+            &server,
+            &format!("{method} {CONFIGMAPS}/a%25b"),
+            Value::Null,
+        )
+        .await;
+        let message = "Name parameter invalid: \"a%b\": may not contain '%'";
+        assert_eq!((odd.code, odd.message()), (400, message));
+    }
     for (request, code) in rows {
         let answer = send(&server, request, Value::Null).await;
         assert_eq!(answer.code, code, "{request}");

@@ -8,10 +8,6 @@ use super::health;
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::{Catalog, Group, ResourceInfo, SubresourceInfo, Version};
 
-/// The media type of an aggregated discovery answer.
-pub(crate) const AGGREGATED_CONTENT_TYPE: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 /// `GET /api`: the versions of the core group.
 ///
 /// `server_address` is the `host:port` that clients reach the server at.
@@ -89,40 +85,6 @@ pub(crate) fn aggregated_api(catalog: &Catalog) -> Value {
 #[must_use]
 pub(crate) fn aggregated_apis(catalog: &Catalog) -> Value {
     aggregated(named_groups(catalog))
-}
-
-/// Whether an `Accept` header asks for aggregated discovery (`apidiscovery.k8s.io/v2`).
-///
-/// The order of the clauses doesn't matter: among equal weights the one with more parameters wins,
-/// so the aggregated form is chosen also where plain `application/json` comes first.
-#[must_use]
-pub(crate) fn accepts_aggregated(accept: &str) -> bool {
-    let mut best_plain = 0.0_f32;
-    let mut best_aggregated = 0.0_f32;
-    for clause in accept.split(',') {
-        let mut parts = clause.split(';').map(str::trim);
-        let media_type = parts.next().unwrap_or_default();
-        let (mut group, mut version, mut kind, mut weight) = ("", "", "", 1.0_f32);
-        for parameter in parts {
-            match parameter.split_once('=') {
-                Some(("g", value)) => group = value,
-                Some(("v", value)) => version = value,
-                Some(("as", value)) => kind = value,
-                Some(("q", value)) => weight = value.parse().unwrap_or(1.0),
-                _ => {}
-            }
-        }
-        match (media_type, group, version, kind) {
-            ("application/json", "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
-                best_aggregated = best_aggregated.max(weight);
-            }
-            ("application/json" | "application/*" | "*/*", "", "", "") => {
-                best_plain = best_plain.max(weight);
-            }
-            _ => {}
-        }
-    }
-    best_aggregated > 0.0 && best_aggregated >= best_plain
 }
 
 /// `GET /`: every path that can be asked for outside of the resources themselves, sorted.
@@ -411,29 +373,6 @@ mod tests {
                 "responseKind": {"group": "policy", "version": "v1", "kind": "Eviction"},
             })
         );
-    }
-
-    #[test]
-    fn aggregated_discovery_is_chosen_by_parameters_not_by_order() {
-        let v = |version: &str| {
-            format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
-        };
-        assert!(accepts_aggregated(&v("v2")));
-        assert!(accepts_aggregated(&format!("{},application/json", v("v2"))));
-        assert!(accepts_aggregated(&format!("application/json,{}", v("v2"))));
-        assert!(!accepts_aggregated(&format!(
-            "{},application/json",
-            v("v9")
-        )));
-        assert!(!accepts_aggregated(&format!(
-            "{},application/json",
-            v("v2beta1")
-        )));
-        assert!(!accepts_aggregated("application/json"));
-        assert!(!accepts_aggregated(&format!(
-            "{};q=0.5,application/json",
-            v("v2")
-        )));
     }
 
     #[test]

@@ -160,6 +160,7 @@ impl Store<'_> {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Arc<StoredObject>, ApiError> {
+        check_name(name)?;
         self.table()
             .get(&self.key(namespace, name))
             .map(|stored| self.shown(stored))
@@ -350,6 +351,7 @@ impl Store<'_> {
         part: Part,
         mut change: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Written, ApiError> {
+        check_name(name)?;
         let key = self.key(namespace, name);
         let table = self.table();
         loop {
@@ -568,6 +570,18 @@ impl Store<'_> {
         });
         self.invalid(name, errors)
     }
+}
+
+/// Whether there can be a key for `name`.
+fn check_name(name: &str) -> Result<(), ApiError> {
+    let faults = validation::path_segment_name(name);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let faults = faults.join(";");
+    Err(ApiError::BadRequest(format!(
+        "Name parameter invalid: {name:?}: {faults}"
+    )))
 }
 
 /// The number of an object's `resourceVersion`; 0 for none.

@@ -3,7 +3,7 @@
 use http::Response;
 use serde_json::{Value, json};
 
-use super::subresource::{set_condition, success};
+use super::subresource::{admit, set_condition, success};
 use super::{Answer, Request, decode};
 use crate::clock::rfc3339;
 use crate::endpoints::body::ResponseBody;
@@ -25,6 +25,7 @@ const RETRY_AFTER_SECONDS: i64 = 10;
 pub(super) fn evict(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let eviction = decode::object(request, &kind(request)?, "CreateOptions")?;
+    admit(request, request.name())?;
     if name(&eviction) != request.name() {
         let message = "name in URL does not match name in Eviction object";
         return Err(ApiError::BadRequest(message.to_owned()));

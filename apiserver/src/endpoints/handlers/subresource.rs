@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
 use super::{Answer, Request, decode, eviction, get, kubelet, patch, proxy, scale, token, update};
+use crate::admission;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::Preconditions;
 use crate::endpoints::request_info::Verb;
@@ -58,6 +59,12 @@ pub(super) fn success(request: &Request<'_>) -> Response<ResponseBody> {
     response::value(201, &success, request.accepted)
 }
 
+/// Whether something may be created below `name`.
+pub(super) fn admit(request: &Request<'_>, name: &str) -> Result<(), ApiError> {
+    let namespace = request.namespace().unwrap_or_default();
+    admission::admit_into(request.core, &request.resource, namespace, name)
+}
+
 /// POST of a Binding to its pod.
 fn bind_pod(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
@@ -66,6 +73,7 @@ fn bind_pod(request: &Request<'_>) -> Answer {
         .subresource("binding")
         .ok_or(ApiError::NoSuchPath)?;
     let binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
+    admit(request, request.name())?;
     if name(&binding) != request.name() {
         let message = "name in URL does not match name in Binding object";
         return Err(ApiError::BadRequest(message.to_owned()));
@@ -77,6 +85,7 @@ fn bind_pod(request: &Request<'_>) -> Answer {
 pub(super) fn create_binding(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    admit(request, name(&binding))?;
     bind(request, name(&binding), &binding, dry_run)
 }
 

@@ -45,6 +45,7 @@ impl Store<'_> {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
+        super::check_name(name)?;
         let key = self.key(namespace, name);
         let table = self.table();
         loop {
