@@ -1,4 +1,4 @@
-//! The command line: `kubeproof serve` and `kubeproof run`.
+//! The command line: `kubeproof serve`, `run` and `exchange`.
 
 mod cli;
 

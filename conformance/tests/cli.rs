@@ -282,3 +282,45 @@ fn a_server_that_does_not_answer_is_never_recorded() {
     assert!(said.starts_with("error: config: "), "{said}");
     assert_eq!(std::fs::read_to_string(path).unwrap(), CASES);
 }
+
+#[test]
+fn a_server_that_speaks_tls_is_believed_by_its_authority_or_on_request() {
+    use base64::Engine as _;
+
+    let kubeconfig = file("exchange-tls/kubeconfig", "");
+    let path = kubeconfig.to_str().unwrap();
+    let (child, url) = serve(&["--tls", "--token", "secret", "--kubeconfig-out", path]);
+    let config = std::fs::read_to_string(&kubeconfig).unwrap();
+    let config: serde_json::Value = serde_saphyr::from_str(&config).unwrap();
+    let authority = &config["clusters"][0]["cluster"]["certificate-authority-data"];
+    let authority = base64::engine::general_purpose::STANDARD.decode(authority.as_str().unwrap());
+    let authority = String::from_utf8(authority.unwrap()).unwrap();
+    let authority = file("exchange-tls/authority.pem", &authority);
+    let none = file("exchange-tls/none.pem", "");
+    let want = r#"{"case": {"case": "c", "steps": [{"pick": ["major"], "req": "GET /version"}]}, "want": [{"body": "1", "status": 200, "type": "application/json", "warnings": []}]}"#;
+    let case = file("exchange-tls/version.jsonl", want);
+
+    let check = |trust: &[&str]| {
+        let server = ["exchange", "check", "--server", &url, "--token", "secret"];
+        output(&[&server[..], trust, &[case.to_str().unwrap()]].concat())
+    };
+    let by_authority = check(&["--certificate-authority", authority.to_str().unwrap()]);
+    assert!(by_authority.status.success(), "{by_authority:?}");
+    assert!(check(&["--insecure-skip-tls-verify"]).status.success());
+    let refused = check(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("--certificate-authority FILE"), "{said}");
+    let empty = check(&["--certificate-authority", none.to_str().unwrap()]);
+    assert_eq!(empty.status.code(), Some(2));
+    terminate(child);
+
+    // The authority of one server says nothing for another.
+    let (child, url) = serve(&["--tls", "--token", "secret"]);
+    let authority = ["--certificate-authority", authority.to_str().unwrap()];
+    let server = ["exchange", "check", "--server", &url];
+    let other = output(&[&server[..], &authority, &[case.to_str().unwrap()]].concat());
+    assert_eq!(other.status.code(), Some(1));
+    assert!(stdout(&other).contains("cannot connect to"), "{other:?}");
+    terminate(child);
+}
