@@ -351,6 +351,8 @@ fn v2_says_of_a_custom_kind_what_it_has_words_for() {
         json!({"x-kubernetes-preserve-unknown-fields": true})
     );
     assert_eq!(v2(json!({"type": "string", "default": "x"})), text);
+    let unset = json!({"type": "string", "nullable": false, "id": "x"});
+    assert_eq!(v2(unset), text);
 }
 
 #[test]
