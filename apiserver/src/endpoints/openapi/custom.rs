@@ -66,12 +66,12 @@ pub(super) fn definitions_of(kinds: &[CustomKind], form: Form) -> BTreeMap<Strin
 impl CustomKind {
     pub(super) fn definition(&self) -> String {
         let gvk = &self.gvk;
-        definitions::name(&gvk.group, &gvk.version, &gvk.kind)
+        definitions::custom_name(&gvk.group, &gvk.version, &gvk.kind)
     }
 
     fn list_definition(&self) -> String {
         let gvk = &self.gvk;
-        definitions::name(&gvk.group, &gvk.version, &self.list_kind)
+        definitions::custom_name(&gvk.group, &gvk.version, &self.list_kind)
     }
 
     fn object_schema(&self, form: Form) -> Value {
