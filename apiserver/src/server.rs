@@ -254,17 +254,12 @@ impl ApiServer {
             return response::error(&ApiError::MethodNotAllowed, Accepted::JSON);
         }
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        match parts.as_slice() {
-            ["version"] => return response::whole(200, "application/json", discovery::VERSION),
-            ["openapi", "v2"] => return self.core.openapi.v2(headers),
-            ["openapi", "v3"] => return self.core.openapi.index(),
-            ["openapi", "v3", key @ ..] => {
-                let hash = query_pairs.iter().find(|(name, _)| name == "hash");
-                let hash = hash.map(|(_, hash)| hash.as_str());
-                let now = self.core.clock.now();
-                return self.core.openapi.v3(&key.join("/"), hash, headers, now);
-            }
-            _ => {}
+        if parts == ["version"] {
+            return response::whole(200, "application/json", discovery::VERSION);
+        }
+        let now = self.core.clock.now();
+        if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
+            return answer;
         }
         if let Some(answer) = aggregated::answer(self.core.catalog, path, headers) {
             return answer;

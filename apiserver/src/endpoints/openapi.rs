@@ -103,8 +103,27 @@ impl OpenApi {
         state.v2_etag = None;
     }
 
+    /// The answer to a GET of `path`, if that is one of OpenAPI.
+    pub(crate) fn answer(
+        &self,
+        path: &str,
+        query: &[(String, String)],
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Option<Response<ResponseBody>> {
+        match path {
+            "/openapi/v2" => return Some(self.v2(headers)),
+            "/openapi/v3" => return Some(self.index()),
+            _ => {}
+        }
+        let key = path.strip_prefix("/openapi/v3/")?;
+        let hash = query.iter().find(|(name, _)| name == "hash");
+        let hash = hash.map(|(_, hash)| hash.as_str());
+        Some(self.v3(key, hash, headers, now))
+    }
+
     /// `GET /openapi/v3`: where the document of each group version is, with a hash of its content.
-    pub(crate) fn index(&self) -> Response<ResponseBody> {
+    fn index(&self) -> Response<ResponseBody> {
         // Upstream's handler sets no type, and Go's guess at the content is this one.
         response::whole(
             200,
@@ -117,7 +136,7 @@ impl OpenApi {
     ///
     /// What has the hash that the request names never changes, so it may be kept for a year; a
     /// request for another hash is sent to that of today.
-    pub(crate) fn v3(
+    fn v3(
         &self,
         key: &str,
         hash: Option<&str>,
@@ -153,7 +172,7 @@ impl OpenApi {
     }
 
     /// `GET /openapi/v2`.
-    pub(crate) fn v2(&self, headers: &HeaderMap) -> Response<ResponseBody> {
+    fn v2(&self, headers: &HeaderMap) -> Response<ResponseBody> {
         let Some(encoding) = accepted(headers, Form::V2) else {
             return not_acceptable();
         };
