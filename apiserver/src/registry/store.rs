@@ -38,6 +38,8 @@ pub(crate) enum Part {
     Status,
     /// A subresource that changes the object by rules of its own: nothing is kept for it.
     Whole,
+    /// A write past the strategy, which does not even count the generation.
+    Raw,
 }
 
 /// Writes objects of one resource on behalf of one request.
@@ -364,14 +366,17 @@ impl Store<'_> {
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
             admission::admit_update(self.resource, &mut next, &current.value);
-            if part == Part::Main {
+            if matches!(part, Part::Main | Part::Status) {
                 let siblings = table.snapshot();
                 let context = Context {
                     siblings: &siblings,
                     now: self.core.clock.now(),
                 };
-                self.strategy
-                    .prepare_for_update(&mut next, &current.value, context);
+                let (strategy, old) = (self.strategy, &*current.value);
+                match part {
+                    Part::Main => strategy.prepare_for_update(&mut next, old, context),
+                    _ => strategy.prepare_for_status_update(&mut next, old, context),
+                }
             }
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
@@ -487,7 +492,7 @@ impl Store<'_> {
                     let sent = mem::take(next);
                     *next = self.with_sent_status(current, sent);
                 }
-                Part::Whole => {}
+                Part::Whole | Part::Raw => {}
             }
         }
         let system = [
@@ -516,7 +521,7 @@ impl Store<'_> {
     }
 
     fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {
-        if !self.strategy.counts_generation() || part == Part::Status {
+        if !self.strategy.counts_generation() || matches!(part, Part::Status | Part::Raw) {
             return;
         }
         let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
@@ -566,7 +571,7 @@ impl Store<'_> {
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),
-            Part::Whole => FieldErrors::new(),
+            Part::Whole | Part::Raw => FieldErrors::new(),
         });
         self.invalid(name, errors)
     }
