@@ -136,6 +136,15 @@ async fn an_owner_given_twice_is_kept_once_and_the_client_told() {
     let updated = send(&server, &put, json!({ "metadata": twice })).await;
     assert_eq!(updated.meta("ownerReferences"), &json!([owner]));
     assert_eq!(updated.warnings.len(), 1);
+    let patch = format!("PATCH {CONFIGMAPS}/a");
+    let patched = send(&server, &patch, json!({ "metadata": twice })).await;
+    assert_eq!(patched.meta("ownerReferences"), &json!([owner]));
+    let late = "duplicate entries after mutating admission happens; API server";
+    assert!(
+        patched.warnings[0].contains(late),
+        "{}",
+        patched.warnings[0]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,6 +43,7 @@ use crate::auth::User;
 use crate::field_manager::Writer;
 use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::certificate_signing_request::CertificateSigningRequest;
 use crate::registry::store::{Store, Written};
 use crate::registry::strategy;
 use crate::server::Core;
@@ -77,10 +78,14 @@ impl Request<'_> {
     }
 
     fn store(&self, dry_run: bool) -> Store<'_> {
+        let strategy = match self.info.subresource.as_deref() {
+            Some("approval") => &CertificateSigningRequest { approval: true },
+            _ => strategy(&self.resource.gvr().group_resource()),
+        };
         Store {
             core: self.core,
             resource: &self.resource,
-            strategy: strategy(&self.resource.gvr().group_resource()),
+            strategy,
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
             guards_uid: self.info.verb != Some(Verb::Patch),

@@ -2,10 +2,10 @@
 
 mod delete;
 mod ownership;
+mod refusals;
 
 use std::borrow::Cow;
 use std::mem;
-use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -16,13 +16,13 @@ use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
 use crate::field_manager::Writer;
-use crate::meta::GroupKind;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
+use refusals::{check_name, parse_rv};
 
 pub(crate) use delete::Deleted;
 
@@ -38,6 +38,8 @@ pub(crate) enum Part {
     Status,
     /// A subresource that changes the object by rules of its own: nothing is kept for it.
     Whole,
+    /// A write past the strategy, which does not even count the generation.
+    Raw,
 }
 
 /// Writes objects of one resource on behalf of one request.
@@ -77,78 +79,6 @@ impl Store<'_> {
 
     pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> ObjectKey {
         ObjectKey::new(namespace.filter(|_| self.resource.namespaced), name)
-    }
-
-    pub(crate) fn not_found(&self, name: &str) -> ApiError {
-        ApiError::NotFound {
-            resource: self.resource.gvr().group_resource(),
-            name: name.to_owned(),
-        }
-    }
-
-    pub(crate) fn conflict(&self, name: &str, message: impl Into<String>) -> ApiError {
-        ApiError::Conflict {
-            resource: self.resource.gvr().group_resource(),
-            name: name.to_owned(),
-            message: message.into(),
-        }
-    }
-
-    fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
-        if errors.is_empty() {
-            return Ok(());
-        }
-        let mut kind = self.resource.gvk().group_kind();
-        if kind.group == event::GROUP {
-            // An event is the core group's in errors, as it is in storage.
-            kind.group.clear();
-        }
-        Err(ApiError::Invalid {
-            kind,
-            name: name.to_owned(),
-            errors,
-        })
-    }
-
-    /// A conflict that upstream's storage finds: its error shows through, with etcd's key.
-    pub(crate) fn storage_conflict(&self, namespace: &str, name: &str, message: &str) -> ApiError {
-        let gvr = self.resource.gvr();
-        let directory = match (gvr.group.as_str(), gvr.resource.as_str()) {
-            ("", "nodes") => "minions".to_owned(),
-            ("", "services") => "services/specs".to_owned(),
-            ("", "endpoints") => "services/endpoints".to_owned(),
-            ("", "replicationcontrollers") => "controllers".to_owned(),
-            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-            (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), resource) => {
-                format!("{group}/{resource}")
-            }
-            (_, resource) => resource.to_owned(),
-        };
-        let namespace = if namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{namespace}/")
-        };
-        self.conflict(
-            name,
-            format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
-            ),
-        )
-    }
-
-    /// Faults that upstream's registry finds before it knows the kind: they name the resource.
-    fn invalid_resource(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
-        let gvr = self.resource.gvr();
-        let kind = GroupKind {
-            group: gvr.group.clone(),
-            kind: gvr.resource.clone(),
-        };
-        Err(ApiError::Invalid {
-            kind,
-            name: name.to_owned(),
-            errors,
-        })
     }
 
     /// Reads one object.
@@ -364,14 +294,17 @@ impl Store<'_> {
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
             admission::admit_update(self.resource, &mut next, &current.value);
-            if part == Part::Main {
+            if matches!(part, Part::Main | Part::Status) {
                 let siblings = table.snapshot();
                 let context = Context {
                     siblings: &siblings,
                     now: self.core.clock.now(),
                 };
-                self.strategy
-                    .prepare_for_update(&mut next, &current.value, context);
+                let (strategy, old) = (self.strategy, &*current.value);
+                match part {
+                    Part::Main => strategy.prepare_for_update(&mut next, old, context),
+                    _ => strategy.prepare_for_status_update(&mut next, old, context),
+                }
             }
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
@@ -487,7 +420,7 @@ impl Store<'_> {
                     let sent = mem::take(next);
                     *next = self.with_sent_status(current, sent);
                 }
-                Part::Whole => {}
+                Part::Whole | Part::Raw => {}
             }
         }
         let system = [
@@ -516,7 +449,7 @@ impl Store<'_> {
     }
 
     fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {
-        if !self.strategy.counts_generation() || part == Part::Status {
+        if !self.strategy.counts_generation() || matches!(part, Part::Status | Part::Raw) {
             return;
         }
         let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
@@ -566,34 +499,8 @@ impl Store<'_> {
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),
-            Part::Whole => FieldErrors::new(),
+            Part::Whole | Part::Raw => FieldErrors::new(),
         });
         self.invalid(name, errors)
     }
-}
-
-/// Whether there can be a key for `name`.
-fn check_name(name: &str) -> Result<(), ApiError> {
-    let faults = validation::path_segment_name(name);
-    if faults.is_empty() {
-        return Ok(());
-    }
-    let faults = faults.join(";");
-    Err(ApiError::BadRequest(format!(
-        "Name parameter invalid: {name:?}: {faults}"
-    )))
-}
-
-/// The number of an object's `resourceVersion`; 0 for none.
-fn parse_rv(rv: &str) -> Result<u64, ApiError> {
-    if rv.is_empty() {
-        return Ok(0);
-    }
-    rv.parse().map_err(|error: ParseIntError| {
-        let why = match error.kind() {
-            IntErrorKind::PosOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        ApiError::Unknown(format!("strconv.ParseUint: parsing {rv:?}: {why}"))
-    })
 }

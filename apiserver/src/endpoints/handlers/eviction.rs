@@ -124,7 +124,7 @@ fn disrupt(
     };
     let now = rfc3339(request.core.clock.now());
     let (namespace, name) = (request.namespace(), request.name());
-    let written = store.update(namespace, name, Part::Whole, |pod| {
+    let written = store.update(namespace, name, Part::Raw, |pod| {
         store.check_delete_preconditions(pod, name, &options)?;
         let condition = json!({
             "type": "DisruptionTarget",
@@ -133,7 +133,6 @@ fn disrupt(
             "message": "Eviction API: evicting",
             "lastProbeTime": null,
             "lastTransitionTime": now,
-            "observedGeneration": pod["metadata"]["generation"],
         });
         let mut next = pod.clone();
         set_condition(&mut next, condition);

@@ -117,7 +117,7 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
         name: pod_name.to_owned(),
         message,
     };
-    store.update(request.namespace(), pod_name, Part::Whole, |pod| {
+    store.update(request.namespace(), pod_name, Part::Raw, |pod| {
         if let Some(message) = preconditions.violation(pod) {
             let namespace = request.namespace().unwrap_or_default();
             return Err(store.storage_conflict(namespace, pod_name, &message));
@@ -179,7 +179,6 @@ fn set_scheduled(pod: &mut Value, now: &str) {
         "status": "True",
         "lastProbeTime": null,
         "lastTransitionTime": now,
-        "observedGeneration": pod["metadata"]["generation"],
     });
     set_condition(pod, condition);
 }
