@@ -22,7 +22,7 @@ mod subresource;
 mod token;
 mod update;
 mod watch;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 
