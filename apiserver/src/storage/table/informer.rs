@@ -126,7 +126,7 @@ fn run(seed: u64, events: usize) {
     let mut informers: Vec<Informer> = (0..INFORMERS).map(|_| Informer::default()).collect();
     while ledger.len() < events {
         match random.next_u64() % 4096 {
-            0 => storage.compact(),
+            0 => storage.compact(None),
             // Another resource's writes take revisions that these watches never see.
             1..=200 => write(&other, &mut random, &mut Vec::new()),
             201..=1600 => {
