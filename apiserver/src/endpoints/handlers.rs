@@ -68,14 +68,6 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether the path names a namespace where the resource has one, and none where it hasn't.
-    fn is_routed(&self) -> bool {
-        match &self.info.namespace {
-            Some(_) => self.resource.namespaced,
-            None => !self.resource.namespaced || self.info.name.is_none(),
-        }
-    }
-
     fn store(&self, dry_run: bool) -> Store<'_> {
         Store {
             core: self.core,
@@ -192,10 +184,7 @@ impl Request<'_> {
 pub(crate) fn handle(request: &Request<'_>) -> Answer {
     let info = &request.info;
     let proxies = info.subresource.as_deref() == Some("proxy");
-    if !request.is_routed() || (!info.rest.is_empty() && !proxies) {
-        return Err(ApiError::NoSuchPath);
-    }
-    if !is_path(request) {
+    if !is_path(request) || (!info.rest.is_empty() && !proxies) {
         return Err(ApiError::NoSuchPath);
     }
     let Some(verb) = request.info.verb else {
