@@ -16,3 +16,4 @@ pub(crate) mod request_info;
 pub(crate) mod response;
 pub(crate) mod table;
 pub(crate) mod watch;
+pub(crate) mod yaml;

@@ -22,7 +22,7 @@ mod subresource;
 mod token;
 mod update;
 mod watch;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 
@@ -69,14 +69,6 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether the path names a namespace where the resource has one, and none where it hasn't.
-    fn is_routed(&self) -> bool {
-        match &self.info.namespace {
-            Some(_) => self.resource.namespaced,
-            None => !self.resource.namespaced || self.info.name.is_none(),
-        }
-    }
-
     fn store(&self, dry_run: bool) -> Store<'_> {
         let strategy = match self.info.subresource.as_deref() {
             Some("approval") => &CertificateSigningRequest { approval: true },
@@ -197,10 +189,7 @@ impl Request<'_> {
 pub(crate) fn handle(request: &Request<'_>) -> Answer {
     let info = &request.info;
     let proxies = info.subresource.as_deref() == Some("proxy");
-    if !request.is_routed() || (!info.rest.is_empty() && !proxies) {
-        return Err(ApiError::NoSuchPath);
-    }
-    if !is_path(request) {
+    if !is_path(request) || (!info.rest.is_empty() && !proxies) {
         return Err(ApiError::NoSuchPath);
     }
     let Some(verb) = request.info.verb else {
