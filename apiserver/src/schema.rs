@@ -6,6 +6,7 @@
 //! does: they find wrong types, unknown and duplicate fields, prune, and normalize.
 //!
 //! - [`protobuf`]: documents in the binary encoding of the same types
+//! - [`structural`]: the schemas of custom resources
 //! - [`quantity`]: amounts such as `100m` and `1Gi`
 
 mod builtin;
@@ -14,6 +15,7 @@ mod decode;
 mod encode;
 pub(crate) mod protobuf;
 pub(crate) mod quantity;
+pub(crate) mod structural;
 mod syntax;
 mod time;
 
