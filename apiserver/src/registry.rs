@@ -10,9 +10,11 @@ mod config_map;
 mod container_validation;
 mod controller_revision;
 mod cron_job;
+pub(crate) mod custom_resource;
 mod csi_driver;
 mod csi_storage_capacity;
 mod daemon_set;
+pub(crate) mod definition;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
@@ -58,8 +60,8 @@ pub(crate) use strategy::{Context, Generic, Strategy};
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// The strategy of a resource: its own, or the generic one.
-pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
+/// The strategy of a built-in resource: its own, or the generic one.
+fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "namespaces") => &namespace::Namespace,
         ("", "nodes") => &node::Node,
@@ -99,6 +101,9 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         }
         (ADMISSION, "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
             &webhook_configuration::AdmissionPolicyBinding
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            &definition::CustomResourceDefinition
         }
         ("" | event::GROUP, "events") => &event::Event,
         ("", "limitranges") => &limit_range::LimitRange,

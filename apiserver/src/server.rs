@@ -24,7 +24,8 @@ use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::{discovery, handlers, health, openapi, response};
-use crate::registry::catalog::Catalog;
+use crate::registry::catalog::{Catalog, ResourceInfo};
+use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 
@@ -37,13 +38,27 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) storage: Storage,
+    /// The built-in resources.
     pub(crate) catalog: &'static Catalog,
+    /// Custom resources, and with them all of discovery.
+    pub(crate) definitions: Definitions,
     /// Built when first asked for: it holds a hash of every document.
     openapi_index: OnceLock<Bytes>,
     /// The administrator's token; without one, everybody is the administrator.
     pub(crate) token: Option<String>,
     /// Tokens issued to service accounts.
     pub(crate) tokens: Tokens,
+}
+
+impl Core {
+    /// The resource that a request is for.
+    fn resource(&self, info: &RequestInfo) -> Option<Arc<ResourceInfo>> {
+        let (group, version, plural) = (&info.group, &info.version, &info.resource);
+        if let Some(builtin) = self.catalog.resource(group, version, plural) {
+            return Some(Arc::clone(builtin));
+        }
+        self.definitions.resource(group, version, plural)
+    }
 }
 
 /// A handle to an in-memory API server; clones share one state.
@@ -121,20 +136,12 @@ impl ApiServer {
             Ok(accepted) => accepted,
             Err(error) => return response::error(&error, Accepted::JSON),
         };
-        let resource = self
-            .core
-            .catalog
-            .resource(&info.group, &info.version, &info.resource);
-        let Some(resource) = resource else {
-            if self
-                .core
-                .catalog
-                .version(&info.group, &info.version)
-                .is_none()
-            {
-                return response::error(&ApiError::PageNotFound, accepted);
-            }
-            return response::error(&ApiError::NoSuchPath, accepted);
+        let Some(resource) = self.core.resource(&info) else {
+            let version = self.core.catalog.version(&info.group, &info.version);
+            return match version {
+                None => response::error(&ApiError::PageNotFound, accepted),
+                Some(_) => response::error(&ApiError::NoSuchPath, accepted),
+            };
         };
         let body = match body::read(body).await {
             Ok(body) => body,
@@ -144,7 +151,7 @@ impl ApiServer {
         let request = handlers::Request {
             core: &self.core,
             info,
-            resource: Arc::clone(resource),
+            resource,
             query,
             user,
             user_agent: user_agent.into(),
@@ -202,7 +209,7 @@ impl ApiServer {
             Ok(accepted) => accepted,
             Err(error) => return response::error(&error, Accepted::JSON),
         };
-        let catalog = self.core.catalog;
+        let catalog = &*self.core.definitions.catalog();
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let aggregated = discovery::accepts_aggregated(header(headers, &ACCEPT));
         let document = match parts.as_slice() {

@@ -18,7 +18,7 @@ use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::event;
 
 pub(crate) use object::{ObjectKey, StoredObject};
-pub(crate) use table::{Change, Commit, Event, Snapshot, Table, WindowError, watch_frame};
+pub(crate) use table::{Change, Commit, Event, Raced, Snapshot, Table, WindowError, watch_frame};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

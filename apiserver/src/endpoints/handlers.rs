@@ -39,9 +39,10 @@ use super::{partial, response, table};
 use crate::auth::User;
 use crate::field_manager::Writer;
 use crate::patch::PatchType;
+use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
-use crate::registry::strategy;
 use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
@@ -69,12 +70,18 @@ impl Request<'_> {
         Store {
             core: self.core,
             resource: &self.resource,
-            strategy: strategy(&self.resource.gvr().group_resource()),
+            strategy: self.resource.strategy(),
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
         }
+    }
+
+    /// What the definition of `gvk` says, if that is the kind of a custom resource asked for.
+    fn custom(&self, gvk: &GroupVersionKind) -> Option<&CustomResource> {
+        let custom = self.resource.custom.as_deref();
+        custom.filter(|custom| custom.gvk == *gvk)
     }
 
     fn writer(&self) -> Writer<'_> {

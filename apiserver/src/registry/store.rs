@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy, event};
+use super::{Context, Strategy, definition, event};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
@@ -20,7 +20,7 @@ use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
+use crate::storage::{Change, Commit, ObjectKey, Raced, StoredObject, Table};
 
 pub(crate) use delete::Deleted;
 
@@ -43,7 +43,7 @@ pub(crate) enum Part {
 pub(crate) struct Store<'a> {
     pub(crate) core: &'a Core,
     pub(crate) resource: &'a ResourceInfo,
-    pub(crate) strategy: &'static dyn Strategy,
+    pub(crate) strategy: &'a dyn Strategy,
     pub(crate) user_agent: &'a Arc<str>,
     /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
     pub(crate) writer: Option<Writer<'a>>,
@@ -149,6 +149,13 @@ impl Store<'_> {
         })
     }
 
+    /// Writes, and does what follows from the write.
+    fn commit(&self, table: &Table, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
+        let stored = table.commit(commit)?;
+        definition::after_write(self.core, self.resource);
+        Ok(stored)
+    }
+
     /// Reads one object.
     ///
     /// # Errors
@@ -166,7 +173,7 @@ impl Store<'_> {
 
     /// A stored object in the shape of this resource.
     pub(crate) fn shown(&self, stored: Arc<StoredObject>) -> Arc<StoredObject> {
-        match event::shown(self.resource.gvr(), &stored.value) {
+        match self.resource.shown(&stored.value) {
             Cow::Borrowed(_) => stored,
             Cow::Owned(value) => Arc::new(StoredObject::new(stored.key.clone(), stored.rv, value)),
         }
@@ -226,11 +233,11 @@ impl Store<'_> {
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(event::stored(self.resource.gvr(), object.clone())),
+                change: Change::Put(self.resource.stored(object.clone())),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
-            if let Ok(stored) = table.commit(commit) {
+            if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(Written::Stored(self.shown(stored)));
             }
         }
@@ -369,7 +376,7 @@ impl Store<'_> {
             let change = if gone {
                 Change::Remove((*held.value).clone())
             } else {
-                Change::Put(event::stored(self.resource.gvr(), next.clone()))
+                Change::Put(self.resource.stored(next.clone()))
             };
             let commit = Commit {
                 key: &key,
@@ -378,7 +385,7 @@ impl Store<'_> {
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
-            if let Ok(stored) = table.commit(commit) {
+            if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(if gone {
                     Written::Unstored(next)
                 } else {
@@ -445,8 +452,11 @@ impl Store<'_> {
                         }
                         copy_field(&mut next["metadata"], &labels, field);
                     }
-                    if let (Some(status), Some(fields)) = (status, next.as_object_mut()) {
-                        fields.insert("status".to_owned(), status);
+                    if let Some(fields) = next.as_object_mut() {
+                        match status {
+                            Some(status) => fields.insert("status".to_owned(), status),
+                            None => fields.remove("status"),
+                        };
                     }
                 }
                 Part::Whole => {}
@@ -476,6 +486,9 @@ impl Store<'_> {
 
     /// What a status write of a kind may not touch of the metadata.
     fn keeps_on_status(&self, field: &str) -> bool {
+        if self.resource.custom.is_some() {
+            return field != "managedFields";
+        }
         let gvr = self.resource.gvr();
         matches!(
             (gvr.group.as_str(), gvr.resource.as_str(), field),
@@ -487,7 +500,12 @@ impl Store<'_> {
         if !self.strategy.counts_generation() || part == Part::Status {
             return;
         }
-        let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
+        let counts_status = self.resource.custom.is_some();
+        let is_spec = |name: &str| match name {
+            "metadata" | "kind" | "apiVersion" => false,
+            "status" => counts_status,
+            _ => true,
+        };
         let fields = |object: &'_ Value| {
             let fields = object.as_object().into_iter().flatten();
             fields.filter(|(name, _)| is_spec(name)).count()

@@ -87,6 +87,11 @@ pub(crate) trait Strategy: Sync {
     /// Shows in the object that its deletion has begun.
     fn prepare_for_termination(&self, _object: &mut Value) {}
 
+    /// The object with its deletion begun, where the kind has a way of its own to begin.
+    fn begin_deletion(&self, _object: &Value, _now: &str) -> Option<Value> {
+        None
+    }
+
     /// Seconds of grace before the object goes; `None` for kinds that go at once.
     fn grace_period_seconds(&self, _object: &Value, _options: &DeleteOptions) -> Option<i64> {
         None

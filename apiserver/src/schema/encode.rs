@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::builtin::json_schema_props;
 use super::{Object, Schema, builtin};
 use crate::meta::{GroupVersion, GroupVersionKind};
 
@@ -82,6 +83,11 @@ fn write(text: &mut Vec<u8>, value: &Value, schema: &Schema) {
         (Value::Object(fields), Schema::Object(object)) => {
             text.push(b'{');
             write_fields(text, fields, object, &[]);
+            close(text, b'}');
+        }
+        (Value::Object(fields), Schema::JsonSchemaOr(_)) => {
+            text.push(b'{');
+            write_fields(text, fields, json_schema_props(), &[]);
             close(text, b'}');
         }
         (Value::Object(entries), Schema::Map(values)) => {

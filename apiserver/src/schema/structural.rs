@@ -4,14 +4,17 @@
 //! passed. Value validations nested under `allOf`, `anyOf`, `oneOf` and `not` are nodes of the same
 //! type, which only have value validations, items and properties.
 
+mod default;
 mod parse;
 mod pattern;
+mod prune;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 pub(crate) use pattern::Pattern;
+pub(crate) use prune::META_FIELDS;
 
 /// A node of a structural schema.
 #[derive(Clone, Debug, Default)]

@@ -8,8 +8,8 @@ use super::{ApiServer, Core};
 use crate::auth::Tokens;
 use crate::clock::{Clock, Entropy};
 use crate::registry::catalog::Catalog;
+use crate::registry::definition::Definitions;
 use crate::registry::store::Store;
-use crate::registry::strategy;
 use crate::storage::Storage;
 
 /// Namespaces that a fresh server has.
@@ -78,6 +78,7 @@ impl ApiServerBuilder {
             entropy: Entropy::seeded(self.seed),
             storage: Storage::new(self.window_events_max, self.journal),
             catalog: Catalog::builtin(),
+            definitions: Definitions::new(),
             token: self.token,
             openapi_index: OnceLock::new(),
             tokens: Tokens::default(),
@@ -127,7 +128,7 @@ fn create(core: &Core, kind: &str, plural: &str, namespace: Option<&str>, mut ob
     let store = Store {
         core,
         resource,
-        strategy: strategy(&resource.gvr().group_resource()),
+        strategy: resource.strategy(),
         user_agent: &Arc::from(""),
         writer: None,
         guards_uid: true,

@@ -1,5 +1,6 @@
 //! The body of a write: its encoding, its kind, and its fields against the kind's schema.
 
+mod custom;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::patch::{self, PatchType};
+use crate::registry::custom_resource::CustomResource;
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object};
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -68,6 +70,21 @@ pub(super) fn object(
     };
     check_kind(gvk, &found, &group_version)?;
     let disowns = disowns(&parsed);
+    if let Some(custom) = request.custom(gvk) {
+        let faults = schema::duplicate_fields(&json);
+        let coerced = custom::coerce(custom, with_type_meta(parsed, false, gvk));
+        let coerced = coerced.map_err(|error| cannot_handle(gvk, error))?;
+        let mut faults = [duplicates, faults, coerced.unknown].concat();
+        faults.dedup();
+        if validation == FieldValidation::Strict && !faults.is_empty() {
+            let why = format!("strict decoding error: {}", faults.join(", "));
+            return Err(cannot_handle(gvk, why));
+        }
+        if validation == FieldValidation::Warn {
+            faults.into_iter().for_each(|fault| request.warn(fault));
+        }
+        return Ok(with_type_meta(coerced.value, disowns, gvk));
+    }
     let is_refused = validation == FieldValidation::Strict && !duplicates.is_empty();
     let decoded = match schema::builtin(gvk) {
         Some(schema) if is_refused => schema::decode_json(schema, &json, FieldValidation::Warn),
@@ -104,6 +121,9 @@ pub(super) fn value(
     options: &str,
 ) -> Result<Value, ApiError> {
     let validation = field_validation(&request.query, options)?;
+    if let Some(custom) = request.custom(gvk) {
+        return custom_value(request, custom, gvk, patched, validation);
+    }
     let Some(schema) = schema::builtin(gvk) else {
         return Ok(patched);
     };
@@ -122,6 +142,28 @@ pub(super) fn value(
         request.warn(warning);
     }
     Ok(with_type_meta(decoded.value, disowns, gvk))
+}
+
+/// The same for a custom resource.
+fn custom_value(
+    request: &Request<'_>,
+    custom: &CustomResource,
+    gvk: &GroupVersionKind,
+    patched: Value,
+    validation: FieldValidation,
+) -> Result<Value, ApiError> {
+    let disowns = disowns(&patched);
+    let shown = patched.to_string();
+    let coerced = custom::coerce(custom, patched);
+    let coerced = coerced.map_err(|error| invalid_patch(&shown, &error.to_string()))?;
+    if validation == FieldValidation::Strict && !coerced.unknown.is_empty() {
+        let why = format!("strict decoding error: {}", coerced.unknown.join(", "));
+        return Err(invalid_patch(&shown, &why));
+    }
+    if validation == FieldValidation::Warn {
+        coerced.unknown.into_iter().for_each(|fault| request.warn(fault));
+    }
+    Ok(with_type_meta(coerced.value, disowns, gvk))
 }
 
 /// The applied configuration in the body, YAML or JSON, and the keys that it sets twice.

@@ -6,7 +6,6 @@ use super::{Answer, Request, decode};
 use crate::endpoints::options::DeleteOptions;
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
-use crate::registry::event;
 use crate::registry::store::Deleted;
 
 pub(super) fn delete(request: &Request<'_>) -> Answer {
@@ -16,7 +15,7 @@ pub(super) fn delete(request: &Request<'_>) -> Answer {
     let deleted = store.delete(request.namespace(), request.name(), &options)?;
     match deleted {
         Deleted::Terminating(object) => {
-            request.value(200, &event::shown(request.resource.gvr(), &object))
+            request.value(200, &request.resource.shown(&object))
         }
         Deleted::Gone(object) if store.strategy.returns_deleted_object() => {
             request.value(200, &object)

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::{Answer, Request};
 use crate::endpoints::response;
 use crate::registry::store::Store;
-use crate::registry::strategy;
 use crate::status::ApiError;
 
 /// exec, attach and portforward.
@@ -88,7 +87,7 @@ fn unreachable(request: &Request<'_>, node: &str) -> ApiError {
         .expect("nodes are built in");
     let store = Store {
         resource: nodes,
-        strategy: strategy(&nodes.gvr().group_resource()),
+        strategy: nodes.strategy(),
         ..request.store(false)
     };
     match store.get(None, node) {

@@ -10,10 +10,9 @@ use super::{Answer, Request};
 use crate::endpoints::negotiation::{MediaType, Transform};
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
-use crate::meta::GroupVersionResource;
 use crate::meta::object::name;
 use crate::meta::selector::{FieldSelector, LabelSelector};
-use crate::registry::event;
+use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, StoredObject, WindowError};
 
@@ -24,7 +23,7 @@ pub(crate) struct Selectors {
     /// Only the object of this name: a watch of one object.
     name: Option<String>,
     /// Whose objects they are, in whose shape they are looked at.
-    gvr: GroupVersionResource,
+    resource: Arc<ResourceInfo>,
 }
 
 impl Selectors {
@@ -51,7 +50,7 @@ impl Selectors {
             label,
             field,
             name: None,
-            gvr: resource.gvr().clone(),
+            resource: Arc::clone(resource),
         })
     }
 
@@ -66,7 +65,7 @@ impl Selectors {
     }
 
     fn select(&self, object: &Value) -> bool {
-        let object = &*event::shown(&self.gvr, object);
+        let object = &*self.resource.shown(object);
         let labels = &object["metadata"]["labels"];
         self.name
             .as_deref()
@@ -185,6 +184,10 @@ fn snapshot(request: &Request<'_>, options: &ListOptions) -> Result<Snapshot, Ap
 /// A page in the representation asked for.
 pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
     let mut metadata = json!({ "resourceVersion": page.rv.to_string() });
+    if request.resource.custom.is_some() {
+        // A list without a Go type has no field that is left out when it is empty.
+        metadata["continue"] = "".into();
+    }
     if let Some(next) = &page.next {
         metadata["continue"] = next.as_str().into();
     }
@@ -221,6 +224,7 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
 /// The list as JSON: a head, and the bytes of the items as they are.
 fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
     let gvk = request.resource.gvk();
+    let is_custom = request.resource.custom.is_some();
     let size: usize = page
         .objects
         .iter()
@@ -228,7 +232,7 @@ fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
         .sum();
     let head = format!(
         "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{metadata},\"items\":[",
-        format!("{}List", gvk.kind),
+        request.resource.list_kind(),
         gvk.api_version(),
     );
     let mut json = Vec::with_capacity(head.len() + size + 3);
@@ -236,6 +240,11 @@ fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
     for (index, object) in page.objects.iter().enumerate() {
         if index > 0 {
             json.push(b',');
+        }
+        if is_custom {
+            // Only built-in kinds go without their type in a list of them.
+            json.extend_from_slice(&object.json());
+            continue;
         }
         json.push(b'{');
         json.extend_from_slice(object.json_fields());

@@ -15,7 +15,6 @@ use crate::endpoints::table::TableOptions;
 use crate::endpoints::watch::{Render, WatchRequest, stream};
 use crate::endpoints::{partial, table};
 use crate::meta::GroupVersionKind;
-use crate::registry::event;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// How long a watch lasts unless the client says: upstream draws between 30 and 60 minutes.
@@ -109,20 +108,19 @@ fn bookmark_kind(request: &Request<'_>) -> GroupVersionKind {
 
 fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
     let version = request.accepted.version;
-    let gvr = request.resource.gvr().clone();
+    let resource = Arc::clone(&request.resource);
     let render: Option<Render> = match request.accepted.transform {
-        Transform::None if gvr.group == event::GROUP => Some(Arc::new(move |object, _| {
-            event::shown(&gvr, &object.value).into_owned()
+        Transform::None if resource.is_converted() => Some(Arc::new(move |object, _| {
+            resource.shown(&object.value).into_owned()
         })),
         Transform::None => None,
         Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
             Some(Arc::new(move |object, _| {
-                partial::partial_object_metadata(&event::shown(&gvr, &object.value), version)
+                partial::partial_object_metadata(&resource.shown(&object.value), version)
             }))
         }
         Transform::Table => {
             let options = request.table_options()?;
-            let resource = Arc::clone(&request.resource);
             let clock = request.core.clock.clone();
             Some(Arc::new(move |object, first| {
                 let options = TableOptions {
@@ -130,7 +128,7 @@ fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
                     column_definitions: first,
                     ..options
                 };
-                table::table_of_one(&resource, &event::shown(&gvr, &object.value), options)
+                table::table_of_one(&resource, &resource.shown(&object.value), options)
             }))
         }
     };

@@ -67,7 +67,7 @@ impl Store<'_> {
                 });
             }
             let commit = |expected, change| {
-                table.commit(Commit {
+                self.commit(&table, Commit {
                     key: &key,
                     expected: Some(expected),
                     change,
@@ -153,6 +153,11 @@ impl Store<'_> {
             > 0;
         if let (true, Some(grace)) = (is_terminating(current) && pending_grace, grace) {
             return shorten(current, options, grace, now);
+        }
+        if !is_terminating(current)
+            && let Some(next) = self.strategy.begin_deletion(current, &rfc3339(now))
+        {
+            return Decision::Mark(next);
         }
         let wanted = self.finalizers_for(current, options);
         let had: Vec<String> = finalizers(current).map(str::to_owned).collect();

@@ -7,14 +7,13 @@ use crate::clock::rfc3339;
 use crate::field_manager::{FieldManager, equal_but_for_times};
 use crate::meta::object::meta_mut;
 use crate::registry::catalog::ResourceInfo;
-use crate::schema;
 
 impl Store<'_> {
     /// The keeper of managed fields, if this request changes owners.
     pub(crate) fn field_manager(&self) -> Option<FieldManager> {
         let writer = self.writer?;
         let kind = self.resource.gvk();
-        let schema = schema::builtin(kind).cloned();
+        let schema = self.resource.schema().cloned();
         let reset = reset_fields(self.resource, writer.subresource);
         Some(FieldManager::new(kind, schema, &writer, reset))
     }
@@ -64,6 +63,7 @@ fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'stati
         ],
         ("status", "apps", "deployments") => &[&["spec"], &["metadata", "labels"]],
         ("status", "storage.k8s.io", "volumeattachments") => &[&["spec"], &["metadata"]],
+        ("status", _, _) if resource.custom.is_some() => &[&["spec"], &["metadata"]],
         ("status", _, _) => &[&["spec"]],
         ("", "certificates.k8s.io", "certificatesigningrequests") => &[&["spec"], &["status"]],
         _ if resource.subresource("status").is_some() => &[&["status"]],
