@@ -13,6 +13,7 @@ mod builtin;
 mod bytes;
 mod decode;
 mod encode;
+pub(crate) mod number;
 pub(crate) mod protobuf;
 pub(crate) mod quantity;
 pub(crate) mod structural;
@@ -28,7 +29,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 pub(crate) use builtin::{builtin, object_meta};
-pub(crate) use decode::{DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields};
+pub(crate) use decode::{
+    DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,
+};
 pub(crate) use encode::write_object;
 pub(crate) use syntax::syntax_error;
 

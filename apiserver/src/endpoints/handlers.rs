@@ -4,6 +4,7 @@
 mod apply;
 mod continue_token;
 mod create;
+mod custom;
 mod decode;
 mod delete;
 mod delete_collection;
@@ -38,8 +39,8 @@ use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
 use crate::auth::User;
 use crate::field_manager::Writer;
-use crate::patch::PatchType;
 use crate::meta::GroupVersionKind;
+use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
@@ -177,6 +178,9 @@ impl Request<'_> {
 /// # Errors
 /// Whatever the verb refuses; `MethodNotAllowed` and `NoSuchPath` for what is not served.
 pub(crate) fn handle(request: &Request<'_>) -> Answer {
+    if request.resource.custom.is_some() {
+        custom::check(request)?;
+    }
     if !request.info.rest.is_empty() {
         return Err(ApiError::NoSuchPath);
     }
@@ -197,7 +201,8 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         }
         return subresource::handle(request, name, verb);
     }
-    if !request.resource.has_verb(verb.as_str()) {
+    // Discovery is not the limit of what a custom resource serves while its definition goes.
+    if request.resource.custom.is_none() && !request.resource.has_verb(verb.as_str()) {
         return Err(ApiError::MethodNotAllowed);
     }
     let named = request.info.name.is_some();

@@ -236,7 +236,9 @@ impl Catalog {
             groups.len() - 1
         });
         let versions = &mut groups[at].versions;
-        let found = versions.iter().position(|version| version.group_version == *wanted);
+        let found = versions
+            .iter()
+            .position(|version| version.group_version == *wanted);
         let found = found.unwrap_or_else(|| {
             versions.push(Version {
                 group_version: wanted.clone(),

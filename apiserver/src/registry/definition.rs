@@ -90,7 +90,10 @@ fn default_spec(definition: &mut Value) {
     let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) else {
         return;
     };
-    let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let kind = names
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if kind.is_empty() {
         return;
     }
@@ -173,7 +176,10 @@ impl Definitions {
 
 /// Does what follows from a write of an object of `resource`.
 pub(super) fn after_write(core: &Core, resource: &ResourceInfo) {
-    let terminating = resource.custom.as_ref().is_some_and(|custom| custom.terminating);
+    let terminating = resource
+        .custom
+        .as_ref()
+        .is_some_and(|custom| custom.terminating);
     if !is_definitions(resource) && !terminating {
         return;
     }
@@ -233,5 +239,10 @@ fn store(core: &Core) -> Store<'_> {
 
 /// The definitions as they are now, by name.
 fn all(store: &Store<'_>) -> Vec<Arc<StoredObject>> {
-    store.table().snapshot().range(None, None).cloned().collect()
+    store
+        .table()
+        .snapshot()
+        .range(None, None)
+        .cloned()
+        .collect()
 }

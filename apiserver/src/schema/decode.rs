@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::builtin::json_schema_props;
 use super::quantity::Quantity;
 use super::time::{self, Precision};
-use super::builtin::json_schema_props;
 use super::{Alternative, Object, Schema, bytes, syntax_error};
 
 /// Upstream lists no more strict faults than this.
@@ -242,7 +242,10 @@ impl<'s> State<'s> {
 
 /// A number as Go writes a float: whole ones without a fraction.
 fn float(number: &Number) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and to fit")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be whole and to fit"
+    )]
     match number.as_f64() {
         Some(float) if float.fract() == 0.0 && float.abs() < 1e18 => (float as i64).into(),
         _ => Value::Number(number.clone()),

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::builtin::json_schema_props;
+use super::number::write_json;
 use super::{Object, Schema, builtin};
 use crate::meta::{GroupVersion, GroupVersionKind};
 
@@ -117,7 +118,7 @@ fn close(text: &mut Vec<u8>, bracket: u8) {
 }
 
 fn write_plain(text: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(text, value).expect("a JSON value with string keys can be written");
+    write_json(text, value);
 }
 
 #[cfg(test)]

@@ -5,9 +5,13 @@
 //! type, which only have value validations, items and properties.
 
 mod default;
+mod embedded;
+pub(crate) mod format;
+mod list_type;
 mod parse;
 mod pattern;
 mod prune;
+mod validate;
 
 use std::collections::BTreeMap;
 

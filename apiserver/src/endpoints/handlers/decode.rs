@@ -154,6 +154,18 @@ fn custom_value(
 ) -> Result<Value, ApiError> {
     let disowns = disowns(&patched);
     let shown = patched.to_string();
+    let kind = patched["kind"].as_str().unwrap_or_default();
+    if kind != gvk.kind {
+        let mut errors = FieldErrors::new();
+        let detail = format!("must be {}", gvk.kind);
+        errors.invalid(&FieldPath::new("kind"), &kind.into(), &detail);
+        let name = crate::meta::object::name(&patched).to_owned();
+        let kind = GroupKind {
+            group: gvk.group.clone(),
+            kind: kind.to_owned(),
+        };
+        return Err(ApiError::Invalid { kind, name, errors });
+    }
     let coerced = custom::coerce(custom, patched);
     let coerced = coerced.map_err(|error| invalid_patch(&shown, &error.to_string()))?;
     if validation == FieldValidation::Strict && !coerced.unknown.is_empty() {
@@ -161,7 +173,10 @@ fn custom_value(
         return Err(invalid_patch(&shown, &why));
     }
     if validation == FieldValidation::Warn {
-        coerced.unknown.into_iter().for_each(|fault| request.warn(fault));
+        coerced
+            .unknown
+            .into_iter()
+            .for_each(|fault| request.warn(fault));
     }
     Ok(with_type_meta(coerced.value, disowns, gvk))
 }

@@ -14,9 +14,7 @@ pub(super) fn delete(request: &Request<'_>) -> Answer {
     let store = request.store(options.dry_run);
     let deleted = store.delete(request.namespace(), request.name(), &options)?;
     match deleted {
-        Deleted::Terminating(object) => {
-            request.value(200, &request.resource.shown(&object))
-        }
+        Deleted::Terminating(object) => request.value(200, &request.resource.shown(&object)),
         Deleted::Gone(object) if store.strategy.returns_deleted_object() => {
             request.value(200, &object)
         }

@@ -184,7 +184,7 @@ fn snapshot(request: &Request<'_>, options: &ListOptions) -> Result<Snapshot, Ap
 /// A page in the representation asked for.
 pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
     let mut metadata = json!({ "resourceVersion": page.rv.to_string() });
-    if request.resource.custom.is_some() {
+    if request.resource.custom.is_some() && request.accepted.transform == Transform::None {
         // A list without a Go type has no field that is left out when it is empty.
         metadata["continue"] = "".into();
     }

@@ -61,7 +61,9 @@ impl Versions {
         let stored = versions().find(|version| version["storage"] == true);
         Self {
             group: text(&spec["group"]),
-            storage: stored.map(|version| text(&version["name"])).unwrap_or_default(),
+            storage: stored
+                .map(|version| text(&version["name"]))
+                .unwrap_or_default(),
             since,
             schemas: versions()
                 .map(|version| (text(&version["name"]), schema(version)))
@@ -121,7 +123,9 @@ impl Versions {
     fn version_of<'v>(&self, object: &'v Value) -> &'v str {
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
         let version = api_version.strip_prefix(self.group.as_str());
-        version.and_then(|rest| rest.strip_prefix('/')).unwrap_or_default()
+        version
+            .and_then(|rest| rest.strip_prefix('/'))
+            .unwrap_or_default()
     }
 
     /// Conversion by the strategy `None`: the object is the same in all versions but for what

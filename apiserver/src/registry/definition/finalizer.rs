@@ -6,9 +6,7 @@ use super::conditions::{self, Condition};
 use super::naming::write_status;
 use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
-use crate::meta::object::{
-    finalizers, is_terminating, meta_mut, name, namespace, set_finalizers,
-};
+use crate::meta::object::{finalizers, is_terminating, meta_mut, name, namespace, set_finalizers};
 use crate::registry::store::Store;
 use crate::storage::StoredObject;
 
@@ -48,7 +46,9 @@ pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
         reason: "InstanceDeletionInProgress",
         message: "CustomResource deletion is in progress",
     };
-    write_status(store, definition, |next| conditions::set(next, in_progress, &now));
+    write_status(store, definition, |next| {
+        conditions::set(next, in_progress, &now)
+    });
     let done = if conditions::is_true(value, "Established") {
         if !delete_instances(store, value) {
             return;

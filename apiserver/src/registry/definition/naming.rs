@@ -102,7 +102,11 @@ struct Accepted {
 
 impl Accepted {
     fn status(&self) -> &'static str {
-        if self.reason == "NoConflicts" { "True" } else { "False" }
+        if self.reason == "NoConflicts" {
+            "True"
+        } else {
+            "False"
+        }
     }
 }
 

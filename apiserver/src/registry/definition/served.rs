@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::{conditions, hash};
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::registry::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
-use crate::registry::custom_resource::{CustomResource, Versions};
+use crate::registry::columns::printer_columns;
+use crate::registry::custom_resource::{CustomResource, ScalePaths, Versions};
 use crate::storage::StoredObject;
 
 /// The verbs of a custom resource in the order of its discovery, and those that are left while its
@@ -74,7 +75,9 @@ impl Served {
                 (name.to_owned(), definition)
             })
             .collect();
-        let established = definitions.values().filter(|definition| definition.established);
+        let established = definitions
+            .values()
+            .filter(|definition| definition.established);
         let listed: Vec<Arc<ResourceInfo>> = established
             .flat_map(Definition::served_resources)
             .cloned()
@@ -135,7 +138,9 @@ impl Definition {
 
     fn served_resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
         let is_served = |info: &&Arc<ResourceInfo>| {
-            self.served_versions.iter().any(|served| *served == info.gvr().version)
+            self.served_versions
+                .iter()
+                .any(|served| *served == info.gvr().version)
         };
         self.resources.iter().filter(is_served)
     }
@@ -156,14 +161,30 @@ fn resource(definition: &Value, version: &Value, versions: &Arc<Versions>) -> Re
         kind: text(&names["kind"]),
     };
     let terminating = conditions::is_true(definition, "Terminating");
-    let verbs: &[&str] = if terminating { &TERMINATING_VERBS } else { &VERBS };
-    let storage_is_served = spec["versions"].as_array().into_iter().flatten().any(|version| {
-        version["storage"] == true && version["served"] == true
-    });
+    let verbs: &[&str] = if terminating {
+        &TERMINATING_VERBS
+    } else {
+        &VERBS
+    };
+    let storage_is_served = spec["versions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|version| version["storage"] == true && version["served"] == true);
     let storage_version = GroupVersion {
         group: gvk.group.clone(),
         version: versions.storage.clone(),
     };
+    let printed = printer_columns(&version["additionalPrinterColumns"]);
+    let name = Column {
+        name: "Name".to_owned(),
+        cell_type: "string".to_owned(),
+        format: "name".to_owned(),
+        description: "Name of the object, unique in its scope.".to_owned(),
+        priority: 0,
+    };
+    let columns = printed.iter().map(|printed| printed.column.clone());
+    let selectable = version["selectableFields"].as_array().into_iter().flatten();
     ResourceInfo::custom(CustomData {
         plural: text(&names["plural"]),
         singular: text(&names["singular"]),
@@ -173,16 +194,45 @@ fn resource(definition: &Value, version: &Value, versions: &Arc<Versions>) -> Re
         verbs: verbs.iter().copied().map(str::to_owned).collect(),
         storage_version_hash: storage_is_served
             .then(|| hash::storage_version(&storage_version, &text(&spec["names"]["kind"]))),
-        warning: None,
+        warning: deprecation(spec, version),
         subresources: subresources(&version["subresources"], &gvk),
-        columns: Vec::<Column>::new(),
-        field_labels: Vec::new(),
+        columns: std::iter::once(name).chain(columns).collect(),
+        field_labels: selectable
+            .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
+            .collect(),
         resource: Arc::new(CustomResource {
             gvk,
             list_kind: text(&names["listKind"]),
             terminating,
+            scale: ScalePaths::parse(&version["subresources"]["scale"]),
+            columns: printed,
             versions: Arc::clone(versions),
         }),
+    })
+}
+
+/// What answers of a deprecated version warn of.
+fn deprecation(spec: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(warning) = version["deprecationWarning"].as_str() {
+        return Some(warning.to_owned());
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
+    let deprecated = text(&version["name"]);
+    let others = spec["versions"].as_array().into_iter().flatten();
+    let mut better: Vec<String> = others
+        .filter(|other| other["served"] == true && other["deprecated"] != true)
+        .map(|other| text(&other["name"]))
+        .filter(|other| compare_versions(other, &deprecated) == Ordering::Less)
+        .collect();
+    better.sort_by(|left, right| compare_versions(left, right));
+    let warning = format!("{group}/{deprecated} {kind} is deprecated");
+    Some(match better.first() {
+        Some(better) => format!("{warning}; use {group}/{better} {kind}"),
+        None => warning,
     })
 }
 
@@ -249,11 +299,15 @@ mod tests {
 
     #[test]
     fn stable_and_late_versions_come_first() {
-        let mut versions = ["foo10", "v1alpha1", "v11beta2", "foo1", "v1", "v10", "v2", "v3beta1"];
+        let mut versions = [
+            "foo10", "v1alpha1", "v11beta2", "foo1", "v1", "v10", "v2", "v3beta1",
+        ];
         versions.sort_by(|left, right| compare_versions(left, right));
         assert_eq!(
             versions,
-            ["v10", "v2", "v1", "v11beta2", "v3beta1", "v1alpha1", "foo1", "foo10"]
+            [
+                "v10", "v2", "v1", "v11beta2", "v3beta1", "v1alpha1", "foo1", "foo10"
+            ]
         );
     }
 }

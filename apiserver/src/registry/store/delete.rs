@@ -67,13 +67,16 @@ impl Store<'_> {
                 });
             }
             let commit = |expected, change| {
-                self.commit(&table, Commit {
-                    key: &key,
-                    expected: Some(expected),
-                    change,
-                    time: self.core.clock.now(),
-                    user_agent: self.user_agent,
-                })
+                self.commit(
+                    &table,
+                    Commit {
+                        key: &key,
+                        expected: Some(expected),
+                        change,
+                        time: self.core.clock.now(),
+                        user_agent: self.user_agent,
+                    },
+                )
             };
             if gone && next == *current.value {
                 let Ok(removed) = commit(&current, Change::Remove(next)) else {

@@ -26,7 +26,9 @@ impl Structural {
             }
             Value::Array(items) => {
                 if let Some(schema) = &self.items {
-                    items.iter_mut().for_each(|item| schema.default_element(item));
+                    items
+                        .iter_mut()
+                        .for_each(|item| schema.default_element(item));
                 }
             }
             _ => {}

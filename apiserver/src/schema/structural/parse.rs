@@ -2,15 +2,13 @@
 
 use serde_json::Value;
 
-use super::{
-    AdditionalProperties, ListType, Pattern, Structural, ValidationRule, ValueValidation,
-};
+use super::{AdditionalProperties, ListType, Pattern, Structural, ValidationRule, ValueValidation};
 
 impl Structural {
     /// Compiles an `openAPIV3Schema`; what validation would refuse is left out.
     #[must_use]
     pub(crate) fn parse(schema: &Value) -> Self {
-        let mut node = Self {
+        Self {
             value_type: text(schema, "type"),
             nullable: flag(schema, "nullable"),
             default: Some(&schema["default"])
@@ -47,39 +45,7 @@ impl Structural {
                 .map(ValidationRule::parse)
                 .collect(),
             value: ValueValidation::parse(schema),
-        };
-        node.unfold();
-        node
-    }
-
-    /// Says by `anyOf` what `x-kubernetes-int-or-string` means, where the definition has not.
-    fn unfold(&mut self) {
-        if !self.int_or_string {
-            return;
         }
-        let either = |nodes: &[Self]| {
-            nodes.len() == 2 && nodes[0].is_only("integer") && nodes[1].is_only("string")
-        };
-        let first = self.value.all_of.first();
-        if either(&self.value.any_of) || first.is_some_and(|first| either(&first.value.any_of)) {
-            return;
-        }
-        let integer_or_string = ["integer", "string"].map(|value_type| Self {
-            value_type: value_type.to_owned(),
-            ..Self::default()
-        });
-        if self.value.any_of.is_empty() {
-            self.value.any_of = integer_or_string.into();
-            return;
-        }
-        let mut clause = Self::default();
-        clause.value.any_of = integer_or_string.into();
-        self.value.all_of.insert(0, clause);
-    }
-
-    /// Whether the node restricts the type of a value to `value_type`.
-    fn is_only(&self, value_type: &str) -> bool {
-        self.value_type == value_type
     }
 }
 
@@ -181,32 +147,15 @@ mod tests {
         assert_eq!(schema.value.required, ["spec"]);
         assert_eq!(spec.validations[0].rule, "self.a < 3");
         let a = spec.entry("a").unwrap();
-        assert_eq!((a.value.format.as_str(), a.value.maximum), ("int32", Some(2.5)));
+        assert_eq!(
+            (a.value.format.as_str(), a.value.maximum),
+            ("int32", Some(2.5))
+        );
         assert_eq!(a.default, Some(json!(1)));
         let tags = &spec.properties["tags"];
         assert_eq!(tags.list_type, Some(ListType::Map));
         assert_eq!(tags.list_map_keys, ["k"]);
         let labels = spec.properties["labels"].entry("anything").unwrap();
         assert_eq!(labels.value.max_length, Some(3));
-    }
-
-    #[test]
-    fn int_or_string_is_spelled_out_once() {
-        let types = |schema: Value| {
-            let schema = Structural::parse(&schema);
-            let any_of = match schema.value.all_of.first() {
-                Some(first) => first.value.any_of.clone(),
-                None => schema.value.any_of.clone(),
-            };
-            let types: Vec<String> = any_of.into_iter().map(|node| node.value_type).collect();
-            (schema.value.all_of.len(), types)
-        };
-        let both = vec!["integer".to_owned(), "string".to_owned()];
-        let any_of = json!([{ "type": "integer" }, { "type": "string" }]);
-        let flag = "x-kubernetes-int-or-string";
-        assert_eq!(types(json!({ flag: true })), (0, both.clone()));
-        assert_eq!(types(json!({ flag: true, "anyOf": any_of })), (0, both.clone()));
-        let other = json!({ flag: true, "anyOf": [{ "minimum": 1 }] });
-        assert_eq!(types(other), (1, both));
     }
 }

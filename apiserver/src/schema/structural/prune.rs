@@ -27,7 +27,8 @@ impl Structural {
         match value {
             Value::Object(fields) => {
                 let stray = |schema: &Self| !schema.nullable && schema.default.is_none();
-                fields.retain(|name, value| !value.is_null() || !self.entry(name).is_some_and(stray));
+                fields
+                    .retain(|name, value| !value.is_null() || !self.entry(name).is_some_and(stray));
                 for (name, value) in fields {
                     if let Some(schema) = self.entry(name) {
                         schema.prune_nulls(value);
@@ -61,7 +62,10 @@ impl Walk {
                 }
                 let declared = schema.and_then(|schema| schema.properties.get(name));
                 let length = self.path.len();
-                match (declared, schema.and_then(|schema| schema.additional_properties.as_ref())) {
+                match (
+                    declared,
+                    schema.and_then(|schema| schema.additional_properties.as_ref()),
+                ) {
                     (Some(schema), _) => {
                         self.enter(name);
                         self.prune(value, Some(schema), schema.embedded_resource);
@@ -145,7 +149,13 @@ mod tests {
         });
         assert_eq!(
             schema.prune(&mut object),
-            ["extra", "spec.free.known.gone", "spec.list[0].b", "spec.map.k.b", "spec.other"]
+            [
+                "extra",
+                "spec.free.known.gone",
+                "spec.list[0].b",
+                "spec.map.k.b",
+                "spec.other"
+            ]
         );
         assert_eq!(
             object,
@@ -169,8 +179,12 @@ mod tests {
                 "list": { "type": "array", "items": { "type": "string" } },
             },
         }));
-        let mut object = json!({ "plain": null, "nullable": null, "defaulted": null, "list": [null] });
+        let mut object =
+            json!({ "plain": null, "nullable": null, "defaulted": null, "list": [null] });
         schema.prune_nulls(&mut object);
-        assert_eq!(object, json!({ "nullable": null, "defaulted": null, "list": [null] }));
+        assert_eq!(
+            object,
+            json!({ "nullable": null, "defaulted": null, "list": [null] })
+        );
     }
 }

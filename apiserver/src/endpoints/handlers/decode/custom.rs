@@ -5,6 +5,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::registry::custom_resource::CustomResource;
 use crate::schema::{self, DecodeError, FieldValidation};
+use crate::status::{FieldErrors, FieldPath};
+
+/// The greatest whole number that every float up to it can tell from its neighbours.
+const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// An object as its definition has it, with the unknown fields that were dropped.
 pub(super) struct Coerced {
@@ -33,6 +37,21 @@ pub(super) fn coerce(custom: &CustomResource, mut value: Value) -> Result<Coerce
     let pruned = schema.prune(&mut value);
     unknown.extend(pruned.iter().map(|path| format!("unknown field {path:?}")));
     schema.prune_nulls(&mut value);
+    let embedded = schema.coerce_embedded(&FieldPath::default(), &mut value);
+    let embedded = embedded.map_err(|malformed| {
+        let mut errors = FieldErrors::new();
+        errors.invalid(&malformed.path, &malformed.value, &malformed.detail);
+        let texts = errors.causes().iter();
+        let texts: Vec<String> = texts
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        DecodeError::Type(texts.join(", "))
+    })?;
+    unknown.extend(
+        embedded
+            .iter()
+            .map(|path| format!("unknown field {path:?}")),
+    );
     schema.fill_defaults(&mut value);
     if let Some(metadata) = metadata {
         value["metadata"] = metadata;
@@ -75,8 +94,11 @@ fn normal(number: &Number) -> Option<Number> {
         return None;
     }
     let float = number.as_f64()?;
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and to fit")]
-    if float.fract() == 0.0 && float.abs() < 9e18 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be whole and to fit"
+    )]
+    if float.fract() == 0.0 && float.abs() <= WHOLE_FLOAT_MAX {
         return Some((float as i64).into());
     }
     Number::from_f64(float)
