@@ -6,6 +6,7 @@ mod finalizer;
 mod hash;
 mod naming;
 mod served;
+mod validation;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -62,8 +63,16 @@ impl Strategy for CustomResourceDefinition {
         add_stored_version(new);
     }
 
-    fn validate(&self, _definition: &Value) -> FieldErrors {
-        FieldErrors::new()
+    fn validate(&self, definition: &Value) -> FieldErrors {
+        validation::create(definition)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validation::update(new, old)
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        validation::status_update(new)
     }
 
     fn begin_deletion(&self, definition: &Value, now: &str) -> Option<Value> {

@@ -1,9 +1,13 @@
 //! Regular expressions in Go's syntax.
 
+mod go;
+
 use std::fmt::Write;
 use std::sync::OnceLock;
 
 use regex::Regex;
+
+pub(crate) use go::go_regexp_fault;
 
 /// A `pattern`, compiled when a value is first matched against it.
 #[derive(Clone, Debug)]
