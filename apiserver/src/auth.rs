@@ -25,6 +25,16 @@ const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The user of a request without credentials.
 const ANONYMOUS: &str = "system:anonymous";
 
+/// How it is decided what a user may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authorization {
+    /// Everybody may do everything.
+    AlwaysAllow,
+    /// Members of `system:masters` may do everything, others what stored roles grant them.
+    #[default]
+    Rbac,
+}
+
 /// Who a request comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {

@@ -1,9 +1,12 @@
 //! From an HTTP request to an HTTP response.
 
 pub(crate) mod body;
+pub(crate) mod compression;
+pub(crate) mod deadline;
 pub(crate) mod discovery;
 pub(crate) mod handlers;
 pub(crate) mod health;
+pub(crate) mod metrics;
 pub(crate) mod negotiation;
 pub(crate) mod openapi;
 pub(crate) mod options;

@@ -3,9 +3,12 @@
 //! Facts about kinds (names, columns, subresources) are data in `catalog`; behaviour is a
 //! [`Strategy`] in the kind's own file.
 
+pub(crate) mod bootstrap;
 pub(crate) mod catalog;
 mod checks;
 pub(crate) mod columns;
+pub(crate) mod component_status;
+pub(crate) mod conduct;
 mod config_map;
 mod container_validation;
 mod controller_revision;
@@ -25,7 +28,7 @@ mod job;
 mod json_path;
 mod lease;
 mod limit_range;
-mod namespace;
+pub(crate) mod namespace;
 mod net;
 mod network_policy;
 mod node;

@@ -5,10 +5,13 @@
 mod object;
 mod table;
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
+use dashmap::mapref::multiple::RefMulti;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -18,7 +21,10 @@ use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::event;
 
 pub(crate) use object::{ObjectKey, StoredObject};
-pub(crate) use table::{Change, Commit, Event, Raced, Snapshot, Table, WindowError, watch_frame};
+pub use table::WatchControl;
+pub(crate) use table::{
+    Asked, Change, Commit, Event, Raced, Snapshot, Table, WindowError, watch_frame,
+};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,25 +94,56 @@ impl Revisions {
     }
 }
 
+/// Makes the initial objects of a resource.
+type InitialObjects = Box<dyn Fn(&GroupResource) -> Vec<StoredObject> + Send + Sync>;
+
+/// What a fresh storage holds: asked for a resource's objects when its table is first opened.
+pub(crate) struct Initial {
+    /// The version that storage starts at, no less than that of any initial object.
+    pub(crate) revision: u64,
+    pub(crate) objects: InitialObjects,
+}
+
+impl Initial {
+    /// Nothing, at version 1.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            revision: 1,
+            objects: Box::new(|_| Vec::new()),
+        }
+    }
+}
+
+impl fmt::Debug for Initial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Initial")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}
+
 /// All tables of a server.
 #[derive(Debug)]
 pub(crate) struct Storage {
     revisions: Arc<Revisions>,
     tables: DashMap<GroupResource, Arc<Table>>,
+    initial: Initial,
     window_events_max: usize,
 }
 
 impl Storage {
-    /// Empty storage; each table remembers `window_events_max` past events.
-    pub(crate) fn new(window_events_max: usize, journal: bool) -> Self {
+    /// Storage with its initial objects; each table remembers `window_events_max` past events.
+    pub(crate) fn new(initial: Initial, window_events_max: usize, journal: bool) -> Self {
         let revisions = Revisions {
-            counter: AtomicU64::new(1),
-            latest: watch::Sender::new(1),
+            counter: AtomicU64::new(initial.revision),
+            latest: watch::Sender::new(initial.revision),
             journal: journal.then(Mutex::default),
         };
         Self {
             revisions: Arc::new(revisions),
             tables: DashMap::new(),
+            initial,
             window_events_max,
         }
     }
@@ -114,31 +151,55 @@ impl Storage {
     /// The table of `gvr`'s resource, made on first use; versions of a resource share it,
     /// and so do the two groups that have events.
     pub(crate) fn table(&self, gvr: &GroupVersionResource) -> Arc<Table> {
-        let canonical;
-        let gvr = if gvr.group == event::GROUP {
-            canonical = GroupVersionResource {
-                group: String::new(),
-                ..gvr.clone()
-            };
-            &canonical
-        } else {
-            gvr
-        };
-        let key = gvr.group_resource();
+        let mut key = gvr.group_resource();
+        canonicalize(&mut key.group);
         if let Some(table) = self.tables.get(&key) {
             return Arc::clone(&table);
         }
-        let table = self.tables.entry(key).or_insert_with(|| {
+        let table = self.tables.entry(key.clone()).or_insert_with(|| {
             let revisions = Arc::clone(&self.revisions);
-            Arc::new(Table::new(gvr.clone(), revisions, self.window_events_max))
+            let objects = (self.initial.objects)(&key);
+            let started = self.initial.revision;
+            let mut gvr = gvr.clone();
+            canonicalize(&mut gvr.group);
+            let window_events_max = self.window_events_max;
+            Arc::new(Table::new(
+                gvr,
+                revisions,
+                (objects, started),
+                window_events_max,
+            ))
         });
         Arc::clone(&table)
     }
 
-    /// Forgets the past events of every resource.
-    pub(crate) fn compact(&self) {
-        for table in &self.tables {
-            table.compact();
+    /// Forgets the past events of a resource, or of every one.
+    pub(crate) fn compact(&self, resource: Option<&GroupResource>) {
+        self.each_table(resource, Table::compact);
+    }
+
+    /// Asks the watches of a resource, or all watches, for `control`.
+    pub(crate) fn control_watches(&self, control: WatchControl, resource: Option<&GroupResource>) {
+        self.each_table(resource, |table| table.control_watches(control));
+    }
+
+    /// Every table with its resource, sorted.
+    pub(crate) fn tables(&self) -> BTreeMap<GroupResource, Arc<Table>> {
+        let pair = |entry: RefMulti<'_, GroupResource, Arc<Table>>| {
+            (entry.key().clone(), Arc::clone(entry.value()))
+        };
+        self.tables.iter().map(pair).collect()
+    }
+
+    fn each_table(&self, resource: Option<&GroupResource>, visit: impl Fn(&Table)) {
+        let Some(resource) = resource else {
+            self.tables().values().for_each(|table| visit(table));
+            return;
+        };
+        let mut key = resource.clone();
+        canonicalize(&mut key.group);
+        if let Some(table) = self.tables.get(&key).map(|table| Arc::clone(&table)) {
+            visit(&table);
         }
     }
 
@@ -166,5 +227,12 @@ impl Storage {
             return Vec::new();
         };
         journal.lock().get(seen..).unwrap_or_default().to_vec()
+    }
+}
+
+/// Makes the group of events that of the table they are in.
+fn canonicalize(group: &mut String) {
+    if group == event::GROUP {
+        group.clear();
     }
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::{ApiServer, Authorization};
 use serde_json::{Value, json};
 
 const ADMIN: (&str, &str) = ("authorization", "Bearer secret");
@@ -150,4 +150,68 @@ async fn a_service_account_token_is_good_until_its_account_is_gone() {
     send(&server, &request, &[ADMIN], Value::Null).await;
     let (code, _) = send(&server, &format!("POST {SELF}"), &own, json!({})).await;
     assert_eq!(code, 401);
+}
+
+#[tokio::test]
+async fn a_fresh_server_holds_the_roles_of_a_cluster() {
+    let server = server();
+    const CLUSTER: &str = "/apis/rbac.authorization.k8s.io/v1";
+    let (code, roles) = send(
+        &server,
+        &format!("GET {CLUSTER}/clusterroles"),
+        &[ADMIN],
+        Value::Null,
+    )
+    .await;
+    assert_eq!((code, roles["items"].as_array().unwrap().len()), (200, 70));
+    let (_, admin) = send(
+        &server,
+        &format!("GET {CLUSTER}/clusterroles/cluster-admin"),
+        &[ADMIN],
+        Value::Null,
+    )
+    .await;
+    assert_eq!(admin["rules"][0]["verbs"], json!(["*"]));
+    assert_eq!(
+        admin["metadata"]["managedFields"][0]["manager"],
+        "kube-apiserver"
+    );
+    let scheduler = [ADMIN, ("impersonate-user", "system:kube-scheduler")];
+    let (code, _) = send(&server, "GET /api/v1/pods", &scheduler, Value::Null).await;
+    assert_eq!(code, 200);
+    let (code, refusal) = send(&server, "GET /api/v1/secrets", &scheduler, Value::Null).await;
+    assert_eq!(code, 403, "{refusal}");
+    let path = format!("DELETE {CLUSTER}/clusterrolebindings/system:kube-scheduler");
+    let (code, _) = send(&server, &path, &[ADMIN], Value::Null).await;
+    assert_eq!(code, 200);
+    let (code, _) = send(&server, "GET /api/v1/pods", &scheduler, Value::Null).await;
+    assert_eq!(code, 403);
+}
+
+#[tokio::test]
+async fn under_always_allow_nobody_is_refused() {
+    let server = ApiServer::builder()
+        .token(Some("secret".to_owned()))
+        .authorization(Authorization::AlwaysAllow)
+        .build();
+    let (code, _) = send(&server, &format!("GET {CONFIGMAPS}"), &[], Value::Null).await;
+    assert_eq!(code, 200);
+}
+
+#[tokio::test]
+async fn components_are_healthy_once_they_are_said_to_run() {
+    let server = server();
+    server.set_component_running("scheduler");
+    let path = "GET /api/v1/componentstatuses";
+    let (_, list) = send(&server, path, &[ADMIN], Value::Null).await;
+    let items = list["items"].as_array().unwrap().iter();
+    let statuses: Vec<_> = items
+        .map(|item| (&item["metadata"]["name"], &item["conditions"][0]["status"]))
+        .collect();
+    let (yes, no) = (json!("True"), json!("False"));
+    let names = ["controller-manager", "etcd-0", "scheduler"].map(|name| json!(name));
+    assert_eq!(
+        statuses,
+        [(&names[0], &no), (&names[1], &yes), (&names[2], &yes)]
+    );
 }

@@ -109,8 +109,7 @@ fn serve_loads_manifests_before_it_listens() {
 #[test]
 fn what_is_not_built_is_refused_in_words() {
     for arguments in [
-        &["serve", "--tls"][..],
-        &["serve", "--authorization", "RBAC"],
+        &["serve", "--authorization", "Webhook"][..],
         &["serve", "--controllers", "nonsense"],
         &["run", "--report", "x"],
     ] {

@@ -132,6 +132,7 @@ pub(crate) fn root_paths(catalog: &Catalog) -> Value {
         "/api",
         "/apis",
         "/apis/",
+        "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
         "/version",

@@ -13,8 +13,10 @@ mod get;
 mod kubelet;
 pub(crate) mod list;
 mod list_options;
+mod owner_references;
 mod patch;
 mod pod_part;
+mod proxy;
 mod review;
 mod scale;
 mod subresource;
@@ -32,6 +34,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::body::ResponseBody;
+use super::metrics::{RequestLabels, RequestMeter};
 use super::negotiation::{self, Accepted, Transform};
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
@@ -67,6 +70,14 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// Whether the path names a namespace where the resource has one, and none where it hasn't.
+    fn is_routed(&self) -> bool {
+        match &self.info.namespace {
+            Some(_) => self.resource.namespaced,
+            None => !self.resource.namespaced || self.info.name.is_none(),
+        }
+    }
+
     fn store(&self, dry_run: bool) -> Store<'_> {
         Store {
             core: self.core,
@@ -83,6 +94,15 @@ impl Request<'_> {
     fn custom(&self, gvk: &GroupVersionKind) -> Option<&CustomResource> {
         let custom = self.resource.custom.as_deref();
         custom.filter(|custom| custom.gvk == *gvk)
+    }
+
+    /// What counts the request.
+    pub(crate) fn meter(&self) -> RequestMeter {
+        let is_apply = self
+            .patch_type()
+            .is_ok_and(|patch| patch == PatchType::Apply);
+        let labels = RequestLabels::new(&self.info, &self.query, is_apply);
+        RequestMeter::start(&self.core.metrics, &self.core.clock, labels)
     }
 
     fn writer(&self) -> Writer<'_> {
@@ -181,7 +201,12 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
     if request.resource.custom.is_some() {
         custom::check(request)?;
     }
-    if !request.info.rest.is_empty() {
+    let info = &request.info;
+    let proxies = info.subresource.as_deref() == Some("proxy");
+    if !request.is_routed() || (!info.rest.is_empty() && !proxies) {
+        return Err(ApiError::NoSuchPath);
+    }
+    if !is_path(request) {
         return Err(ApiError::NoSuchPath);
     }
     let Some(verb) = request.info.verb else {
@@ -191,6 +216,8 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         let subresource = request
             .resource
             .subresource(name)
+            // Of a path below `watch`: subresources have none.
+            .filter(|_| verb != Verb::Watch)
             .ok_or(ApiError::NoSuchPath)?;
         if !subresource
             .verbs
@@ -201,19 +228,19 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         }
         return subresource::handle(request, name, verb);
     }
+    let named = request.info.name.is_some();
+    let all_namespaces = request.resource.namespaced && request.info.namespace.is_none();
+    let is_read = matches!(verb, Verb::List | Verb::Watch);
     // Discovery is not the limit of what a custom resource serves while its definition goes.
-    if request.resource.custom.is_none() && !request.resource.has_verb(verb.as_str()) {
+    let is_served = request.resource.custom.is_some() || request.resource.has_verb(verb.as_str());
+    if !is_served || (all_namespaces && !is_read) {
         return Err(ApiError::MethodNotAllowed);
     }
-    let named = request.info.name.is_some();
-    let in_namespace = request.info.namespace.is_some();
     match verb {
         Verb::Get => get::get(request),
         Verb::List => list::list(request),
         Verb::Watch => watch::watch(request),
-        Verb::Create if named || in_namespace != request.resource.namespaced => {
-            Err(ApiError::MethodNotAllowed)
-        }
+        Verb::Create if named => Err(ApiError::MethodNotAllowed),
         Verb::Create if request.resource.gvk().kind == "Binding" => {
             subresource::create_binding(request)
         }
@@ -225,6 +252,26 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         Verb::Delete => delete::delete(request),
         Verb::DeleteCollection => delete_collection::delete_collection(request),
     }
+}
+
+/// Whether some method is served at the path of the request.
+fn is_path(request: &Request<'_>) -> bool {
+    let resource = &request.resource;
+    let in_namespace = request.info.namespace.is_some();
+    let verbs: &[&str] = match (
+        request.info.name.is_some(),
+        resource.namespaced,
+        in_namespace,
+    ) {
+        (_, false, true) | (true, true, false) => &[],
+        // Of all namespaces together there is a list and nothing else.
+        (false, true, false) => &["list"],
+        (false, _, _) => &["list", "create", "deletecollection"],
+        // A resource may have subresources only.
+        (true, _, _) if request.info.subresource.is_some() => return true,
+        (true, _, _) => &["get", "update", "patch", "delete"],
+    };
+    verbs.iter().any(|verb| resource.has_verb(verb))
 }
 
 /// Agrees on a representation; watches offer stream forms as well.

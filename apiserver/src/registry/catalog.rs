@@ -321,12 +321,6 @@ impl ResourceInfo {
         }
     }
 
-    /// Whether a stored object may differ from what requests for the resource see.
-    #[must_use]
-    pub(crate) fn is_converted(&self) -> bool {
-        self.custom.is_some() || self.gvr.group == event::GROUP
-    }
-
     /// A stored object as requests for the resource see it.
     #[must_use]
     pub(crate) fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {

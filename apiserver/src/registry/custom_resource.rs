@@ -67,10 +67,6 @@ impl Strategy for CustomResource {
         true
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn validate(&self, object: &Value) -> FieldErrors {
         validation::create(self, object)
     }

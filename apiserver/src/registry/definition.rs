@@ -41,10 +41,6 @@ impl Strategy for CustomResourceDefinition {
         true
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn default(&self, definition: &mut Value) {
         default_spec(definition);
         if is_empty(&definition["status"]["storedVersions"])
@@ -217,6 +213,7 @@ fn run(core: &Core) {
         let served = Arc::clone(&core.definitions.served.read());
         Served::of(&all(&store), &served, core.storage.revision())
     };
+    core.openapi.set_custom(next.documented());
     *core.definitions.served.write() = Arc::new(next);
     for definition in all(&store) {
         finalizer::sync(&store, &definition);

@@ -4,12 +4,13 @@ mod delete;
 mod ownership;
 
 use std::borrow::Cow;
+use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy, definition, event};
+use super::{Context, Strategy, conduct, definition, event};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
@@ -192,10 +193,6 @@ impl Store<'_> {
         self.strategy.default(&mut object);
         self.own_created(&mut object);
         admission::admit_create(self.core, self.resource, &mut object)?;
-        if !matches!(meta(&object, "resourceVersion"), "" | "0") {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(ApiError::Unknown(message.to_owned()));
-        }
         self.fill_system_fields(&mut object);
         if self.resource.subresource("status").is_some() {
             self.clear_status(&mut object);
@@ -205,6 +202,7 @@ impl Store<'_> {
             &mut object,
             Context {
                 siblings: &siblings,
+                now: self.core.clock.now(),
             },
         );
         self.strategy.default(&mut object);
@@ -221,6 +219,13 @@ impl Store<'_> {
                 object::name(&object).clone_into(&mut name);
             }
             self.validate_new(&object, &name)?;
+            self.strategy.canonicalize(&mut object);
+            let rv = parse_rv(meta(&object, "resourceVersion"));
+            if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
+                // Upstream's storage says so, for all others it is an error without a reason.
+                let message = "resourceVersion should not be set on objects to be created";
+                return Err(ApiError::Unknown(message.to_owned()));
+            }
             let key = self.key(namespace, &name);
             let table = self.table();
             if let Some(own) = table.get(&key) {
@@ -230,6 +235,7 @@ impl Store<'_> {
             if self.dry_run {
                 return Ok(Written::Unstored(object));
             }
+            meta_mut(&mut object).remove("resourceVersion");
             let commit = Commit {
                 key: &key,
                 expected: None,
@@ -242,12 +248,16 @@ impl Store<'_> {
             }
         }
         let resource = self.resource.gvr().group_resource();
-        Err(if generated {
-            ApiError::GenerateNameConflict { resource, name }
-        } else if terminating {
-            ApiError::AlreadyExistsTerminating { resource, name }
-        } else {
-            ApiError::AlreadyExists { resource, name }
+        // A prefix given beside the name changes the text, although nothing was drawn.
+        let prefixed = !meta(&object, "generateName").is_empty();
+        Err(match (prefixed, terminating) {
+            (true, _) => ApiError::GenerateNameConflict {
+                resource,
+                name,
+                terminating,
+            },
+            (false, true) => ApiError::AlreadyExistsTerminating { resource, name },
+            (false, false) => ApiError::AlreadyExists { resource, name },
         })
     }
 
@@ -257,7 +267,15 @@ impl Store<'_> {
         format!("{prefix}{}", self.core.entropy.name_suffix())
     }
 
-    fn set_namespace(&self, object: &mut Value, namespace: Option<&str>) -> Result<(), ApiError> {
+    /// Puts `object` into the namespace of the request.
+    ///
+    /// # Errors
+    /// `BadRequest` if it says that it is in another one.
+    pub(crate) fn set_namespace(
+        &self,
+        object: &mut Value,
+        namespace: Option<&str>,
+    ) -> Result<(), ApiError> {
         let Some(namespace) = namespace.filter(|_| self.resource.namespaced) else {
             if !self.resource.namespaced {
                 meta_mut(object).remove("namespace");
@@ -266,10 +284,7 @@ impl Store<'_> {
         };
         let own = object::namespace(object);
         if !own.is_empty() && own != namespace {
-            return Err(ApiError::BadRequest(
-                "the namespace of the provided object does not match the namespace sent on the request"
-                    .to_owned(),
-            ));
+            return Err(ApiError::foreign_namespace());
         }
         meta_mut(object).insert("namespace".to_owned(), namespace.into());
         Ok(())
@@ -293,7 +308,6 @@ impl Store<'_> {
         let now = rfc3339(self.core.clock.now());
         let meta = meta_mut(object);
         for field in [
-            "resourceVersion",
             "selfLink",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -353,6 +367,7 @@ impl Store<'_> {
                 let siblings = table.snapshot();
                 let context = Context {
                     siblings: &siblings,
+                    now: self.core.clock.now(),
                 };
                 self.strategy
                     .prepare_for_update(&mut next, &current.value, context);
@@ -407,21 +422,16 @@ impl Store<'_> {
             return Err(self.storage_conflict(object::namespace(current), name, &message));
         }
         let rv = meta(next, "resourceVersion");
-        if rv.is_empty() || rv == "0" {
-            if self.strategy.allows_unconditional_update() {
+        if parse_rv(rv)? == 0 {
+            let unconditional =
+                conduct::allows_unconditional_update(&self.resource.gvr().group_resource());
+            if unconditional && self.resource.custom.is_none() {
                 return Ok(());
             }
             let mut errors = FieldErrors::new();
             let path = FieldPath::new("metadata.resourceVersion");
             errors.invalid(&path, &0.into(), "must be specified for an update");
             return self.invalid_resource(name, errors);
-        }
-        if rv.parse::<u64>().is_err() {
-            let mut errors = FieldErrors::new();
-            let path = FieldPath::new("metadata.resourceVersion");
-            let detail = format!("strconv.ParseUint: parsing {rv:?}: invalid syntax");
-            errors.invalid(&path, &rv.into(), &detail);
-            return self.invalid(name, errors);
         }
         if rv != meta(current, "resourceVersion") {
             let message = "the object has been modified; please apply your changes to the latest version and try again";
@@ -447,7 +457,12 @@ impl Store<'_> {
                         "ownerReferences",
                         "managedFields",
                     ] {
-                        if self.keeps_on_status(field) {
+                        let group_resource = self.resource.gvr().group_resource();
+                        let kept = match self.resource.custom {
+                            Some(_) => field != "managedFields",
+                            None => conduct::keeps_on_status(&group_resource, field),
+                        };
+                        if kept {
                             continue;
                         }
                         copy_field(&mut next["metadata"], &labels, field);
@@ -473,7 +488,10 @@ impl Store<'_> {
         let kept = &current["metadata"];
         for field in system {
             let set = &next["metadata"][field];
-            let forced = matches!(field, "resourceVersion" | "selfLink" | "creationTimestamp");
+            let forced = match field {
+                "deletionTimestamp" => !kept[field].is_null(),
+                field => matches!(field, "resourceVersion" | "selfLink" | "creationTimestamp"),
+            };
             if set.is_null() || forced {
                 copy_field(&mut next["metadata"], kept, field);
             }
@@ -482,18 +500,6 @@ impl Store<'_> {
         for field in ["kind", "apiVersion"] {
             copy_field(next, current, field);
         }
-    }
-
-    /// What a status write of a kind may not touch of the metadata.
-    fn keeps_on_status(&self, field: &str) -> bool {
-        if self.resource.custom.is_some() {
-            return field != "managedFields";
-        }
-        let gvr = self.resource.gvr();
-        matches!(
-            (gvr.group.as_str(), gvr.resource.as_str(), field),
-            ("", "pods", "ownerReferences") | ("apps", "deployments", "labels")
-        )
     }
 
     fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {
@@ -556,4 +562,18 @@ impl Store<'_> {
         });
         self.invalid(name, errors)
     }
+}
+
+/// The number of an object's `resourceVersion`; 0 for none.
+fn parse_rv(rv: &str) -> Result<u64, ApiError> {
+    if rv.is_empty() {
+        return Ok(0);
+    }
+    rv.parse().map_err(|error: ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        ApiError::Unknown(format!("strconv.ParseUint: parsing {rv:?}: {why}"))
+    })
 }

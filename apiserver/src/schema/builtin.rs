@@ -37,6 +37,18 @@ pub(crate) fn object_meta() -> &'static Arc<Object> {
     let found = TABLE.types.get(&("meta/v1", "ObjectMeta"));
     found.expect("builtin.txt has ObjectMeta")
 }
+/// What a JSON patch is decoded into to find what its operations should not have.
+pub(super) static JSON_PATCH: LazyLock<Schema> = LazyLock::new(|| {
+    let operation = Object {
+        name: Cow::Borrowed("jsonPatchOp"),
+        atomic: false,
+        open: false,
+        package: Cow::Borrowed("handlers"),
+        source: "op - string\npath - string\nfrom - string\nvalue - any",
+        fields: OnceLock::new(),
+    };
+    Schema::array(Schema::Object(Arc::new(operation)), None)
+});
 
 /// Every built-in kind.
 #[cfg(test)]
@@ -207,6 +219,7 @@ fn schema(package: &str, text: &'static str) -> Schema {
         "schemaorarray" => Schema::JsonSchemaOr(Alternative::Array),
         "schemaorbool" => Schema::JsonSchemaOr(Alternative::Bool),
         "schemaorstringarray" => Schema::JsonSchemaOr(Alternative::StringArray),
+        "any" => Schema::Any,
         _ => {
             let (package, name) = text.rsplit_once('.').unwrap_or((package, text));
             let object = TABLE.types.get(&(package, name));

@@ -1,19 +1,18 @@
 //! How a server is set up.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use serde_json::{Value, json};
-
-use super::{ApiServer, Core};
-use crate::auth::Tokens;
+use super::{ApiServer, Components, Core};
+use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
+use crate::endpoints::metrics::Metrics;
+use crate::endpoints::openapi::OpenApi;
+use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
+use crate::registry::component_status;
 use crate::registry::definition::Definitions;
-use crate::registry::store::Store;
-use crate::storage::Storage;
+use crate::storage::{Initial, Storage};
 
-/// Namespaces that a fresh server has.
-const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 /// Past events remembered per resource unless told otherwise.
 const WINDOW_EVENTS: usize = 4096;
 
@@ -25,6 +24,7 @@ pub struct ApiServerBuilder {
     seed: u64,
     window_events_max: usize,
     token: Option<String>,
+    authorization: Authorization,
     journal: bool,
 }
 
@@ -35,6 +35,7 @@ impl Default for ApiServerBuilder {
             seed: 0,
             window_events_max: WINDOW_EVENTS,
             token: None,
+            authorization: Authorization::Rbac,
             journal: false,
         }
     }
@@ -65,76 +66,48 @@ impl ApiServerBuilder {
         Self { token, ..self }
     }
 
+    /// How it is decided what a user may do. Default: by RBAC.
+    pub fn authorization(self, authorization: Authorization) -> Self {
+        Self {
+            authorization,
+            ..self
+        }
+    }
+
     /// Whether every commit is kept for [`ApiServer::journal`]. Default: no.
     pub fn journal(self, journal: bool) -> Self {
         Self { journal, ..self }
     }
 
-    /// The server, holding the namespaces of a fresh cluster and its `kubernetes` service.
+    /// The server, holding what a fresh cluster holds: namespaces, the `kubernetes` service, the
+    /// roles of system components, flow control, API services.
     #[must_use]
     pub fn build(self) -> ApiServer {
+        let (seed, started) = (self.seed, self.clock.now());
+        let components = Components::default();
+        let running = Arc::clone(&components);
+        let initial = Initial {
+            revision: bootstrap::revision(),
+            objects: Box::new(move |resource| match resource.resource.as_str() {
+                "componentstatuses" => component_status::objects(&running.lock()),
+                _ => bootstrap::objects(resource, seed, started),
+            }),
+        };
         let core = Core {
             clock: self.clock,
             entropy: Entropy::seeded(self.seed),
-            storage: Storage::new(self.window_events_max, self.journal),
+            storage: Storage::new(initial, self.window_events_max, self.journal),
             catalog: Catalog::builtin(),
             definitions: Definitions::new(),
             token: self.token,
-            openapi_index: OnceLock::new(),
+            authorization: self.authorization,
+            openapi: OpenApi::default(),
             tokens: Tokens::default(),
+            components,
+            metrics: Arc::new(Metrics::new()),
         };
-        for namespace in NAMESPACES {
-            create(
-                &core,
-                "Namespace",
-                "namespaces",
-                None,
-                json!({ "metadata": { "name": namespace } }),
-            );
-        }
-        create(
-            &core,
-            "Service",
-            "services",
-            Some("default"),
-            kubernetes_service(),
-        );
         ApiServer {
             core: Arc::new(core),
         }
     }
-}
-
-fn kubernetes_service() -> Value {
-    json!({
-        "metadata": {
-            "name": "kubernetes",
-            "labels": { "component": "apiserver", "provider": "kubernetes" },
-        },
-        "spec": {
-            "clusterIP": "10.0.0.1",
-            "ports": [{ "name": "https", "port": 443, "targetPort": 6443 }],
-        },
-    })
-}
-
-fn create(core: &Core, kind: &str, plural: &str, namespace: Option<&str>, mut object: Value) {
-    object["kind"] = kind.into();
-    object["apiVersion"] = "v1".into();
-    let resource = core
-        .catalog
-        .resource("", "v1", plural)
-        .expect("core resources are built in");
-    let store = Store {
-        core,
-        resource,
-        strategy: resource.strategy(),
-        user_agent: &Arc::from(""),
-        writer: None,
-        guards_uid: true,
-        dry_run: false,
-    };
-    store
-        .create(namespace, object)
-        .expect("the initial objects are valid");
 }

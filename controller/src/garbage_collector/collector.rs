@@ -8,7 +8,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 
-use super::graph::{self, FOREGROUND, Graph, GroupKind, Node, ORPHAN, Task};
+use super::graph::{self, FOREGROUND, Graph, GroupKind, Node, ORPHAN, Subject, Task};
 use super::verdict::{OwnerClass, Situation, Verdict, judge};
 use crate::context::Context;
 use crate::inventory::Kind;
@@ -48,7 +48,8 @@ impl Collector {
         graph: &Graph,
         kinds: &[Kind],
     ) -> Result<Outcome, kube::Error> {
-        let (Task::Orphan(uid) | Task::Collect(uid)) = task;
+        let (Task::Orphan(subject) | Task::Collect(subject)) = task;
+        let uid = &subject.uid;
         let Some(node) = graph.get(uid) else {
             return Ok(Outcome::Done(Vec::new()));
         };
@@ -148,7 +149,9 @@ impl Collector {
                 .await?;
         }
         let unasked = blocking.into_iter().filter(|(_, child)| !child.deleting);
-        let tasks = unasked.map(|(uid, _)| Task::Collect(uid.clone())).collect();
+        let tasks = unasked
+            .map(|(uid, node)| Task::Collect(Subject::new(uid, node)))
+            .collect();
         Ok(Outcome::Done(tasks))
     }
 

@@ -9,11 +9,11 @@ use crate::mirror::ObjectKey;
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 pub(super) const ORPHAN: &str = "orphan";
 
-/// API group and kind.
+/// Kind and API group, ordered by kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GroupKind {
-    pub(super) group: String,
     pub(super) kind: String,
+    pub(super) group: String,
 }
 
 impl GroupKind {
@@ -78,21 +78,40 @@ pub(super) fn has_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
         .any(|found| found == finalizer)
 }
 
-/// Something to look at, by uid.
+/// An object to look at. Ordered by kind and name, so that the order of work does not hang on how
+/// uids were drawn.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Subject {
+    kind: GroupKind,
+    key: ObjectKey,
+    pub(super) uid: String,
+}
+
+impl Subject {
+    pub(super) fn new(uid: &str, node: &Node) -> Self {
+        Self {
+            kind: node.kind.clone(),
+            key: node.key.clone(),
+            uid: uid.to_owned(),
+        }
+    }
+}
+
+/// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     /// Its dependents are to lose their references to it.
-    Orphan(String),
+    Orphan(Subject),
     /// It may have lost its owners, or wait for its dependents.
-    Collect(String),
+    Collect(Subject),
 }
 
 /// The objects by uid, and who depends on whom.
 #[derive(Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<String, Node>,
-    /// Owner uid (which need not exist) to the uids of its dependents.
-    dependents: BTreeMap<String, BTreeSet<String>>,
+    /// Owner uid (which need not exist) to its dependents.
+    dependents: BTreeMap<String, BTreeSet<Subject>>,
 }
 
 impl Graph {
@@ -100,20 +119,21 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// The known dependents of `owner`, by uid.
+    /// The known dependents of `owner` with their uids, by kind and name.
     pub(super) fn dependents(&self, owner: &str) -> impl Iterator<Item = (&String, &Node)> {
-        let uids = self.dependents.get(owner).into_iter().flatten();
-        uids.filter_map(|uid| self.nodes.get_key_value(uid))
+        let subjects = self.dependents.get(owner).into_iter().flatten();
+        subjects.filter_map(|subject| self.nodes.get_key_value(&subject.uid))
     }
 
     /// Takes in an object as it is now.
     pub(super) fn upsert(&mut self, uid: &str, node: Node) -> BTreeSet<Task> {
         let old = self.nodes.insert(uid.to_owned(), node.clone());
+        let subject = Subject::new(uid, &node);
         let mut tasks = BTreeSet::new();
         let owners_before = old.as_ref().map_or(&[][..], |old| &old.owners);
         for reference in owners_before {
             if node.reference(&reference.uid).is_none() {
-                self.unlink(&reference.uid, uid);
+                self.unlink(&reference.uid, &subject);
             }
             if !node.blocks(&reference.uid) {
                 self.look_at_waiting(&reference.uid, &mut tasks);
@@ -121,7 +141,7 @@ impl Graph {
         }
         for reference in &node.owners {
             let dependents = self.dependents.entry(reference.uid.clone()).or_default();
-            dependents.insert(uid.to_owned());
+            dependents.insert(subject.clone());
         }
         let mut added = node
             .owners
@@ -129,17 +149,17 @@ impl Graph {
             .filter(|reference| !owners_before.contains(reference));
         // An owner that waits is known too: it asks for its dependents itself.
         if added.any(|reference| self.owner(&node, reference).is_none()) {
-            tasks.insert(Task::Collect(uid.to_owned()));
+            tasks.insert(Task::Collect(subject.clone()));
         }
         if node.foreground && !old.as_ref().is_some_and(|old| old.foreground) {
-            tasks.insert(Task::Collect(uid.to_owned()));
+            tasks.insert(Task::Collect(subject.clone()));
             tasks.extend(
                 self.dependents(uid)
-                    .map(|(uid, _)| Task::Collect(uid.clone())),
+                    .map(|(uid, node)| Task::Collect(Subject::new(uid, node))),
             );
         }
         if node.orphaning && !old.as_ref().is_some_and(|old| old.orphaning) {
-            tasks.insert(Task::Orphan(uid.to_owned()));
+            tasks.insert(Task::Orphan(subject.clone()));
         }
         tasks
     }
@@ -150,18 +170,19 @@ impl Graph {
         let Some(node) = self.nodes.remove(uid) else {
             return tasks;
         };
+        let subject = Subject::new(uid, &node);
         for reference in &node.owners {
-            self.unlink(&reference.uid, uid);
+            self.unlink(&reference.uid, &subject);
             self.look_at_waiting(&reference.uid, &mut tasks);
         }
         tasks.extend(
             self.dependents(uid)
-                .map(|(uid, _)| Task::Collect(uid.clone())),
+                .map(|(uid, node)| Task::Collect(Subject::new(uid, node))),
         );
         tasks
     }
 
-    fn unlink(&mut self, owner: &str, dependent: &str) {
+    fn unlink(&mut self, owner: &str, dependent: &Subject) {
         if let Some(dependents) = self.dependents.get_mut(owner) {
             dependents.remove(dependent);
             if dependents.is_empty() {
@@ -171,8 +192,8 @@ impl Graph {
     }
 
     fn look_at_waiting(&self, owner: &str, tasks: &mut BTreeSet<Task>) {
-        if self.nodes.get(owner).is_some_and(|owner| owner.foreground) {
-            tasks.insert(Task::Collect(owner.to_owned()));
+        if let Some(node) = self.nodes.get(owner).filter(|owner| owner.foreground) {
+            tasks.insert(Task::Collect(Subject::new(owner, node)));
         }
     }
 
@@ -238,18 +259,26 @@ mod tests {
         meta
     }
 
-    fn collect<const N: usize>(uids: [&str; N]) -> BTreeSet<Task> {
-        uids.map(|uid| Task::Collect(uid.to_owned())).into()
+    /// What is to be collected, in the order of work.
+    fn collected(tasks: BTreeSet<Task>) -> Vec<String> {
+        let tasks = tasks.into_iter().map(|task| match task {
+            Task::Collect(subject) => subject.uid,
+            Task::Orphan(subject) => panic!("{} is to be orphaned", subject.uid),
+        });
+        tasks.collect()
     }
 
     #[test]
     fn a_dependent_may_come_before_its_owner() {
         let mut graph = Graph::default();
-        assert_eq!(graph.upsert("c", node(owned_by("o", true))), collect(["c"]));
+        assert_eq!(
+            collected(graph.upsert("c", node(owned_by("o", true)))),
+            ["c"]
+        );
         assert!(graph.is_suspect("c"));
         graph.upsert("o", node(owner("o", None)));
         assert!(!graph.is_suspect("c"));
-        assert_eq!(graph.remove("o"), collect(["c"]));
+        assert_eq!(collected(graph.remove("o")), ["c"]);
         assert!(graph.is_suspect("c"));
     }
 
@@ -265,7 +294,10 @@ mod tests {
         renamed["name"] = json!("p");
         graph.upsert("o", node(renamed));
         assert!(graph.is_suspect("c"));
-        assert_eq!(graph.upsert("d", node(owned_by("o", true))), collect(["d"]));
+        assert_eq!(
+            collected(graph.upsert("d", node(owned_by("o", true)))),
+            ["d"]
+        );
     }
 
     #[test]
@@ -276,15 +308,18 @@ mod tests {
         assert_eq!(graph.upsert("c", node(owned_by("o", true))), none);
         graph.upsert("d", node(owned_by("o", true)));
         let waiting = node(owner("o", Some(FOREGROUND)));
-        assert_eq!(graph.upsert("o", waiting.clone()), collect(["c", "d", "o"]));
+        assert_eq!(
+            collected(graph.upsert("o", waiting.clone())),
+            ["c", "d", "o"]
+        );
         assert_eq!(graph.upsert("o", waiting), none);
         assert_eq!(graph.upsert("e", node(owned_by("o", true))), none);
         assert_eq!(
-            graph.upsert("c", node(owned_by("o", false))),
-            collect(["o"])
+            collected(graph.upsert("c", node(owned_by("o", false)))),
+            ["o"]
         );
         assert!(!graph.get("c").unwrap().blocks("o"));
-        assert_eq!(graph.remove("d"), collect(["o"]));
+        assert_eq!(collected(graph.remove("d")), ["o"]);
     }
 
     #[test]
@@ -292,7 +327,7 @@ mod tests {
         let mut graph = Graph::default();
         graph.upsert("o", node(owner("o", None)));
         let orphaning = node(owner("o", Some(ORPHAN)));
-        let expected = BTreeSet::from([Task::Orphan("o".to_owned())]);
+        let expected = BTreeSet::from([Task::Orphan(Subject::new("o", &orphaning))]);
         assert_eq!(graph.upsert("o", orphaning.clone()), expected);
         assert_eq!(graph.upsert("o", orphaning), BTreeSet::new());
     }

@@ -6,6 +6,7 @@ use super::{Answer, Request, decode};
 use crate::endpoints::options::DeleteOptions;
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
+use crate::registry::conduct;
 use crate::registry::store::Deleted;
 
 pub(super) fn delete(request: &Request<'_>) -> Answer {
@@ -14,8 +15,15 @@ pub(super) fn delete(request: &Request<'_>) -> Answer {
     let store = request.store(options.dry_run);
     let deleted = store.delete(request.namespace(), request.name(), &options)?;
     match deleted {
-        Deleted::Terminating(object) => request.value(200, &request.resource.shown(&object)),
-        Deleted::Gone(object) if store.strategy.returns_deleted_object() => {
+        // The one client that is told so is the one that asked for cascading in the old way.
+        Deleted::Terminating(object) => {
+            let accepted = options.orphan_dependents == Some(false);
+            let code = if accepted { 202 } else { 200 };
+            request.value(code, &request.resource.shown(&object))
+        }
+        Deleted::Gone(object)
+            if conduct::returns_deleted_object(&request.resource.gvr().group_resource()) =>
+        {
             request.value(200, &object)
         }
         Deleted::Gone(object) => Ok(response::value(

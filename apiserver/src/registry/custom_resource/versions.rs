@@ -33,6 +33,11 @@ pub(crate) struct VersionSchema {
 }
 
 impl VersionSchema {
+    /// The schema as the definition has it.
+    pub(crate) fn source(&self) -> &Value {
+        &self.source
+    }
+
     /// The schema, compiled.
     pub(crate) fn structural(&self) -> &Structural {
         self.structural
@@ -84,11 +89,6 @@ impl Versions {
     pub(crate) fn schema(&self, version: &str) -> &VersionSchema {
         let found = self.schemas.get(version);
         found.expect("a served version is one of the definition's")
-    }
-
-    /// Whether `version` is one of them.
-    pub(crate) fn has(&self, version: &str) -> bool {
-        self.schemas.contains_key(version)
     }
 
     /// A stored object as requests for `version` see it: pruned and defaulted by the schema of the

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{conditions, hash};
+use crate::endpoints::openapi::CustomKind;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::registry::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
 use crate::registry::columns::printer_columns;
@@ -101,6 +102,14 @@ impl Served {
         found.filter(|_| definition.served).cloned()
     }
 
+    /// What OpenAPI documents say of what is in discovery.
+    pub(super) fn documented(&self) -> Vec<CustomKind> {
+        let definitions = self.definitions.values();
+        let established = definitions.filter(|definition| definition.established);
+        let resources = established.flat_map(Definition::served_resources);
+        resources.map(|info| documented(info)).collect()
+    }
+
     /// A custom resource in the version that it is stored in, by the name of its definition.
     pub(super) fn stored_resource(&self, name: &str) -> Option<Arc<ResourceInfo>> {
         let definition = self.definitions.get(name)?;
@@ -143,6 +152,26 @@ impl Definition {
                 .any(|served| *served == info.gvr().version)
         };
         self.resources.iter().filter(is_served)
+    }
+}
+
+fn documented(info: &ResourceInfo) -> CustomKind {
+    let custom = info.custom.as_ref();
+    let custom = custom.expect("what a definition declares is custom");
+    let subresources = info.subresources.iter();
+    let selectable = info.field_labels.iter();
+    CustomKind {
+        gvk: info.gvk().clone(),
+        list_kind: custom.list_kind.clone(),
+        plural: info.gvr().resource.clone(),
+        namespaced: info.namespaced,
+        subresources: subresources.map(|sub| sub.name.clone()).collect(),
+        schema: Some(custom.versions.schema(&info.gvk().version).source().clone()),
+        preserve_unknown_fields: false,
+        selectable_fields: selectable
+            .filter(|label| !label.starts_with("metadata."))
+            .map(|label| format!(".{label}"))
+            .collect(),
     }
 }
 

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use super::super::Storage;
+use super::super::{Initial, Storage};
 use super::*;
 
 fn configmaps(window_events_max: usize) -> (Storage, Arc<Table>) {
-    let storage = Storage::new(window_events_max, true);
+    let storage = Storage::new(Initial::empty(), window_events_max, true);
     let gvr = GroupVersionResource {
         group: String::new(),
         version: "v1".to_owned(),
@@ -126,8 +126,8 @@ fn versions_before_the_window_are_expired() {
 fn watchers_of_an_event_share_its_bytes() {
     let (_, table) = configmaps(10);
     put(&table, "a", "1");
-    let one = table.events_after(0, 1).unwrap().0[0].frame();
-    let other = table.events_after(0, 1).unwrap().0[0].frame();
+    let one = table.events_after(1, 1).unwrap().0[0].frame();
+    let other = table.events_after(1, 1).unwrap().0[0].frame();
     assert_eq!(one.as_ptr(), other.as_ptr());
 }
 

@@ -1,0 +1,109 @@
+//! The objects that a fresh server holds before anybody writes: namespaces, the `kubernetes`
+//! service, roles and their bindings, flow control, API services.
+//!
+//! They are data (`bootstrap.txt`, as kube-apiserver v1.36.2 serves them right after its start): a
+//! line `# group/version/resource`, then its objects, one a line. Each has a fixed
+//! `resourceVersion`, its place in the file, so a table can be filled when it is first opened and
+//! a server starts without parsing any of this.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::clock::{Entropy, rfc3339};
+use crate::field_manager::{FieldManager, Writer};
+use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
+use crate::schema;
+use crate::storage::{ObjectKey, StoredObject};
+
+const DATA: &str = include_str!("bootstrap.txt");
+/// Who upstream says has written them.
+const MANAGER: &str = "kube-apiserver";
+
+/// The objects of one resource, still as text.
+struct Section {
+    resource: GroupResource,
+    /// The `resourceVersion` before that of its first object.
+    base: u64,
+    lines: Vec<&'static str>,
+}
+
+static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut reached = FIRST_REVISION;
+    for line in DATA.lines() {
+        if let Some(header) = line.strip_prefix("# ") {
+            let mut parts = header.split('/');
+            let mut part = || parts.next().unwrap_or_default().to_owned();
+            let (group, _version, resource) = (part(), part(), part());
+            sections.push(Section {
+                resource: GroupResource { group, resource },
+                base: reached,
+                lines: Vec::new(),
+            });
+        } else if let Some(section) = sections.last_mut() {
+            section.lines.push(line);
+            reached += 1;
+        }
+    }
+    sections
+});
+
+/// The version of an empty storage.
+const FIRST_REVISION: u64 = 1;
+
+/// The version that a fresh server is at.
+pub(crate) fn revision() -> u64 {
+    SECTIONS.last().map_or(FIRST_REVISION, |section| {
+        section.base + section.lines.len() as u64
+    })
+}
+
+/// The initial objects of `resource` on a server with `seed` that started at `now`.
+pub(crate) fn objects(resource: &GroupResource, seed: u64, now: Timestamp) -> Vec<StoredObject> {
+    let section = SECTIONS
+        .iter()
+        .find(|section| section.resource == *resource);
+    let Some(section) = section else {
+        return Vec::new();
+    };
+    let numbered = section.lines.iter().zip(section.base + 1..);
+    numbered
+        .map(|(line, rv)| object(line, rv, seed, now))
+        .collect()
+}
+
+fn object(line: &str, rv: u64, seed: u64, now: Timestamp) -> StoredObject {
+    let uid = Entropy::uid_at(seed, rv);
+    let time = rfc3339(now);
+    let line = line
+        .replace("<time>", &time)
+        .replace("<date>", &time[..10])
+        .replace("<uid>", &uid);
+    let mut value: Value = serde_json::from_str(&line).expect("bootstrap.txt holds objects");
+    if value["kind"] == "Lease" {
+        value["spec"]["renewTime"] = now.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let gv = GroupVersion::parse(&text(&value["apiVersion"])).expect("it has one slash at most");
+    let gvk = GroupVersionKind {
+        group: gv.group,
+        version: gv.version,
+        kind: text(&value["kind"]),
+    };
+    let writer = Writer {
+        field_manager: MANAGER,
+        user_agent: "",
+        subresource: "",
+    };
+    let schema = schema::builtin(&gvk).cloned();
+    FieldManager::new(&gvk, schema, &writer, &[]).create(&mut value, &time);
+    let metadata = &mut value["metadata"];
+    metadata["uid"] = uid.into();
+    metadata["creationTimestamp"] = time.into();
+    metadata["resourceVersion"] = rv.to_string().into();
+    let namespace = metadata["namespace"].as_str().map(str::to_owned);
+    let key = ObjectKey::new(namespace.as_deref(), &text(&metadata["name"]));
+    StoredObject::new(key, rv, value)
+}

@@ -1,0 +1,40 @@
+//! ComponentStatus: what runs beside the server. Never written, and not in storage on a cluster.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::storage::{ObjectKey, StoredObject};
+
+/// The components that a cluster's server probes, with the ports it probes them at.
+const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10259)];
+/// The storage, which is up whenever the server is.
+const STORAGE: &str = "etcd-0";
+
+/// The statuses of all components, of which those named in `running` answer.
+pub(crate) fn objects(running: &BTreeSet<&'static str>) -> Vec<StoredObject> {
+    let probed = PROBED.into_iter().map(|(name, port)| {
+        if running.contains(name) {
+            return healthy(name);
+        }
+        let refusal = format!(
+            "Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: connection refused"
+        );
+        status(name, "False", &refusal)
+    });
+    probed.chain([healthy(STORAGE)]).collect()
+}
+
+fn healthy(name: &str) -> StoredObject {
+    status(name, "True", "ok")
+}
+
+fn status(name: &str, healthy: &str, message: &str) -> StoredObject {
+    let value = json!({
+        "kind": "ComponentStatus",
+        "apiVersion": "v1",
+        "metadata": { "name": name },
+        "conditions": [{ "type": "Healthy", "status": healthy, "message": message }],
+    });
+    StoredObject::new(ObjectKey::new(None, name), 0, value)
+}
