@@ -183,8 +183,8 @@ impl ApiServer {
             Err(error) => return response::error(&error, Accepted::JSON),
         };
         let Some(resource) = self.core.resource(&info) else {
-            let version = self.core.catalog.version(&info.group, &info.version);
-            return match version {
+            let group = self.core.catalog.group(&info.group);
+            return match group {
                 None => response::error(&ApiError::PageNotFound, accepted),
                 Some(_) => response::error(&ApiError::NoSuchPath, accepted),
             };
@@ -271,22 +271,25 @@ impl ApiServer {
             }
             _ => {}
         }
-        let query = Query::parse(query);
-        let accepted = match handlers::negotiate(headers, &query, None) {
-            Ok(accepted) => accepted,
-            Err(error) => return response::error(&error, Accepted::JSON),
-        };
         let catalog = &*self.core.definitions.catalog();
         let aggregated = discovery::accepts_aggregated(header(headers, &ACCEPT));
-        let document = match parts.as_slice() {
-            [""] => Some(discovery::root_paths(catalog)),
-            ["version"] => Some(discovery::version()),
+        match parts.as_slice() {
             ["api"] if aggregated => {
                 return aggregated_discovery(&discovery::aggregated_api(catalog), headers);
             }
             ["apis"] if aggregated => {
                 return aggregated_discovery(&discovery::aggregated_apis(catalog), headers);
             }
+            _ => {}
+        }
+        let query = Query::parse(query);
+        let accepted = match handlers::negotiate(headers, &query, None) {
+            Ok(accepted) => accepted,
+            Err(error) => return response::error(&error, Accepted::JSON),
+        };
+        let document = match parts.as_slice() {
+            [""] => Some(discovery::root_paths(catalog)),
+            ["version"] => Some(discovery::version()),
             ["api"] => Some(discovery::api_versions(catalog, header(headers, &HOST))),
             ["apis"] => Some(discovery::api_group_list(catalog)),
             ["api", version] => discovery::api_resource_list(catalog, "", version),

@@ -87,6 +87,7 @@ impl Request<'_> {
             writer: Some(self.writer()),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
+            warnings: Some(&self.warnings),
         }
     }
 

@@ -67,6 +67,10 @@ impl Strategy for CustomResource {
         true
     }
 
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        validation::finalizer_warnings(new, old)
+    }
+
     fn validate(&self, object: &Value) -> FieldErrors {
         validation::create(self, object)
     }

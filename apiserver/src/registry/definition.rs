@@ -1,8 +1,10 @@
 //! CustomResourceDefinitions: how they behave, what they serve, and what follows from a write of
 //! one.
 
+mod api_service;
 mod conditions;
 mod finalizer;
+mod formats;
 mod hash;
 mod naming;
 mod served;
@@ -69,6 +71,10 @@ impl Strategy for CustomResourceDefinition {
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         validation::status_update(new)
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        formats::warnings(new, old)
     }
 
     fn begin_deletion(&self, definition: &Value, now: &str) -> Option<Value> {
@@ -209,12 +215,15 @@ fn run(core: &Core) {
         naming::sync(&store, &definition);
         naming::establish(&store, &definition);
     }
-    let next = {
-        let served = Arc::clone(&core.definitions.served.read());
-        Served::of(&all(&store), &served, core.storage.revision())
-    };
-    core.openapi.set_custom(next.documented());
-    *core.definitions.served.write() = Arc::new(next);
+    let before = Arc::clone(&core.definitions.served.read());
+    let next = Arc::new(Served::of(&all(&store), &before, core.storage.revision()));
+    if !next.same_as(&before) {
+        core.openapi.set_custom(next.documented());
+        *core.definitions.served.write() = Arc::clone(&next);
+        if next.versions() != before.versions() {
+            api_service::sync(core, &next.versions());
+        }
+    }
     for definition in all(&store) {
         finalizer::sync(&store, &definition);
     }
@@ -240,6 +249,7 @@ fn store(core: &Core) -> Store<'_> {
         }),
         guards_uid: false,
         dry_run: false,
+        warnings: None,
     }
 }
 

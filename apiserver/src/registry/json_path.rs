@@ -231,7 +231,7 @@ mod tests {
             ".spec.s[",
             ".spec.s[a]",
             ".spec.l[?(@.n==\"q\"",
-            ".spec^",
+            "^spec",
             "....n",
         ] {
             assert_eq!(JsonPath::parse(text), None, "{text}");

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::catalog::ResourceInfo;
@@ -51,6 +52,8 @@ pub(crate) struct Store<'a> {
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
+    /// Where the kind's warnings go.
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 
 /// The result of a write: what is stored now, or what a dry run or a last update made of it.
@@ -157,6 +160,19 @@ impl Store<'_> {
         Ok(stored)
     }
 
+    /// Passes on what the kind warns of in a valid object.
+    fn warn(&self, new: &Value, old: Option<&Value>) {
+        let Some(held) = self.warnings else {
+            return;
+        };
+        let mut held = held.lock();
+        for warning in self.strategy.warnings(new, old) {
+            if !held.contains(&warning) {
+                held.push(warning);
+            }
+        }
+    }
+
     /// Reads one object.
     ///
     /// # Errors
@@ -219,6 +235,7 @@ impl Store<'_> {
                 object::name(&object).clone_into(&mut name);
             }
             self.validate_new(&object, &name)?;
+            self.forget_empty_lists(&mut object);
             self.strategy.canonicalize(&mut object);
             let rv = parse_rv(meta(&object, "resourceVersion"));
             if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
@@ -232,6 +249,7 @@ impl Store<'_> {
                 terminating = is_terminating(&own.value);
                 continue;
             }
+            self.warn(&object, None);
             if self.dry_run {
                 return Ok(Written::Unstored(object));
             }
@@ -321,6 +339,14 @@ impl Store<'_> {
         }
     }
 
+    fn validate_finalizers(&self, meta: &Value, path: &FieldPath) -> FieldErrors {
+        let checks = conduct::checks_finalizers(&self.resource.gvr().group_resource());
+        match checks && self.resource.custom.is_none() {
+            true => validation::validate_standard_finalizers(meta, path),
+            false => FieldErrors::new(),
+        }
+    }
+
     fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
         let path = FieldPath::new("metadata");
         let mut errors = validation::validate_object_meta(
@@ -329,10 +355,7 @@ impl Store<'_> {
             self.strategy.name_rule(),
             &path,
         );
-        errors.extend(validation::validate_standard_finalizers(
-            &object["metadata"],
-            &path,
-        ));
+        errors.extend(self.validate_finalizers(&object["metadata"], &path));
         errors.extend(self.strategy.validate(object));
         self.invalid(name, errors)
     }
@@ -374,6 +397,10 @@ impl Store<'_> {
             }
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
+            self.forget_empty_lists(&mut next);
+            if part == Part::Main {
+                self.warn(&next, Some(&current.value));
+            }
             if ownership::is_no_change(&mut next, &current.value) {
                 return Ok(Written::Stored(current));
             }
@@ -551,10 +578,7 @@ impl Store<'_> {
         );
         errors.extend(metadata());
         errors.extend(metadata());
-        errors.extend(validation::validate_standard_finalizers(
-            &next["metadata"],
-            &path,
-        ));
+        errors.extend(self.validate_finalizers(&next["metadata"], &path));
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),

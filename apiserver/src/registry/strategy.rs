@@ -59,6 +59,11 @@ pub(crate) trait Strategy: Sync {
         FieldErrors::new()
     }
 
+    /// What to warn of in a valid object; `old` is what an update replaces.
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Makes a valid new object what it is stored as; its name has been generated.
     fn canonicalize(&self, _object: &mut Value) {}
 

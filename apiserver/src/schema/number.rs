@@ -43,6 +43,36 @@ fn with_sign(text: &str) -> String {
     }
 }
 
+/// The first number in a JSON document that no float can hold.
+#[must_use]
+pub(crate) fn overflowing(json: &[u8]) -> Option<&str> {
+    let mut rest = std::str::from_utf8(json).ok()?;
+    while let Some(start) =
+        rest.find(|letter: char| letter == '"' || letter == '-' || letter.is_ascii_digit())
+    {
+        rest = &rest[start..];
+        if let Some(text) = rest.strip_prefix('"') {
+            let mut escaped = false;
+            let end = text.find(|letter: char| {
+                let ends = letter == '"' && !escaped;
+                escaped = letter == '\\' && !escaped;
+                ends
+            })?;
+            rest = &text[end + 1..];
+            continue;
+        }
+        let end = rest.find(|letter: char| {
+            !(letter.is_ascii_digit() || matches!(letter, '-' | '+' | '.' | 'e' | 'E'))
+        });
+        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+        if number.parse::<f64>().is_ok_and(f64::is_infinite) {
+            return Some(number);
+        }
+        rest = after;
+    }
+    None
+}
+
 /// Writes a value as compact JSON with Go's floats.
 pub(crate) fn write_json(out: &mut Vec<u8>, value: &Value) {
     let mut serializer = Serializer::with_formatter(out, GoFormatter(CompactFormatter));
@@ -79,6 +109,11 @@ mod tests {
         for (float, text) in json {
             assert_eq!(json_float(float), text);
         }
+        assert_eq!(
+            overflowing(br#"{"1e999":"2e999","a":[1,-1E400]}"#),
+            Some("-1E400")
+        );
+        assert_eq!(overflowing(b"[1e308]"), None);
         let mut out = Vec::new();
         write_json(&mut out, &json!({ "a": [1e21, 1, "x"] }));
         assert_eq!(out, br#"{"a":[1e+21,1,"x"]}"#);

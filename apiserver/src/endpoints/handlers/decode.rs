@@ -16,6 +16,7 @@ use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object};
 use crate::status::ApiError;
@@ -52,6 +53,11 @@ pub(super) fn object(
     };
     let Yaml { json, duplicates } = document;
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
+        if let (Some(_), Some(number)) = (request.custom(gvk), overflowing(&json)) {
+            let why =
+                format!("json: cannot unmarshal number {number} into Go value of type float64");
+            return cannot_handle(gvk, why);
+        }
         let why = schema::syntax_error(&json).unwrap_or_default();
         unrecognized(&format!(
             "couldn't get version/kind; json parse error: {why}"

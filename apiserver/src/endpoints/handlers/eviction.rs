@@ -201,6 +201,7 @@ fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Resul
         writer: None,
         guards_uid: true,
         dry_run,
+        warnings: None,
     };
     let now = rfc3339(request.core.clock.now());
     store

@@ -1,10 +1,17 @@
 //! The faults of custom resources: those of the schema, of embedded resources, of lists, and of the
 //! replicas that a `scale` subresource shows.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{CustomResource, scale};
+use crate::meta::object::finalizers;
+use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
+
+/// The finalizers without a domain that everybody knows.
+const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
 /// The faults of a new object.
 pub(super) fn create(custom: &CustomResource, object: &Value) -> FieldErrors {
@@ -42,6 +49,33 @@ pub(super) fn status_update(custom: &CustomResource, new: &Value, old: &Value) -
     status_replicas(custom, new, &mut errors);
     errors.extend(list_types(custom, new, old));
     errors
+}
+
+/// Finalizers that an object gets and that may be mistaken for somebody else's.
+pub(super) fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let held: BTreeSet<&str> = old.into_iter().flat_map(finalizers).collect();
+    let added: BTreeSet<&str> = finalizers(new)
+        .filter(|name| !held.contains(name))
+        .collect();
+    let mut warnings = Vec::new();
+    for name in added {
+        let mut warn = |why: &str| warnings.push(format!("metadata.finalizers: {name:?}: {why}"));
+        for fault in qualified_name(name) {
+            warn(&fault);
+        }
+        if name.contains('/') || STANDARD_FINALIZERS.contains(&name) {
+            continue;
+        }
+        let path = if name.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
+        warn(&format!(
+            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    warnings
 }
 
 /// Lists that had repeated items before may have them now.

@@ -1,7 +1,7 @@
 //! What definitions add to the catalog.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -100,6 +100,23 @@ impl Served {
         let mut resources = definition.served_resources();
         let found = resources.find(|info| info.gvr().version == version);
         found.filter(|_| definition.served).cloned()
+    }
+
+    /// Whether nothing has changed since `before`.
+    pub(super) fn same_as(&self, before: &Self) -> bool {
+        let rvs = |served: &Self| -> Vec<u64> {
+            let definitions = served.definitions.values();
+            definitions.map(|definition| definition.rv).collect()
+        };
+        rvs(self) == rvs(before)
+    }
+
+    /// The versions that are in discovery.
+    pub(super) fn versions(&self) -> BTreeSet<GroupVersion> {
+        let definitions = self.definitions.values();
+        let established = definitions.filter(|definition| definition.established);
+        let resources = established.flat_map(Definition::served_resources);
+        resources.map(|info| info.gvk().group_version()).collect()
     }
 
     /// What OpenAPI documents say of what is in discovery.

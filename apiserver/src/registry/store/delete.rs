@@ -128,7 +128,9 @@ impl Store<'_> {
         } else {
             return Ok(());
         };
-        if self.is_namespaces() {
+        let begins =
+            !is_terminating(current) && self.strategy.begin_deletion(current, "").is_some();
+        if self.is_namespaces() || begins {
             let uid = options.preconditions.clone();
             let message = uid.violation(current).unwrap_or(message);
             return Err(self.conflict(name, message));

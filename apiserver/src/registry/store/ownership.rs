@@ -27,18 +27,16 @@ impl Store<'_> {
             }
             manager.create(new, &rfc3339(self.core.clock.now()));
         }
-        self.forget_empty_lists(new);
     }
 
     pub(super) fn own_updated(&self, current: &Value, next: &mut Value) {
         if let Some(manager) = self.field_manager() {
             manager.update(current, next, &rfc3339(self.core.clock.now()));
         }
-        self.forget_empty_lists(next);
     }
 
     /// What is stored loses its empty lists, after somebody came to own them.
-    fn forget_empty_lists(&self, object: &mut Value) {
+    pub(super) fn forget_empty_lists(&self, object: &mut Value) {
         if !self.dry_run
             && let Some(schema) = schema::builtin(self.resource.gvk())
         {
@@ -78,7 +76,6 @@ fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'stati
         (
             "status",
             "admissionregistration.k8s.io"
-            | "apiextensions.k8s.io"
             | "apiregistration.k8s.io"
             | "flowcontrol.apiserver.k8s.io"
             | "resource.k8s.io"

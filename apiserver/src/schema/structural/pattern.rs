@@ -38,45 +38,43 @@ pub(crate) fn compile(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&translated(text))
 }
 
-/// The same expression in our engine's syntax: Go's `\d`, `\s`, `\w` and `\b` know ASCII only, and
-/// in its classes brackets and doubled signs mean themselves.
+/// The same expression in our engine's syntax: Go's `\d`, `\s`, `\w` and `\b` know ASCII only, in
+/// its classes brackets and doubled signs mean themselves, and so do braces around no count.
 fn translated(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut letters = text.chars().peekable();
+    let mut rest = text;
     let mut in_class = false;
-    while let Some(letter) = letters.next() {
+    while let Some(letter) = rest.chars().next() {
+        let here = rest;
+        rest = &rest[letter.len_utf8()..];
         match letter {
-            '\\' => match letters.next() {
-                Some('d') => out.push_str("[0-9]"),
-                Some('D') => out.push_str("[^0-9]"),
-                Some('w') => out.push_str("[0-9A-Za-z_]"),
-                Some('W') => out.push_str("[^0-9A-Za-z_]"),
-                Some('s') => out.push_str(r"[\t\n\f\r ]"),
-                Some('S') => out.push_str(r"[^\t\n\f\r ]"),
-                Some(boundary @ ('b' | 'B')) => {
-                    write!(out, r"(?-u:\{boundary})").expect("writing to a String can't fail");
+            '\\' => rest = escape(rest, &mut out),
+            '[' if in_class => match rest.find(']').filter(|_| rest.starts_with(':')) {
+                // A class by its name, `[:alpha:]`.
+                Some(end) => {
+                    out.push_str(&here[..end + 2]);
+                    rest = &rest[end + 1..];
                 }
-                Some('Q') => quoted(&mut letters, &mut out),
-                Some(other) => out.extend(['\\', other]),
-                None => out.push('\\'),
+                None => out.push_str(r"\["),
             },
-            '[' if in_class && letters.peek() != Some(&':') => out.push_str(r"\["),
-            '[' if in_class => posix_class(&mut letters, &mut out),
             '[' => {
                 in_class = true;
                 out.push('[');
-                if letters.next_if_eq(&'^').is_some() {
+                if let Some(after) = rest.strip_prefix('^') {
                     out.push('^');
+                    rest = after;
                 }
                 // The first bracket in a class means itself.
-                if letters.next_if_eq(&']').is_some() {
+                if let Some(after) = rest.strip_prefix(']') {
                     out.push_str(r"\]");
+                    rest = after;
                 }
             }
-            ']' if in_class => {
+            ']' => {
+                out.push_str(if in_class { "]" } else { r"\]" });
                 in_class = false;
-                out.push(']');
             }
+            '{' if !in_class && !go::is_counted(here) => out.push_str(r"\{"),
             '&' | '~' if in_class => out.extend(['\\', letter]),
             other => out.push(other),
         }
@@ -84,28 +82,30 @@ fn translated(text: &str) -> String {
     out
 }
 
-/// `[:alpha:]` inside a class, behind its opening bracket.
-fn posix_class(letters: &mut impl Iterator<Item = char>, out: &mut String) {
-    out.push('[');
-    for letter in letters {
-        out.push(letter);
-        if letter == ']' {
-            return;
+/// Translates what a backslash begins, and answers what follows it.
+fn escape<'t>(text: &'t str, out: &mut String) -> &'t str {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some('d') => out.push_str("[0-9]"),
+        Some('D') => out.push_str("[^0-9]"),
+        Some('w') => out.push_str("[0-9A-Za-z_]"),
+        Some('W') => out.push_str("[^0-9A-Za-z_]"),
+        Some('s') => out.push_str(r"[\t\n\f\r ]"),
+        Some('S') => out.push_str(r"[^\t\n\f\r ]"),
+        Some(boundary @ ('b' | 'B')) => {
+            write!(out, r"(?-u:\{boundary})").expect("writing to a String can't fail");
         }
-    }
-}
-
-/// The text between `\Q` and `\E`.
-fn quoted(letters: &mut impl Iterator<Item = char>, out: &mut String) {
-    let mut text = String::new();
-    for letter in letters {
-        text.push(letter);
-        if text.ends_with(r"\E") {
-            text.truncate(text.len() - 2);
-            break;
+        // The text between `\Q` and `\E` means itself.
+        Some('Q') => {
+            let quoted = letters.as_str();
+            let (quoted, rest) = quoted.split_once(r"\E").unwrap_or((quoted, ""));
+            out.push_str(&regex::escape(quoted));
+            return rest;
         }
+        Some(other) => out.extend(['\\', other]),
+        None => out.push('\\'),
     }
-    out.push_str(&regex::escape(&text));
+    letters.as_str()
 }
 
 #[cfg(test)]

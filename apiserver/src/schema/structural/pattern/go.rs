@@ -287,6 +287,11 @@ fn repeated<'t>(
     }
 }
 
+/// Whether `text` begins with a count such as `{2,3}`; a brace that does not means itself.
+pub(super) fn is_counted(text: &str) -> bool {
+    counted(text).is_some()
+}
+
 /// A count such as `{2,3}` at the beginning of `text`: what follows it, and whether it fits.
 fn counted(text: &str) -> Option<(&str, bool)> {
     let (inner, after) = text.strip_prefix('{')?.split_once('}')?;

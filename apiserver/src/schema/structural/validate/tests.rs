@@ -110,7 +110,7 @@ fn what_an_update_leaves_as_it_was_is_forgiven() {
     assert_eq!(faults(&old), [""; 0], "nothing changed");
     let mut new = old.clone();
     new["keyed"][0]["other"] = json!(1);
-    new["list"][1] = json!("b");
+    new["list"] = json!(["long", "b"]);
     assert_eq!(
         faults(&new),
         ["list[0]", "new"],
