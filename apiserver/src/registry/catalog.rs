@@ -278,7 +278,7 @@ impl ResourceInfo {
                 version: gvk.version.clone(),
                 resource: data.plural,
             },
-            field_label_error: format!("field label not supported: <label>"),
+            field_label_error: "field label not supported: <label>".to_owned(),
             gvk,
             singular: data.singular,
             namespaced: data.namespaced,

@@ -147,11 +147,9 @@ fn validate_resource(path: &FieldPath, resource: &Value, errors: &mut FieldError
             ("apiVersion" | "kind", Value::String(text)) if text.is_empty() => {
                 errors.invalid(&path, value, "must not be empty");
             }
-            ("apiVersion", Value::String(text)) => {
-                if GroupVersion::parse(text).is_none() {
-                    let detail = format!("unexpected GroupVersion string: {text}");
-                    errors.invalid(&path, value, &detail);
-                }
+            ("apiVersion", Value::String(text)) if GroupVersion::parse(text).is_none() => {
+                let detail = format!("unexpected GroupVersion string: {text}");
+                errors.invalid(&path, value, &detail);
             }
             ("kind", Value::String(text)) => {
                 let faults = dns1035_label(&text.to_lowercase());
@@ -160,6 +158,7 @@ fn validate_resource(path: &FieldPath, resource: &Value, errors: &mut FieldError
                     errors.invalid(&path, value, &format!("{rule}{}", faults.join(",")));
                 }
             }
+            ("apiVersion", Value::String(_)) => {}
             ("apiVersion" | "kind", value) => errors.invalid(&path, value, "must be a string"),
             ("metadata", meta) => {
                 let mut meta = meta.clone();
