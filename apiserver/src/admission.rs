@@ -23,6 +23,19 @@ pub(crate) fn admit_create(
     resource: &ResourceInfo,
     object: &mut Value,
 ) -> Result<(), ApiError> {
+    if resource
+        .custom
+        .as_ref()
+        .is_some_and(|custom| custom.terminating)
+    {
+        return Err(ApiError::Forbidden {
+            resource: resource.gvr().group_resource(),
+            name: name(object).to_owned(),
+            message: "create not allowed while custom resource definition is terminating"
+                .to_owned(),
+            causes: Vec::new(),
+        });
+    }
     if resource.namespaced {
         admit_into(core, resource, namespace(object), name(object))?;
     }

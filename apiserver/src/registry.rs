@@ -16,7 +16,9 @@ mod controller_revision;
 mod cron_job;
 mod csi_driver;
 mod csi_storage_capacity;
+pub(crate) mod custom_resource;
 mod daemon_set;
+pub(crate) mod definition;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
@@ -24,6 +26,7 @@ pub(crate) mod event;
 mod horizontal_pod_autoscaler;
 mod ingress_class;
 mod job;
+mod json_path;
 mod lease;
 mod limit_range;
 pub(crate) mod namespace;
@@ -62,8 +65,8 @@ pub(crate) use strategy::{Context, Generic, Strategy};
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// The strategy of a resource: its own, or the generic one.
-pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
+/// The strategy of a built-in resource: its own, or the generic one.
+fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "namespaces") => &namespace::Namespace,
         ("", "nodes") => &node::Node,
@@ -106,6 +109,9 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         }
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &certificate_signing_request::CertificateSigningRequest { approval: false }
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            &definition::CustomResourceDefinition
         }
         ("" | event::GROUP, "events") => &event::Event,
         ("", "limitranges") => &limit_range::LimitRange,

@@ -7,6 +7,7 @@
 //! is stricter with types and laxer with numbers, as the outcome of a strategic merge patch needs.
 //!
 //! - [`protobuf`]: documents in the binary encoding of the same types
+//! - [`structural`]: the schemas of custom resources
 //! - [`quantity`]: amounts such as `100m` and `1Gi`
 
 mod builtin;
@@ -14,8 +15,10 @@ mod bytes;
 mod convert;
 mod decode;
 mod encode;
+pub(crate) mod number;
 pub(crate) mod protobuf;
 pub(crate) mod quantity;
+pub(crate) mod structural;
 mod syntax;
 mod time;
 
@@ -27,10 +30,11 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-pub(crate) use builtin::builtin;
+pub(crate) use builtin::{builtin, object_meta};
 pub(crate) use convert::convert;
 pub(crate) use decode::{
-    Decoded, FieldValidation, decode_json, decode_value, duplicate_fields, json_patch_faults,
+    DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,
+    json_patch_faults,
 };
 pub(crate) use encode::write_object;
 pub(crate) use syntax::syntax_error;
@@ -48,6 +52,8 @@ pub(crate) enum Schema {
     Int32,
     /// An integer of 64 bits.
     Int64,
+    /// A number.
+    Float,
     /// A string, with the name of its Go type.
     String(Cow<'static, str>),
     /// Bytes, base64 in JSON.
@@ -60,6 +66,8 @@ pub(crate) enum Schema {
     Quantity,
     /// An integer or a string.
     IntOrString,
+    /// `JSONSchemaProps` or something else.
+    JsonSchemaOr(Alternative),
     /// A list.
     Array(Box<Array>),
     /// A map with any keys.
@@ -68,11 +76,26 @@ pub(crate) enum Schema {
     Object(Arc<Object>),
 }
 
+/// What may be in the place of a `JSONSchemaProps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alternative {
+    /// A list of them.
+    Array,
+    /// A bool.
+    Bool,
+    /// A list of strings.
+    StringArray,
+}
+
 /// The schema of a list.
 #[derive(Debug)]
 pub(crate) struct Array {
     /// The schema of an item.
     pub items: Schema,
+    /// How apply treats the list where its field does not say.
+    pub list_type: Option<ListType>,
+    /// The keys of the items of a [`ListType::Map`].
+    pub list_map_keys: Vec<Cow<'static, str>>,
     go_type: Option<Cow<'static, str>>,
 }
 
@@ -81,6 +104,8 @@ pub(crate) struct Array {
 pub(crate) struct Values {
     /// The schema of a value.
     pub values: Schema,
+    /// Whether apply treats the whole map as one value.
+    pub atomic: bool,
     go_type: Option<Cow<'static, str>>,
 }
 
@@ -91,6 +116,8 @@ pub(crate) struct Object {
     pub name: Cow<'static, str>,
     /// Whether apply treats the whole struct as one value.
     pub atomic: bool,
+    /// Whether it may have fields that it does not declare.
+    pub open: bool,
     /// The Go package the type lives in, such as `apps/v1`.
     package: Cow<'static, str>,
     /// Where a built-in type declares its fields; they are compiled when first asked for.
@@ -105,6 +132,8 @@ pub(crate) struct Field {
     pub name: Cow<'static, str>,
     /// What it may be.
     pub schema: Schema,
+    /// What a custom resource has where the field is left out.
+    pub default: Option<Value>,
     /// Whether unset differs from zero.
     pub pointer: bool,
     /// Whether an empty value is left out.
@@ -149,6 +178,18 @@ pub(crate) enum ListType {
 }
 
 impl Object {
+    /// An object that is no Go type.
+    pub(crate) fn custom(name: &str, fields: Vec<Field>) -> Self {
+        Self {
+            name: Cow::Owned(name.to_owned()),
+            atomic: false,
+            open: false,
+            package: Cow::Borrowed(""),
+            source: "",
+            fields: fields.into(),
+        }
+    }
+
     /// The fields in declaration order, those of inlined structs in their place.
     pub(crate) fn fields(&self) -> &[Field] {
         self.fields
@@ -182,6 +223,24 @@ impl Object {
 }
 
 impl Field {
+    /// A field that is left out where nothing was said of it.
+    pub(crate) fn optional(name: &str, schema: Schema) -> Self {
+        Self {
+            name: Cow::Owned(name.to_owned()),
+            schema,
+            default: None,
+            pointer: true,
+            omit_empty: true,
+            omit_zero: false,
+            patch_strategy: PatchStrategy::default(),
+            patch_merge_key: None,
+            list_type: None,
+            list_map_keys: Vec::new(),
+            atomic: false,
+            proto: Vec::new(),
+        }
+    }
+
     /// What Go encodes when nothing was decoded into the field; `None` when it is left out.
     pub(crate) fn unset(&self) -> Option<Value> {
         if self.omit_zero || (self.omit_empty && (self.pointer || !self.schema.is_struct())) {
@@ -214,14 +273,42 @@ impl Field {
 }
 
 impl Schema {
+    /// A list of `items` that apply treats by `list_type`, without a Go type.
+    pub(crate) fn list(items: Self, list_type: Option<ListType>, keys: &[String]) -> Self {
+        Self::Array(Box::new(Array {
+            items,
+            list_type,
+            list_map_keys: keys.iter().cloned().map(Cow::Owned).collect(),
+            go_type: None,
+        }))
+    }
+
+    /// A map to `values` that apply may treat as one value, without a Go type.
+    pub(crate) fn map_of(values: Self, atomic: bool) -> Self {
+        Self::Map(Box::new(Values {
+            values,
+            atomic,
+            go_type: None,
+        }))
+    }
+
     /// A list of `items`.
     fn array(items: Self, go_type: Option<Cow<'static, str>>) -> Self {
-        Self::Array(Box::new(Array { items, go_type }))
+        Self::Array(Box::new(Array {
+            items,
+            list_type: None,
+            list_map_keys: Vec::new(),
+            go_type,
+        }))
     }
 
     /// A map to `values`.
     fn map(values: Self, go_type: Option<Cow<'static, str>>) -> Self {
-        Self::Map(Box::new(Values { values, go_type }))
+        Self::Map(Box::new(Values {
+            values,
+            atomic: false,
+            go_type,
+        }))
     }
 
     fn forget_empty_lists(&self, value: &mut Value) {
@@ -255,6 +342,7 @@ impl Schema {
                 | Self::MicroTime
                 | Self::Quantity
                 | Self::IntOrString
+                | Self::JsonSchemaOr(_)
         )
     }
 
@@ -262,7 +350,7 @@ impl Schema {
     fn is_scalar(&self) -> bool {
         matches!(
             self,
-            Self::Int32 | Self::Int64 | Self::String(_) | Self::Bytes
+            Self::Int32 | Self::Int64 | Self::Float | Self::String(_) | Self::Bytes
         )
     }
 
@@ -274,10 +362,11 @@ impl Schema {
             | Self::Bytes
             | Self::Time
             | Self::MicroTime
+            | Self::JsonSchemaOr(_)
             | Self::Array(_)
             | Self::Map(_) => Value::Null,
             Self::Bool => false.into(),
-            Self::Int32 | Self::Int64 | Self::IntOrString => 0.into(),
+            Self::Int32 | Self::Int64 | Self::Float | Self::IntOrString => 0.into(),
             Self::String(_) => "".into(),
             Self::Quantity => "0".into(),
             Self::Object(object) => Value::Object(object.zero()),
@@ -292,6 +381,8 @@ impl Schema {
             Self::Bool => "bool".into(),
             Self::Int32 | Self::IntOrString => "int32".into(),
             Self::Int64 => "int64".into(),
+            Self::Float => "float64".into(),
+            Self::JsonSchemaOr(_) => "v1.JSONSchemaProps".into(),
             Self::String(name) => name.as_ref().into(),
             Self::Bytes => "[]uint8".into(),
             Self::Time | Self::MicroTime => "string".into(),

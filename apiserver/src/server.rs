@@ -31,7 +31,8 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
-use crate::registry::catalog::Catalog;
+use crate::registry::catalog::{Catalog, ResourceInfo};
+use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 
@@ -48,7 +49,10 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) storage: Storage,
+    /// The built-in resources.
     pub(crate) catalog: &'static Catalog,
+    /// Custom resources, and with them all of discovery.
+    pub(crate) definitions: Definitions,
     /// The OpenAPI documents, made when first asked for.
     pub(crate) openapi: OpenApi,
     /// The administrator's token; without one, everybody is the administrator.
@@ -59,6 +63,17 @@ pub(crate) struct Core {
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
     pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Core {
+    /// The resource that a request is for.
+    fn resource(&self, info: &RequestInfo) -> Option<Arc<ResourceInfo>> {
+        let (group, version, plural) = (&info.group, &info.version, &info.resource);
+        if let Some(builtin) = self.catalog.resource(group, version, plural) {
+            return Some(Arc::clone(builtin));
+        }
+        self.definitions.resource(group, version, plural)
+    }
 }
 
 /// A handle to an in-memory API server; clones share one state.
@@ -168,20 +183,12 @@ impl ApiServer {
             Ok(accepted) => accepted,
             Err(error) => return response::error(&error, Accepted::JSON),
         };
-        let resource = self
-            .core
-            .catalog
-            .resource(&info.group, &info.version, &info.resource);
-        let Some(resource) = resource else {
-            if self
-                .core
-                .catalog
-                .version(&info.group, &info.version)
-                .is_none()
-            {
-                return response::error(&ApiError::PageNotFound, accepted);
-            }
-            return response::error(&ApiError::NoSuchPath, accepted);
+        let Some(resource) = self.core.resource(&info) else {
+            let catalog = self.core.definitions.catalog();
+            return match catalog.group(&info.group) {
+                None => response::error(&ApiError::PageNotFound, accepted),
+                Some(_) => response::error(&ApiError::NoSuchPath, accepted),
+            };
         };
         let body = match body::read(body, timeout).await {
             Ok(body) => body,
@@ -191,7 +198,7 @@ impl ApiServer {
         let request = handlers::Request {
             core: &self.core,
             info,
-            resource: Arc::clone(resource),
+            resource,
             query,
             user,
             user_agent: user_agent.into(),
@@ -240,7 +247,7 @@ impl ApiServer {
         }
         if path == "/metrics" {
             // A resource that nobody has asked for yet has objects all the same.
-            for group in self.core.catalog.groups() {
+            for group in self.core.definitions.catalog().groups() {
                 for resource in group.versions.iter().flat_map(|version| &version.resources) {
                     if resource.has_verb("list") {
                         self.core.storage.table(resource.gvr());
@@ -261,7 +268,8 @@ impl ApiServer {
         if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
             return answer;
         }
-        if let Some(answer) = aggregated::answer(self.core.catalog, path, headers) {
+        let catalog = &*self.core.definitions.catalog();
+        if let Some(answer) = aggregated::answer(catalog, path, headers) {
             return answer;
         }
         let query = Query::parse(query);
@@ -269,7 +277,6 @@ impl ApiServer {
             Ok(accepted) => accepted,
             Err(error) => return response::error(&error, Accepted::JSON),
         };
-        let catalog = self.core.catalog;
         let document = match parts.as_slice() {
             [""] => Some(discovery::root_paths(catalog)),
             ["api"] => Some(discovery::api_versions(catalog, header(headers, &HOST))),

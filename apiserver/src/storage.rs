@@ -22,7 +22,9 @@ use crate::registry::event;
 
 pub(crate) use object::{ObjectKey, StoredObject};
 pub use table::WatchControl;
-pub(crate) use table::{Asked, Change, Commit, Event, Snapshot, Table, WindowError, watch_frame};
+pub(crate) use table::{
+    Asked, Change, Commit, Event, Raced, Snapshot, Table, WindowError, watch_frame,
+};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -241,7 +241,7 @@ fn aggregated_version(version: &Version) -> Value {
 fn aggregated_resource(info: &ResourceInfo) -> Value {
     let mut document = json!({
         "resource": info.gvr().resource,
-        "responseKind": response_kind("", "", info.gvk()),
+        "responseKind": own_kind(info),
         "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": info.singular,
         "verbs": info.verbs,
@@ -249,19 +249,28 @@ fn aggregated_resource(info: &ResourceInfo) -> Value {
     name_lists(info, &mut document);
     if !info.subresources.is_empty() {
         let subresources = info.subresources.iter().map(|sub| {
-            let (group, version) = match is_foreign(info, sub) {
-                true => (sub.gvk.group.as_str(), sub.gvk.version.as_str()),
-                false => ("", ""),
+            let kind = match is_foreign(info, sub) {
+                true => response_kind(&sub.gvk.group, &sub.gvk.version, &sub.gvk),
+                false => own_kind(info),
             };
             json!({
                 "subresource": sub.name,
-                "responseKind": response_kind(group, version, &sub.gvk),
+                "responseKind": kind,
                 "verbs": sub.verbs,
             })
         });
         document["subresources"] = subresources.collect();
     }
     document
+}
+
+/// The kind of a resource; only custom resources spell their group and version.
+fn own_kind(info: &ResourceInfo) -> Value {
+    let gvk = info.gvk();
+    match info.custom {
+        Some(_) => response_kind(&gvk.group, &gvk.version, gvk),
+        None => response_kind("", "", gvk),
+    }
 }
 
 /// A group and version are spelled only where they differ from those of the list around.

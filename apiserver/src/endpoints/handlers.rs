@@ -4,6 +4,7 @@
 mod apply;
 mod continue_token;
 mod create;
+mod custom;
 mod decode;
 mod delete;
 mod delete_collection;
@@ -41,11 +42,13 @@ use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
 use crate::auth::User;
 use crate::field_manager::Writer;
+use crate::meta::GroupVersionKind;
 use crate::patch::PatchType;
+use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::certificate_signing_request::CertificateSigningRequest;
+use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
-use crate::registry::strategy;
 use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
@@ -70,9 +73,9 @@ pub(crate) struct Request<'a> {
 
 impl Request<'_> {
     fn store(&self, dry_run: bool) -> Store<'_> {
-        let strategy = match self.info.subresource.as_deref() {
+        let strategy: &dyn Strategy = match self.info.subresource.as_deref() {
             Some("approval") => &CertificateSigningRequest { approval: true },
-            _ => strategy(&self.resource.gvr().group_resource()),
+            _ => self.resource.strategy(),
         };
         Store {
             core: self.core,
@@ -82,7 +85,14 @@ impl Request<'_> {
             writer: Some(self.writer()),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
+            warnings: Some(&self.warnings),
         }
+    }
+
+    /// What the definition of `gvk` says, if that is the kind of a custom resource asked for.
+    fn custom(&self, gvk: &GroupVersionKind) -> Option<&CustomResource> {
+        let custom = self.resource.custom.as_deref();
+        custom.filter(|custom| custom.gvk == *gvk)
     }
 
     /// What counts the request.
@@ -187,6 +197,9 @@ impl Request<'_> {
 /// # Errors
 /// Whatever the verb refuses; `MethodNotAllowed` and `NoSuchPath` for what is not served.
 pub(crate) fn handle(request: &Request<'_>) -> Answer {
+    if request.resource.custom.is_some() {
+        custom::check(request)?;
+    }
     let info = &request.info;
     let proxies = info.subresource.as_deref() == Some("proxy");
     if !is_path(request) || (!info.rest.is_empty() && !proxies) {
@@ -214,7 +227,9 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
     let named = request.info.name.is_some();
     let all_namespaces = request.resource.namespaced && request.info.namespace.is_none();
     let is_read = matches!(verb, Verb::List | Verb::Watch);
-    if !request.resource.has_verb(verb.as_str()) || (all_namespaces && !is_read) {
+    // Discovery is not the limit of what a custom resource serves while its definition goes.
+    let is_served = request.resource.custom.is_some() || request.resource.has_verb(verb.as_str());
+    if !is_served || (all_namespaces && !is_read) {
         return Err(ApiError::MethodNotAllowed);
     }
     match verb {

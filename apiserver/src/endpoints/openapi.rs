@@ -81,10 +81,6 @@ enum Encoding {
 
 impl OpenApi {
     /// Replaces the custom kinds that the documents describe.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "custom resources are not served yet")
-    )]
     pub(crate) fn set_custom(&self, kinds: Vec<CustomKind>) {
         let mut state = self.state.lock();
         let is_custom = |key: &str| {

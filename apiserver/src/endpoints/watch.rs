@@ -2,6 +2,7 @@
 //!
 //! A watch holds no queue. One that falls behind the window ends with a 410 Expired event.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +16,7 @@ use tokio::time::Instant;
 use super::body::Dropped;
 use super::handlers::list::Selectors;
 use super::metrics::WatchMeter;
-use crate::meta::GroupVersionResource;
-use crate::registry::event;
+use crate::registry::catalog::ResourceInfo;
 use crate::schema::write_object;
 use crate::status::ApiError;
 use crate::storage::{Asked, Event, EventType, StoredObject, Table, WindowError, watch_frame};
@@ -60,7 +60,7 @@ pub(crate) enum Start {
 pub(crate) struct WatchRequest {
     pub(crate) table: Arc<Table>,
     /// In whose shape objects are shown.
-    pub(crate) gvr: GroupVersionResource,
+    pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) namespace: Option<String>,
     pub(crate) selectors: Selectors,
     pub(crate) start: Start,
@@ -299,7 +299,7 @@ impl Cursor {
             value["metadata"]["resourceVersion"] = event.rv.to_string().into();
             let departed = StoredObject::new(previous.key.clone(), event.rv, value);
             self.frame_of(event_type, &departed)
-        } else if event_type == event.event_type && self.shows_stored() {
+        } else if event_type == event.event_type && self.shows_stored(&event.object) {
             Some(event.frame())
         } else {
             self.frame_of(event_type, &event.object)
@@ -308,16 +308,17 @@ impl Cursor {
     }
 
     /// Whether the client sees the very bytes that storage holds.
-    fn shows_stored(&self) -> bool {
-        self.request.render.is_none() && self.request.gvr.group != event::GROUP
+    fn shows_stored(&self, object: &StoredObject) -> bool {
+        let shown = || self.request.resource.shown(&object.value);
+        self.request.render.is_none() && matches!(shown(), Cow::Borrowed(_))
     }
 
     fn frame_of(&mut self, event_type: EventType, object: &StoredObject) -> Option<Bytes> {
-        if self.shows_stored() {
+        if self.shows_stored(object) {
             return Some(watch_frame(event_type.as_str(), &object.json()));
         }
-        let shown = event::shown(&self.request.gvr, &object.value);
-        self.line(event_type.as_str(), &shown)
+        let resource = Arc::clone(&self.request.resource);
+        self.line(event_type.as_str(), &resource.shown(&object.value))
     }
 
     fn bookmark(&mut self, ends_initial_events: bool) -> Option<Bytes> {

@@ -1,4 +1,4 @@
-//! The owners of `spec.replicas`, seen through the scale subresource.
+//! The owners of the replicas, seen through the scale subresource.
 
 use serde_json::Value;
 
@@ -7,25 +7,24 @@ use super::set::FieldSet;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 
-/// Where both a Scale and the objects that have one keep their replicas.
-fn replicas() -> FieldSet {
-    FieldSet::of(&[&["spec", "replicas"]])
+/// Where a Scale, and all built-in objects that have one, keep their replicas.
+pub(crate) const REPLICAS: [&str; 2] = ["spec", "replicas"];
+
+fn owns(entry: &mut Entry, replicas: &FieldSet) -> bool {
+    entry.fields.set().intersection(replicas) == *replicas
 }
 
-fn owns_replicas(entry: &mut Entry) -> bool {
-    let replicas = replicas();
-    entry.fields.set().intersection(&replicas) == replicas
-}
-
-/// The owners of an object's replicas, as `metadata.managedFields` of its Scale.
+/// The owners of an object's replicas, which are at `path`, as `metadata.managedFields` of its
+/// Scale.
 ///
 /// # Errors
 /// What is wrong with the entries of the object.
-pub(crate) fn to_scale(parent: &Value) -> Result<Option<Value>, String> {
+pub(crate) fn to_scale(parent: &Value, path: &[&str]) -> Result<Option<Value>, String> {
+    let (own, scale) = (FieldSet::of(&[path]), FieldSet::of(&[&REPLICAS]));
     let mut managers = Managers::decode(parent)?;
-    managers.0.retain(|_, entry| owns_replicas(entry));
+    managers.0.retain(|_, entry| owns(entry, &own));
     for entry in managers.0.values_mut() {
-        entry.fields = Fields::Set(replicas());
+        entry.fields = Fields::Set(scale.clone());
         SCALE_VERSION.clone_into(&mut entry.api_version);
     }
     Ok(managers.encode())
@@ -33,7 +32,7 @@ pub(crate) fn to_scale(parent: &Value) -> Result<Option<Value>, String> {
 
 /// The owners of an object's fields after its Scale was written.
 ///
-/// `api_version` is that of the object. A new owner has no time.
+/// `api_version` is that of the object, `path` where it has its replicas. A new owner has no time.
 ///
 /// # Errors
 /// What is wrong with the entries.
@@ -41,21 +40,23 @@ pub(crate) fn to_parent(
     parent: &Value,
     scale: &Value,
     api_version: &str,
+    path: &[&str],
 ) -> Result<Option<Value>, String> {
+    let (own, replicas) = (FieldSet::of(&[path]), FieldSet::of(&[&REPLICAS]));
     let mut managers = Managers::decode(parent)?;
     let mut owners = Managers::decode(scale)?;
     // An updater is known by its version, which is another one over there: even one that kept the
     // replicas gets a second entry for them, as upstream.
     for (id, entry) in &mut managers.0 {
-        if owns_replicas(entry) && owners.0.remove(id).is_none() {
-            entry.fields.subtract(&replicas());
+        if owns(entry, &own) && owners.0.remove(id).is_none() {
+            entry.fields.subtract(&own);
         }
     }
     managers.drop_empty();
     for (id, mut entry) in owners.0 {
-        if owns_replicas(&mut entry) {
+        if owns(&mut entry, &replicas) {
             let entry = Entry {
-                fields: Fields::Set(replicas()),
+                fields: Fields::Set(own.clone()),
                 api_version: api_version.to_owned(),
                 time: None,
             };

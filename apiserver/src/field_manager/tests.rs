@@ -388,18 +388,20 @@ fn a_scale_has_the_owners_of_the_replicas() {
           "fieldsType": "FieldsV1", "fieldsV1": { "f:spec": { "f:y": {} } } },
     ]);
     let replicas = json!({ "f:spec": { "f:replicas": {} } });
-    let scale = scale::to_scale(&held).unwrap().unwrap();
+    let scale = scale::to_scale(&held, &scale::REPLICAS).unwrap().unwrap();
     assert_eq!(scale.as_array().unwrap().len(), 1);
     assert_eq!(scale[0]["apiVersion"], "autoscaling/v1");
     assert_eq!(scale[0]["fieldsV1"], replicas);
     assert_eq!(
-        scale::to_parent(&held, &scale, "apps/v1").unwrap(),
+        scale::to_parent(&held, &scale, "apps/v1", &scale::REPLICAS).unwrap(),
         Some(held.clone())
     );
 
     let taken = json!([{ "manager": "s", "operation": "Apply", "apiVersion": "autoscaling/v1",
         "time": NOW, "subresource": "scale", "fieldsType": "FieldsV1", "fieldsV1": replicas }]);
-    let parent = scale::to_parent(&held, &taken, "apps/v1").unwrap().unwrap();
+    let parent = scale::to_parent(&held, &taken, "apps/v1", &scale::REPLICAS)
+        .unwrap()
+        .unwrap();
     let object = json!({ "metadata": { "managedFields": parent } });
     let want = [
         "s Apply {\"f:spec\":{\"f:replicas\":{}}}",

@@ -47,18 +47,25 @@ impl<'s> Shape<'s> {
                 Self::Leaf
             }
             Schema::Object(object) => Self::Struct(object),
+            Schema::Map(map) if map.atomic => Self::Leaf,
             Schema::Map(map) => Self::Map(&map.values),
-            Schema::Array(array) => match field.and_then(|field| Some((field, field.list_type?))) {
-                Some((field, ListType::Map)) => Self::List(List {
-                    items: &array.items,
-                    keys: &field.list_map_keys,
-                }),
-                Some((_, ListType::Set)) => Self::List(List {
-                    items: &array.items,
-                    keys: &[],
-                }),
-                Some((_, ListType::Atomic)) | None => Self::Leaf,
-            },
+            Schema::Array(array) => {
+                let (list_type, keys) = match field {
+                    Some(field) if field.list_type.is_some() => {
+                        (field.list_type, &field.list_map_keys)
+                    }
+                    _ => (array.list_type, &array.list_map_keys),
+                };
+                let list = |keys| {
+                    let items = &array.items;
+                    Self::List(List { items, keys })
+                };
+                match list_type {
+                    Some(ListType::Map) => list(keys),
+                    Some(ListType::Set) => list(&[]),
+                    Some(ListType::Atomic) | None => Self::Leaf,
+                }
+            }
             _ => Self::Leaf,
         }
     }
@@ -149,10 +156,14 @@ impl<'s> List<'s> {
         Ok(PathElement::Key(key))
     }
 
-    /// The default of a key: the protocol of ports is the only one among built-in kinds.
+    /// The default of a key, which among built-in kinds only the protocol of ports has.
     fn default_of(self, key: &str) -> Option<Value> {
         match self.items {
             Schema::Object(object) if object.field(key).is_some() => {
+                let own = object.field(key).and_then(|field| field.default.clone());
+                if own.is_some() {
+                    return own;
+                }
                 let port = matches!(object.name.as_ref(), "ServicePort" | "ContainerPort");
                 (port && key == "protocol").then(|| "TCP".into())
             }

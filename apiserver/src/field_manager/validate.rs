@@ -75,6 +75,7 @@ impl Walk<'_> {
             let step = format!(".{name}");
             match object.field(name) {
                 Some(field) => self.at(&step, |walk| walk.value(&field.schema, Some(field), value)),
+                None if object.open => {}
                 None => self.at(&step, |walk| {
                     walk.fault("field not declared in schema".to_owned());
                 }),
@@ -87,12 +88,12 @@ impl Walk<'_> {
             return;
         }
         match (schema, value) {
-            (Schema::Any | Schema::Raw, _)
+            (Schema::Any | Schema::Raw | Schema::JsonSchemaOr(_), _)
             | (Schema::Bool, Value::Bool(_))
-            | (Schema::Int32 | Schema::Int64, Value::Number(_))
+            | (Schema::Int32 | Schema::Int64 | Schema::Float, Value::Number(_))
             | (Schema::String(_) | Schema::Bytes, Value::String(_)) => {}
             (Schema::Bool, other) => self.expected("boolean", &shown(other)),
-            (Schema::Int32 | Schema::Int64, other) => {
+            (Schema::Int32 | Schema::Int64 | Schema::Float, other) => {
                 self.expected("numeric (int or float)", go_type(other));
             }
             (Schema::String(_) | Schema::Bytes, other) => {

@@ -3,11 +3,17 @@
 //! The facts of the built-in resources are data (`resources.json`), so that discovery, OpenAPI,
 //! tables and selectors read one source.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
+use serde_json::Value;
 
+use super::custom_resource::CustomResource;
+use super::definition::compare_versions;
+use super::{Strategy, event};
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
+use crate::schema::{self, Object};
 
 static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| {
     let groups: Vec<GroupData> = serde_json::from_str(include_str!("resources.json"))
@@ -104,7 +110,27 @@ pub(crate) struct ResourceInfo {
     pub columns: Vec<Column>,
     /// Labels that a field selector may name.
     pub field_labels: Vec<String>,
+    /// What its definition says, if it is a custom resource.
+    pub custom: Option<Arc<CustomResource>>,
     field_label_error: String,
+}
+
+/// What a definition tells the catalog of a custom resource.
+#[derive(Debug)]
+pub(crate) struct CustomData {
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) namespaced: bool,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    pub(crate) verbs: Vec<String>,
+    pub(crate) storage_version_hash: Option<String>,
+    pub(crate) warning: Option<String>,
+    pub(crate) subresources: Vec<SubresourceInfo>,
+    pub(crate) columns: Vec<Column>,
+    /// Selectable fields besides those of every object.
+    pub(crate) field_labels: Vec<String>,
+    pub(crate) resource: Arc<CustomResource>,
 }
 
 /// A subresource, such as `status` of `pods`.
@@ -175,6 +201,54 @@ impl Catalog {
         resources.iter().find(|info| info.gvr.resource == plural)
     }
 
+    /// The same with custom resources, whose groups follow by name.
+    #[must_use]
+    pub(crate) fn with(&self, custom: &[Arc<ResourceInfo>]) -> Self {
+        let mut catalog = self.clone();
+        let builtin = catalog.groups.len();
+        for info in custom {
+            let version = catalog.version_mut(&info.gvk.group_version());
+            version.resources.push(Arc::clone(info));
+        }
+        catalog.groups[builtin..].sort_by(|left, right| left.name.cmp(&right.name));
+        for group in &mut catalog.groups[builtin..] {
+            group.versions.sort_by(|left, right| {
+                let (left, right) = (&left.group_version, &right.group_version);
+                compare_versions(&left.version, &right.version)
+            });
+            for version in &mut group.versions {
+                let resources = &mut version.resources;
+                resources.sort_by(|left, right| left.gvr.resource.cmp(&right.gvr.resource));
+            }
+        }
+        catalog
+    }
+
+    /// A version of a group, both made if they are not there.
+    fn version_mut(&mut self, wanted: &GroupVersion) -> &mut Version {
+        let groups = &mut self.groups;
+        let at = groups.iter().position(|group| group.name == wanted.group);
+        let at = at.unwrap_or_else(|| {
+            groups.push(Group {
+                name: wanted.group.clone(),
+                versions: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        let versions = &mut groups[at].versions;
+        let found = versions
+            .iter()
+            .position(|version| version.group_version == *wanted);
+        let found = found.unwrap_or_else(|| {
+            versions.push(Version {
+                group_version: wanted.clone(),
+                resources: Vec::new(),
+            });
+            versions.len() - 1
+        });
+        &mut versions[found]
+    }
+
     /// Every resource, in the order of discovery.
     #[cfg(test)]
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
@@ -188,6 +262,81 @@ impl ResourceInfo {
     #[must_use]
     pub(crate) fn scale() -> &'static Self {
         &SCALE
+    }
+
+    /// A custom resource.
+    pub(crate) fn custom(data: CustomData) -> Self {
+        let gvk = data.resource.gvk.clone();
+        let mut field_labels = vec!["metadata.name".to_owned()];
+        if data.namespaced {
+            field_labels.push("metadata.namespace".to_owned());
+        }
+        field_labels.extend(data.field_labels);
+        Self {
+            gvr: GroupVersionResource {
+                group: gvk.group.clone(),
+                version: gvk.version.clone(),
+                resource: data.plural,
+            },
+            field_label_error: "field label not supported: <label>".to_owned(),
+            gvk,
+            singular: data.singular,
+            namespaced: data.namespaced,
+            short_names: data.short_names,
+            categories: data.categories,
+            verbs: data.verbs,
+            storage_version_hash: data.storage_version_hash,
+            warning: data.warning,
+            subresources: data.subresources,
+            columns: data.columns,
+            field_labels,
+            custom: Some(data.resource),
+        }
+    }
+
+    /// How its objects behave.
+    #[must_use]
+    pub(crate) fn strategy(&self) -> &dyn Strategy {
+        match &self.custom {
+            Some(custom) => &**custom,
+            None => super::strategy(&self.gvr.group_resource()),
+        }
+    }
+
+    /// The schema of its objects as field management sees it.
+    #[must_use]
+    pub(crate) fn schema(&self) -> Option<&Arc<Object>> {
+        match &self.custom {
+            Some(custom) => Some(custom.typed()),
+            None => schema::builtin(&self.gvk),
+        }
+    }
+
+    /// The kind of a list of its objects.
+    #[must_use]
+    pub(crate) fn list_kind(&self) -> String {
+        match &self.custom {
+            Some(custom) => custom.list_kind.clone(),
+            None => format!("{}List", self.gvk.kind),
+        }
+    }
+
+    /// A stored object as requests for the resource see it.
+    #[must_use]
+    pub(crate) fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
+        match &self.custom {
+            Some(custom) => custom.shown(stored),
+            None => event::shown(&self.gvr, stored),
+        }
+    }
+
+    /// An object as it is stored.
+    #[must_use]
+    pub(crate) fn stored(&self, object: Value) -> Value {
+        match &self.custom {
+            Some(custom) => custom.versions.stored(object),
+            None => event::stored(&self.gvr, object),
+        }
     }
 
     /// Group, version and plural.
@@ -330,6 +479,7 @@ impl ResourceData {
             columns: self.columns,
             field_labels: self.field_labels,
             field_label_error: self.field_label_error,
+            custom: None,
         }
     }
 }

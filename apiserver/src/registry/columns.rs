@@ -4,6 +4,7 @@ mod admission;
 mod batch;
 mod cluster;
 mod config;
+mod custom;
 mod event;
 mod networking;
 mod node;
@@ -19,6 +20,7 @@ use serde_json::Value;
 use super::catalog::ResourceInfo;
 use view::View;
 
+pub(crate) use custom::{PrinterColumn, printer_columns};
 pub(crate) use view::human_duration;
 
 /// The cells of `object`, one for each of `info`'s columns, as of `now`.
@@ -26,6 +28,9 @@ pub(crate) use view::human_duration;
 /// A resource without rules of its own shows name and age; its other columns are null.
 #[must_use]
 pub(crate) fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<Value> {
+    if let Some(custom) = &info.custom {
+        return custom.cells(object, now);
+    }
     let view = View { object, now };
     let gvk = info.gvk();
     own_cells(&gvk.group, &gvk.kind, view).unwrap_or_else(|| {

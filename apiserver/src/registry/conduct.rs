@@ -59,12 +59,19 @@ pub(crate) fn keeps_on_status(resource: &GroupResource, field: &str) -> bool {
         ("", "pods") => field == "ownerReferences",
         ("apps", "deployments") => field == "labels",
         (ADMISSION | "flowcontrol.apiserver.k8s.io", _)
-        | ("apiextensions.k8s.io", "customresourcedefinitions")
         | ("apiregistration.k8s.io", "apiservices")
         | ("networking.k8s.io", "servicecidrs")
         | ("storage.k8s.io", "volumeattachments") => field != "managedFields",
         _ => false,
     }
+}
+
+/// Whether a finalizer must be a standard one or have a domain, and not only be warned of.
+pub(crate) fn checks_finalizers(resource: &GroupResource) -> bool {
+    !matches!(
+        resource.group.as_str(),
+        "apiextensions.k8s.io" | "apiregistration.k8s.io"
+    )
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 use std::mem;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy, conduct, event};
+use super::{Context, Strategy, conduct, definition};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
@@ -21,7 +22,7 @@ use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
+use crate::storage::{Change, Commit, ObjectKey, Raced, StoredObject, Table};
 use refusals::{check_name, parse_rv};
 
 pub(crate) use delete::Deleted;
@@ -47,13 +48,15 @@ pub(crate) enum Part {
 pub(crate) struct Store<'a> {
     pub(crate) core: &'a Core,
     pub(crate) resource: &'a ResourceInfo,
-    pub(crate) strategy: &'static dyn Strategy,
+    pub(crate) strategy: &'a dyn Strategy,
     pub(crate) user_agent: &'a Arc<str>,
     /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
     pub(crate) writer: Option<Writer<'a>>,
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
+    /// Where the kind's warnings go.
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 
 /// The result of a write: what is stored now, or what a dry run or a last update made of it.
@@ -81,6 +84,26 @@ impl Store<'_> {
         ObjectKey::new(namespace.filter(|_| self.resource.namespaced), name)
     }
 
+    /// Writes, and does what follows from the write.
+    fn commit(&self, table: &Table, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
+        let stored = table.commit(commit)?;
+        definition::after_write(self.core, self.resource);
+        Ok(stored)
+    }
+
+    /// Passes on what the kind warns of in a valid object.
+    fn warn(&self, new: &Value, old: Option<&Value>) {
+        let Some(held) = self.warnings else {
+            return;
+        };
+        let mut held = held.lock();
+        for warning in self.strategy.warnings(new, old) {
+            if !held.contains(&warning) {
+                held.push(warning);
+            }
+        }
+    }
+
     /// Reads one object.
     ///
     /// # Errors
@@ -99,7 +122,7 @@ impl Store<'_> {
 
     /// A stored object in the shape of this resource.
     pub(crate) fn shown(&self, stored: Arc<StoredObject>) -> Arc<StoredObject> {
-        match event::shown(self.resource.gvr(), &stored.value) {
+        match self.resource.shown(&stored.value) {
             Cow::Borrowed(_) => stored,
             Cow::Owned(value) => Arc::new(StoredObject::new(stored.key.clone(), stored.rv, value)),
         }
@@ -146,6 +169,7 @@ impl Store<'_> {
                 object::name(&object).clone_into(&mut name);
             }
             self.validate_new(&object, &name)?;
+            self.forget_empty_lists(&mut object);
             self.strategy.canonicalize(&mut object);
             let rv = parse_rv(meta(&object, "resourceVersion"));
             if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
@@ -159,6 +183,7 @@ impl Store<'_> {
                 terminating = is_terminating(&own.value);
                 continue;
             }
+            self.warn(&object, None);
             if self.dry_run {
                 return Ok(Written::Unstored(object));
             }
@@ -171,11 +196,11 @@ impl Store<'_> {
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(event::stored(self.resource.gvr(), put)),
+                change: Change::Put(self.resource.stored(put)),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
-            if let Ok(stored) = table.commit(commit) {
+            if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(Written::Stored(self.shown(stored)));
             }
         }
@@ -251,6 +276,14 @@ impl Store<'_> {
         }
     }
 
+    fn validate_finalizers(&self, meta: &Value, path: &FieldPath) -> FieldErrors {
+        let checks = conduct::checks_finalizers(&self.resource.gvr().group_resource());
+        match checks && self.resource.custom.is_none() {
+            true => validation::validate_standard_finalizers(meta, path),
+            false => FieldErrors::new(),
+        }
+    }
+
     fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
         let path = FieldPath::new("metadata");
         let mut errors = validation::validate_object_meta(
@@ -259,10 +292,7 @@ impl Store<'_> {
             self.strategy.name_rule(),
             &path,
         );
-        errors.extend(validation::validate_standard_finalizers(
-            &object["metadata"],
-            &path,
-        ));
+        errors.extend(self.validate_finalizers(&object["metadata"], &path));
         errors.extend(self.strategy.validate(object));
         self.invalid(name, errors)
     }
@@ -308,6 +338,10 @@ impl Store<'_> {
             }
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
+            self.forget_empty_lists(&mut next);
+            if part == Part::Main {
+                self.warn(&next, Some(&current.value));
+            }
             if ownership::is_no_change(&mut next, &current.value) {
                 return Ok(Written::Stored(current));
             }
@@ -325,7 +359,7 @@ impl Store<'_> {
             let change = if gone {
                 Change::Remove((*held.value).clone())
             } else {
-                Change::Put(event::stored(self.resource.gvr(), mem::take(&mut next)))
+                Change::Put(self.resource.stored(mem::take(&mut next)))
             };
             let commit = Commit {
                 key: &key,
@@ -334,7 +368,7 @@ impl Store<'_> {
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
-            if let Ok(stored) = table.commit(commit) {
+            if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(if gone {
                     Written::Unstored(next)
                 } else {
@@ -357,7 +391,9 @@ impl Store<'_> {
         }
         let rv = meta(next, "resourceVersion");
         if parse_rv(rv)? == 0 {
-            if conduct::allows_unconditional_update(&self.resource.gvr().group_resource()) {
+            let unconditional =
+                conduct::allows_unconditional_update(&self.resource.gvr().group_resource());
+            if unconditional && self.resource.custom.is_none() {
                 return Ok(());
             }
             let mut errors = FieldErrors::new();
@@ -383,7 +419,11 @@ impl Store<'_> {
             "ownerReferences",
             "managedFields",
         ];
-        let own = own.map(|field| (field, !conduct::keeps_on_status(&resource, field)));
+        let keeps = |field: &str| match self.resource.custom {
+            Some(_) => field != "managedFields",
+            None => conduct::keeps_on_status(&resource, field),
+        };
+        let own = own.map(|field| (field, !keeps(field)));
         let is_own = |field: &str| own.contains(&(field, true));
         // What is sent is moved, not copied: managed fields are the greater part of many objects.
         let copied = |fields: &Value, skip: &dyn Fn(&str) -> bool| -> Map<String, Value> {
@@ -452,7 +492,12 @@ impl Store<'_> {
         if !self.strategy.counts_generation() || matches!(part, Part::Status | Part::Raw) {
             return;
         }
-        let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
+        let counts_status = self.resource.custom.is_some();
+        let is_spec = |name: &str| match name {
+            "metadata" | "kind" | "apiVersion" => false,
+            "status" => counts_status,
+            _ => true,
+        };
         let fields = |object: &'_ Value| {
             let fields = object.as_object().into_iter().flatten();
             fields.filter(|(name, _)| is_spec(name)).count()
@@ -492,10 +537,7 @@ impl Store<'_> {
         );
         errors.extend(metadata());
         errors.extend(metadata());
-        errors.extend(validation::validate_standard_finalizers(
-            &next["metadata"],
-            &path,
-        ));
+        errors.extend(self.validate_finalizers(&next["metadata"], &path));
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),

@@ -59,6 +59,11 @@ pub(crate) trait Strategy: Sync {
         FieldErrors::new()
     }
 
+    /// What to warn of in a valid object; `old` is what an update replaces.
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Makes a valid new object what it is stored as; its name has been generated.
     fn canonicalize(&self, _object: &mut Value) {}
 
@@ -85,6 +90,11 @@ pub(crate) trait Strategy: Sync {
 
     /// Shows in the object that its deletion has begun.
     fn prepare_for_termination(&self, _object: &mut Value) {}
+
+    /// The object with its deletion begun, where the kind has a way of its own to begin.
+    fn begin_deletion(&self, _object: &Value, _now: &str) -> Option<Value> {
+        None
+    }
 
     /// Seconds of grace before the object goes; `None` for kinds that go at once.
     fn grace_period_seconds(&self, _object: &Value, _options: &DeleteOptions) -> Option<i64> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::meta::GroupVersionKind;
 
-use super::{Field, ListType, Object, PatchStrategy, Schema};
+use super::{Alternative, Field, ListType, Object, PatchStrategy, Schema};
 
 /// The format is described in the file.
 const SOURCE: &str = include_str!("builtin.txt");
@@ -26,11 +26,23 @@ pub(crate) fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
     Some(&kind.object)
 }
 
+/// `JSONSchemaProps`, what the schema of a custom resource is written in.
+pub(super) fn json_schema_props() -> &'static Arc<Object> {
+    let found = TABLE.types.get(&("apiextensions/v1", "JSONSchemaProps"));
+    found.expect("builtin.txt has JSONSchemaProps")
+}
+
+/// `ObjectMeta`, the metadata of every object.
+pub(crate) fn object_meta() -> &'static Arc<Object> {
+    let found = TABLE.types.get(&("meta/v1", "ObjectMeta"));
+    found.expect("builtin.txt has ObjectMeta")
+}
 /// What a JSON patch is decoded into to find what its operations should not have.
 pub(super) static JSON_PATCH: LazyLock<Schema> = LazyLock::new(|| {
     let operation = Object {
         name: Cow::Borrowed("jsonPatchOp"),
         atomic: false,
+        open: false,
         package: Cow::Borrowed("handlers"),
         source: "op - string\npath - string\nfrom - string\nvalue - any",
         fields: OnceLock::new(),
@@ -97,6 +109,7 @@ impl Table {
         let object = Arc::new(Object {
             name: Cow::Borrowed(name),
             atomic: flags.ends_with("atomic"),
+            open: false,
             package: Cow::Borrowed(package),
             source,
             fields: OnceLock::new(),
@@ -129,6 +142,7 @@ fn field(package: &str, line: &'static str) -> Field {
     let mut field = Field {
         name: Cow::Borrowed(name),
         schema: schema(package, kind),
+        default: None,
         pointer: flags.contains('p'),
         omit_empty: flags.contains('e'),
         omit_zero: flags.contains('z'),
@@ -201,6 +215,10 @@ fn schema(package: &str, text: &'static str) -> Schema {
         "quantity" => Schema::Quantity,
         "intorstring" => Schema::IntOrString,
         "raw" | "fields" => Schema::Raw,
+        "float64" => Schema::Float,
+        "schemaorarray" => Schema::JsonSchemaOr(Alternative::Array),
+        "schemaorbool" => Schema::JsonSchemaOr(Alternative::Bool),
+        "schemaorstringarray" => Schema::JsonSchemaOr(Alternative::StringArray),
         "any" => Schema::Any,
         _ => {
             let (package, name) = text.rsplit_once('.').unwrap_or((package, text));

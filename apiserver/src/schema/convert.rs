@@ -77,7 +77,7 @@ impl Walk {
         }
         match schema {
             Schema::Any => Ok(value),
-            Schema::Bool | Schema::Int32 | Schema::Int64 | Schema::String(_) => {
+            Schema::Bool | Schema::Int32 | Schema::Int64 | Schema::Float | Schema::String(_) => {
                 scalar(schema, value)
             }
             Schema::Object(object) => self.fields(object, value),
@@ -111,7 +111,11 @@ impl Walk {
             Schema::Bytes => decode_scalar(schema, value)
                 .map_err(|error| format!("error decoding from json: {error}")),
             Schema::Raw => Ok(value),
-            Schema::Time | Schema::MicroTime | Schema::Quantity | Schema::IntOrString => {
+            Schema::Time
+            | Schema::MicroTime
+            | Schema::Quantity
+            | Schema::IntOrString
+            | Schema::JsonSchemaOr(_) => {
                 decode_scalar(schema, value).map_err(|error| error.to_string())
             }
         }
@@ -144,7 +148,9 @@ fn scalar(schema: &Schema, value: Value) -> Result<Value, String> {
         _ => None,
     };
     match (schema, &value, integer) {
-        (Schema::String(_), Value::String(_), _) | (Schema::Bool, Value::Bool(_), _) => Ok(value),
+        (Schema::String(_), Value::String(_), _)
+        | (Schema::Bool, Value::Bool(_), _)
+        | (Schema::Float, Value::Number(_), _) => Ok(value),
         (Schema::Int64, _, Some(integer)) => Ok(integer.into()),
         (Schema::Int32, _, Some(integer)) => Ok(low_half(integer).into()),
         _ => refuse(&value),

@@ -16,10 +16,10 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::builtin::JSON_PATCH;
+use super::builtin::{JSON_PATCH, json_schema_props};
 use super::quantity::Quantity;
 use super::time::{self, Precision};
-use super::{Object, Schema, bytes, syntax_error};
+use super::{Alternative, Object, Schema, bytes, syntax_error};
 
 /// Upstream lists no more strict faults than this.
 const STRICT_FAULTS_MAX: usize = 100;
@@ -265,6 +265,18 @@ impl<'s> State<'s> {
     }
 }
 
+/// A number as Go writes a float: whole ones without a fraction.
+fn float(number: &Number) -> Value {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be whole and to fit"
+    )]
+    match number.as_f64() {
+        Some(float) if float.fract() == 0.0 && float.abs() < 1e18 => (float as i64).into(),
+        _ => Value::Number(number.clone()),
+    }
+}
+
 fn join(path: &mut String, key: &str) {
     if !path.is_empty() {
         path.push('.');
@@ -308,6 +320,7 @@ impl<'s> Node<'_, 's> {
             Schema::Any => true,
             Schema::Int32 | Schema::IntOrString => fits(i64::from(i32::MIN)..=i64::from(i32::MAX)),
             Schema::Int64 => fits(i64::MIN..=i64::MAX),
+            Schema::Float => return Ok(Some(float(&number))),
             Schema::Quantity => return self.quantity(&number.to_string()),
             _ => return self.mismatch("number"),
         };
@@ -328,6 +341,32 @@ impl<'s> Node<'_, 's> {
         match time::normalize(text, precision) {
             Ok(text) => Ok(text.map(Value::from)),
             Err(message) => self.refuse(message),
+        }
+    }
+
+    /// Reads a schema, or what may stand in its place. Unknown fields in it go unnoticed.
+    fn json_schema_or<E: Error>(
+        self,
+        other: Alternative,
+        value: Value,
+    ) -> Result<Option<Value>, E> {
+        let decode = |schema| decode_value(json_schema_props(), schema, FieldValidation::Ignore);
+        let decoded = match (value, other) {
+            (schema @ Value::Object(_), _) => decode(schema).map(|decoded| decoded.value),
+            (Value::Array(items), Alternative::Array) => {
+                let items = items.into_iter().map(|item| Ok(decode(item)?.value));
+                items.collect::<Result<Vec<_>, _>>().map(Value::Array)
+            }
+            (Value::Bool(allowed), Alternative::Bool) => Ok(allowed.into()),
+            (_, Alternative::Bool) => {
+                return self.refuse("boolean or JSON schema expected".to_owned());
+            }
+            (names @ Value::Array(_), Alternative::StringArray) => Ok(names),
+            (_, Alternative::Array | Alternative::StringArray) => Ok(Value::Null),
+        };
+        match decoded {
+            Ok(value) => Ok(Some(value)),
+            Err(err) => self.refuse(err.to_string()),
         }
     }
 
@@ -388,6 +427,10 @@ impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         match self.schema {
             Schema::Raw => Option::<Value>::deserialize(deserializer),
+            Schema::JsonSchemaOr(other) => {
+                let value = Option::<Value>::deserialize(deserializer)?;
+                value.map_or(Ok(None), |value| self.json_schema_or(*other, value))
+            }
             _ => deserializer.deserialize_any(self),
         }
     }

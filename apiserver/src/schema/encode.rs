@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::builtin::json_schema_props;
+use super::number::write_json;
 use super::{Object, Schema, builtin};
 use crate::meta::{GroupVersion, GroupVersionKind};
 
@@ -84,6 +86,11 @@ fn write(text: &mut Vec<u8>, value: &Value, schema: &Schema) {
             write_fields(text, fields, object, &[]);
             close(text, b'}');
         }
+        (Value::Object(fields), Schema::JsonSchemaOr(_)) => {
+            text.push(b'{');
+            write_fields(text, fields, json_schema_props(), &[]);
+            close(text, b'}');
+        }
         (Value::Object(entries), Schema::Map(values)) => {
             text.push(b'{');
             for (name, value) in entries {
@@ -111,7 +118,7 @@ fn close(text: &mut Vec<u8>, bracket: u8) {
 }
 
 fn write_plain(text: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(text, value).expect("a JSON value with string keys can be written");
+    write_json(text, value);
 }
 
 #[cfg(test)]

@@ -8,12 +8,15 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{Object, Schema, syntax_error};
+use super::builtin::json_schema_props;
+use super::{Alternative, Object, Schema, syntax_error};
 use wire::{Reader, Wire, int32};
 
 pub(crate) use wire::Error;
@@ -145,6 +148,8 @@ fn read_value(
         Schema::MicroTime => time(value.bytes(name)?, "%Y-%m-%dT%H:%M:%S.%6fZ", 1000)?,
         Schema::Quantity => quantity(value.bytes(name)?)?,
         Schema::IntOrString => int_or_string(value.bytes(name)?)?,
+        Schema::Float => value.double(name)?.into(),
+        Schema::JsonSchemaOr(other) => json_schema_or(*other, value.bytes(name)?, depth)?,
         Schema::Any | Schema::Raw => raw(value.bytes(name)?)?,
         Schema::Array(array) => return read_items(&array.items, name, value, depth, place),
         Schema::Map(map) => {
@@ -290,6 +295,35 @@ fn int_or_string(message: &[u8]) -> Result<Value, Error> {
         1 => Ok(string.into()),
         _ => Err(Error::Value("impossible IntOrString.Type".to_owned())),
     }
+}
+
+/// A schema, or what may stand in its place: a message with a field for each.
+fn json_schema_or(other: Alternative, message: &[u8], depth: usize) -> Result<Value, Error> {
+    let props = Schema::Object(Arc::clone(json_schema_props()));
+    let (schema_field, schemas_field) = match other {
+        Alternative::Array => (1, Some(2)),
+        Alternative::Bool => (2, None),
+        Alternative::StringArray => (1, None),
+    };
+    let mut found = match other {
+        Alternative::Bool => Value::Bool(false),
+        Alternative::Array | Alternative::StringArray => Value::Null,
+    };
+    let mut schema = Value::Null;
+    let mut reader = Reader::new(message);
+    while let Some((number, value)) = reader.field("JSONSchemaProps")? {
+        if number == schema_field {
+            read_value(&props, "schema", value, depth, &mut schema)?;
+        } else if Some(number) == schemas_field {
+            read_items(&props, "jSONSchemas", value, depth, &mut found)?;
+        } else if other == Alternative::Bool && number == 1 {
+            found = (value.varint("allows")? != 0).into();
+        } else if other == Alternative::StringArray && number == 2 {
+            let strings = Schema::String("string".into());
+            read_items(&strings, "property", value, depth, &mut found)?;
+        }
+    }
+    Ok(if schema.is_null() { found } else { schema })
 }
 
 /// A value that is JSON even in protobuf; null when it is empty.

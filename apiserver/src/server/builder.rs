@@ -10,6 +10,7 @@ use crate::endpoints::openapi::OpenApi;
 use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
+use crate::registry::definition::Definitions;
 use crate::storage::{Initial, Storage};
 
 /// Past events remembered per resource unless told otherwise.
@@ -97,6 +98,7 @@ impl ApiServerBuilder {
             entropy: Entropy::seeded(self.seed),
             storage: Storage::new(initial, self.window_events_max, self.journal),
             catalog: Catalog::builtin(),
+            definitions: Definitions::new(),
             token: self.token,
             authorization: self.authorization,
             openapi: OpenApi::default(),

@@ -137,6 +137,14 @@ impl FieldErrors {
         &self.0
     }
 
+    /// The faults in the order of their texts.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.0
+            .sort_by_key(|cause| format!("{}: {}", cause.field, cause.message));
+        self
+    }
+
     /// Takes over the faults of `other`, behind those held.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);

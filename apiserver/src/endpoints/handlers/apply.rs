@@ -79,7 +79,7 @@ pub(super) fn merged(
     };
     let now = rfc3339(request.core.clock.now());
     let object = manager.apply(live, &configuration, force, &now)?;
-    let object = decode::applied(gvk, &configuration, object)?;
+    let object = decode::applied(request, gvk, &configuration, object)?;
     decode::check_configuration(request, duplicates)?;
     Ok(object)
 }

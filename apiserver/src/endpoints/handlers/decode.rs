@@ -1,5 +1,6 @@
 //! The body of a write: its encoding, its kind, and its fields against the kind's schema.
 
+mod custom;
 mod patched;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object};
 use crate::status::ApiError;
@@ -51,6 +53,11 @@ pub(super) fn object(
     };
     let Yaml { json, duplicates } = document;
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
+        if let (Some(_), Some(number)) = (request.custom(gvk), overflowing(&json)) {
+            let why =
+                format!("json: cannot unmarshal number {number} into Go value of type float64");
+            return cannot_handle(gvk, why);
+        }
         let why = schema::syntax_error(&json).unwrap_or_default();
         unrecognized(&format!(
             "couldn't get version/kind; json parse error: {why}"
@@ -69,6 +76,21 @@ pub(super) fn object(
     };
     check_kind(gvk, &found, &group_version)?;
     let disowns = disowns(&parsed);
+    if let Some(custom) = request.custom(gvk) {
+        let faults = schema::duplicate_fields(&json);
+        let coerced = custom::coerce(custom, with_type_meta(parsed, false, gvk));
+        let coerced = coerced.map_err(|error| cannot_handle(gvk, error))?;
+        let mut faults = [duplicates, faults, coerced.unknown].concat();
+        faults.dedup();
+        if validation == FieldValidation::Strict && !faults.is_empty() {
+            let why = format!("strict decoding error: {}", faults.join(", "));
+            return Err(cannot_handle(gvk, why));
+        }
+        if validation == FieldValidation::Warn {
+            faults.into_iter().for_each(|fault| request.warn(fault));
+        }
+        return Ok(with_type_meta(coerced.value, disowns, gvk));
+    }
     let is_refused = validation == FieldValidation::Strict && !duplicates.is_empty();
     let decoded = match schema::builtin(gvk) {
         Some(schema) if is_refused => schema::decode_json(schema, &json, FieldValidation::Warn),

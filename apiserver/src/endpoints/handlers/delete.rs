@@ -6,8 +6,8 @@ use super::{Answer, Request, decode};
 use crate::endpoints::options::DeleteOptions;
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
+use crate::registry::conduct;
 use crate::registry::store::Deleted;
-use crate::registry::{conduct, event};
 
 pub(super) fn delete(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;
@@ -19,7 +19,7 @@ pub(super) fn delete(request: &Request<'_>) -> Answer {
         Deleted::Terminating(object) => {
             let accepted = options.orphan_dependents == Some(false);
             let code = if accepted { 202 } else { 200 };
-            request.value(code, &event::shown(request.resource.gvr(), &object))
+            request.value(code, &request.resource.shown(&object))
         }
         Deleted::Gone(object)
             if conduct::returns_deleted_object(&request.resource.gvr().group_resource()) =>

@@ -14,7 +14,6 @@ use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupResource, GroupVersionKind};
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::store::{Part, Store};
-use crate::registry::strategy;
 use crate::status::{ApiError, Cause};
 
 /// Evictions that a budget remembers before its controller has seen the pods go.
@@ -197,11 +196,12 @@ fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Resul
     let store = Store {
         core: request.core,
         resource,
-        strategy: strategy(&resource.gvr().group_resource()),
+        strategy: resource.strategy(),
         user_agent: &request.user_agent,
         writer: None,
         guards_uid: true,
         dry_run,
+        warnings: None,
     };
     let now = rfc3339(request.core.clock.now());
     store

@@ -8,7 +8,6 @@ use super::{Answer, Request};
 use crate::endpoints::response;
 use crate::meta::GroupKind;
 use crate::registry::store::Store;
-use crate::registry::strategy;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known addresses: []";
@@ -123,7 +122,7 @@ fn unreachable(request: &Request<'_>, node: &str) -> ApiError {
         .expect("nodes are built in");
     let store = Store {
         resource: nodes,
-        strategy: strategy(&nodes.gvr().group_resource()),
+        strategy: nodes.strategy(),
         ..request.store(false)
     };
     match store.get(None, node) {

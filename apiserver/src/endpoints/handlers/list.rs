@@ -10,11 +10,10 @@ use super::{Answer, Request};
 use crate::endpoints::negotiation::{MediaType, Transform};
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
-use crate::meta::GroupVersionResource;
 use crate::meta::object::name;
 use crate::meta::selector::{FieldSelector, LabelSelector};
 use crate::meta::validation::{dns1123_label, path_segment_name};
-use crate::registry::event;
+use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Snapshot, StoredObject, WindowError};
 
@@ -25,7 +24,7 @@ pub(crate) struct Selectors {
     /// Only the object of this name: a watch of one object.
     name: Option<String>,
     /// Whose objects they are, in whose shape they are looked at.
-    gvr: GroupVersionResource,
+    resource: Arc<ResourceInfo>,
 }
 
 impl Selectors {
@@ -63,7 +62,7 @@ impl Selectors {
             label,
             field,
             name: None,
-            gvr: request.resource.gvr().clone(),
+            resource: Arc::clone(&request.resource),
         })
     }
 
@@ -91,7 +90,7 @@ impl Selectors {
     }
 
     fn select(&self, object: &Value) -> bool {
-        let object = &*event::shown(&self.gvr, object);
+        let object = &*self.resource.shown(object);
         let labels = &object["metadata"]["labels"];
         self.name
             .as_deref()
@@ -252,6 +251,10 @@ fn snapshot(request: &Request<'_>, read_at: &ReadAt) -> Result<Snapshot, ApiErro
 /// A page in the representation asked for.
 pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
     let mut metadata = json!({ "resourceVersion": page.rv.to_string() });
+    if request.resource.custom.is_some() && request.accepted.transform == Transform::None {
+        // A list without a Go type has no field that is left out when it is empty.
+        metadata["continue"] = "".into();
+    }
     if let Some(next) = &page.next {
         metadata["continue"] = next.as_str().into();
     }
@@ -288,6 +291,7 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
 /// The list as JSON: a head, and the bytes of the items as they are.
 fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
     let gvk = request.resource.gvk();
+    let is_custom = request.resource.custom.is_some();
     let size: usize = page
         .objects
         .iter()
@@ -295,7 +299,7 @@ fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
         .sum();
     let head = format!(
         "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{metadata},\"items\":[",
-        format!("{}List", gvk.kind),
+        request.resource.list_kind(),
         gvk.api_version(),
     );
     let mut json = Vec::with_capacity(head.len() + size + 3);
@@ -303,6 +307,11 @@ fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
     for (index, object) in page.objects.iter().enumerate() {
         if index > 0 {
             json.push(b',');
+        }
+        if is_custom {
+            // Only built-in kinds go without their type in a list of them.
+            json.extend_from_slice(&object.json());
+            continue;
         }
         json.push(b'{');
         json.extend_from_slice(object.json_fields());

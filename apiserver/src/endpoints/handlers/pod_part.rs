@@ -10,7 +10,6 @@ use crate::meta::object::{child_mut, copy_field};
 use crate::patch::PatchType;
 use crate::registry::pod::{validate_ephemeral_containers, validate_resize};
 use crate::registry::store::{Part, Store};
-use crate::registry::strategy;
 use crate::status::{ApiError, FieldErrors};
 
 /// A part of a pod's spec.
@@ -100,7 +99,7 @@ fn update_owners(
     current: &Value,
     wanted: &mut Value,
 ) {
-    let strategy = strategy(&request.resource.gvr().group_resource());
+    let strategy = request.resource.strategy();
     strategy.default(wanted);
     manager.update(current, wanted, &rfc3339(request.core.clock.now()));
 }

@@ -4,12 +4,15 @@ use serde_json::{Value, json};
 
 use super::{Answer, Request, apply, decode, patch, update};
 use crate::clock::rfc3339;
+use crate::field_manager::scale::REPLICAS;
 use crate::field_manager::{self, FieldManager};
 use crate::meta::object::{child_mut, meta, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupKind, GroupVersionKind};
 use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::custom_resource::ScalePaths;
+use crate::registry::custom_resource::scale::{self, names};
 use crate::registry::store::{Part, Store};
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -18,7 +21,18 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
     let object = request
         .store(false)
         .get(request.namespace(), request.name())?;
-    request.value_of(ResourceInfo::scale(), 200, &scale_of(&object.value))
+    let seen = Seen::of(request, &object.value).map_err(ApiError::Internal)?;
+    if let (false, Some(paths)) = (seen.has_replicas, paths(request)) {
+        let path = &paths.spec_replicas;
+        let why = format!("the spec replicas field {path:?} does not exist");
+        return Err(ApiError::Internal(why));
+    }
+    request.value_of(ResourceInfo::scale(), 200, &seen.scale)
+}
+
+/// Where a custom resource has its replicas.
+fn paths<'r>(request: &'r Request<'_>) -> Option<&'r ScalePaths> {
+    request.resource.custom.as_ref()?.scale.as_ref()
 }
 
 pub(super) fn update(request: &Request<'_>) -> Answer {
@@ -78,14 +92,29 @@ fn write(
     };
     let written = store.update(request.namespace(), request.name(), Part::Main, |object| {
         let held = &object["metadata"]["managedFields"];
-        let mut current = scale_of(object);
-        let managed = field_manager::scale::to_scale(held).map_err(ApiError::Unknown)?;
+        let Seen {
+            mut scale,
+            has_replicas,
+        } = Seen::of(request, object).map_err(ApiError::Unknown)?;
+        let custom = paths(request);
+        if custom.is_some() && !has_replicas {
+            // What nobody can ask for marks that the field was not set.
+            scale["spec"]["replicas"] = i32::MIN.into();
+        }
+        let mut current = scale;
+        let way = custom.map_or_else(|| REPLICAS.to_vec(), |paths| names(&paths.spec_replicas));
+        let managed = field_manager::scale::to_scale(held, &way).map_err(ApiError::Unknown)?;
         if let Some(managed) = managed {
             current["metadata"]["managedFields"] = managed;
         }
-        let scale = change(&manager, &current)?;
-        let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 {
+        let scaled = change(&manager, &current)?;
+        let replicas = scaled["spec"]["replicas"].as_i64().unwrap_or(0);
+        if let (Some(paths), true) = (custom, replicas == i64::from(i32::MIN)) {
+            let path = &paths.spec_replicas;
+            let why = format!("the spec replicas field {path:?} cannot be empty");
+            return Err(ApiError::BadRequest(why));
+        }
+        if replicas < 0 && custom.is_none() {
             let mut errors = FieldErrors::new();
             let path = FieldPath::new("spec.replicas");
             errors.invalid(
@@ -104,11 +133,18 @@ fn write(
             });
         }
         let mut next = object.clone();
-        child_mut(&mut next, "spec").insert("replicas".to_owned(), replicas.into());
+        match custom {
+            Some(paths) => scale::set(&mut next, &paths.spec_replicas, replicas.into())
+                .map_err(ApiError::Unknown)?,
+            None => {
+                child_mut(&mut next, "spec").insert("replicas".to_owned(), replicas.into());
+            }
+        }
         let managed = field_manager::scale::to_parent(
             held,
-            &scale["metadata"]["managedFields"],
+            &scaled["metadata"]["managedFields"],
             &request.resource.gvk().api_version(),
+            &way,
         );
         match managed.map_err(ApiError::Unknown)? {
             Some(managed) => next["metadata"]["managedFields"] = managed,
@@ -116,18 +152,64 @@ fn write(
                 meta_mut(&mut next).remove("managedFields");
             }
         }
-        next["metadata"]["resourceVersion"] = meta(&scale, "resourceVersion").into();
-        let uid = meta(&scale, "uid");
+        let rv = meta(&scaled, "resourceVersion");
+        if !rv.is_empty() {
+            next["metadata"]["resourceVersion"] = rv.into();
+        }
+        let uid = meta(&scaled, "uid");
         if !uid.is_empty() {
             next["metadata"]["uid"] = uid.into();
         }
         Ok(next)
     })?;
-    request.value_of(ResourceInfo::scale(), 200, &scale_of(written.value()))
+    let seen = Seen::of(request, written.value()).map_err(ApiError::BadRequest)?;
+    request.value_of(ResourceInfo::scale(), 200, &seen.scale)
 }
 
-/// An object's replicas as `autoscaling/v1 Scale`.
+/// An object seen as `autoscaling/v1 Scale`.
+struct Seen {
+    scale: Value,
+    /// Whether the object says how many replicas it wants.
+    has_replicas: bool,
+}
+
+impl Seen {
+    fn of(request: &Request<'_>, object: &Value) -> Result<Self, String> {
+        let Some(paths) = paths(request) else {
+            return Ok(Self {
+                scale: scale_of(object),
+                has_replicas: true,
+            });
+        };
+        let wanted = scale::integer(object, &paths.spec_replicas)?;
+        let present = scale::integer(object, &paths.status_replicas)?.unwrap_or(0);
+        let selector = match paths.label_selector.as_str() {
+            "" => "",
+            path => scale::text(object, path)?.unwrap_or_default(),
+        };
+        Ok(Self {
+            scale: view(object, wanted.unwrap_or(0), present, selector),
+            has_replicas: wanted.is_some(),
+        })
+    }
+}
+
+/// The Scale of a built-in object.
 fn scale_of(object: &Value) -> Value {
+    let selector = &object["spec"]["selector"];
+    // A ReplicationController's selector is a plain map of labels.
+    let selector = if object["kind"] == "ReplicationController" {
+        LabelSelector::from_labels(selector).as_selector_string()
+    } else {
+        LabelSelector::from_object(selector)
+            .map(|selector| selector.as_selector_string())
+            .unwrap_or_default()
+    };
+    let replicas = |half: &str| object[half]["replicas"].as_i64().unwrap_or(0);
+    view(object, replicas("spec"), replicas("status"), &selector)
+}
+
+fn view(object: &Value, wanted: i64, present: i64, selector: &str) -> Value {
     let mut metadata = json!({});
     for field in [
         "name",
@@ -141,22 +223,10 @@ fn scale_of(object: &Value) -> Value {
         }
     }
     let mut spec = json!({});
-    if let Some(replicas) = object["spec"]["replicas"]
-        .as_i64()
-        .filter(|replicas| *replicas != 0)
-    {
-        spec["replicas"] = replicas.into();
+    if wanted != 0 {
+        spec["replicas"] = wanted.into();
     }
-    let mut status = json!({ "replicas": object["status"]["replicas"].as_i64().unwrap_or(0) });
-    let selector = &object["spec"]["selector"];
-    // A ReplicationController's selector is a plain map of labels.
-    let selector = if object["kind"] == "ReplicationController" {
-        LabelSelector::from_labels(selector).as_selector_string()
-    } else {
-        LabelSelector::from_object(selector)
-            .map(|selector| selector.as_selector_string())
-            .unwrap_or_default()
-    };
+    let mut status = json!({ "replicas": present });
     if !selector.is_empty() {
         status["selector"] = selector.into();
     }

@@ -14,7 +14,6 @@ use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, copy_field, meta, name};
 use crate::registry::namespace::validate_finalize;
 use crate::registry::store::{Part, Store};
-use crate::registry::strategy;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
@@ -105,7 +104,7 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
     // A binding is not a write of the pod: nobody comes to own its node.
     let store = Store {
         resource: pods,
-        strategy: strategy(&pods.gvr().group_resource()),
+        strategy: pods.strategy(),
         writer: None,
         ..request.store(dry_run)
     };

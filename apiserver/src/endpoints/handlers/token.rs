@@ -10,7 +10,6 @@ use crate::field_manager::FieldManager;
 use crate::meta::object::{child_mut, default, meta, meta_mut, name};
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::store::Store;
-use crate::registry::strategy;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
@@ -147,7 +146,7 @@ fn bound_object(
     let resource = resource.expect("core resources are built in");
     let store = Store {
         resource,
-        strategy: strategy(&resource.gvr().group_resource()),
+        strategy: resource.strategy(),
         ..request.store(false)
     };
     let name = text("name");

@@ -38,7 +38,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
     let namespace = request.namespace().filter(|_| request.resource.namespaced);
     let watch = WatchRequest {
         table: request.store(false).table(),
-        gvr: request.resource.gvr().clone(),
+        resource: Arc::clone(&request.resource),
         namespace: namespace.map(str::to_owned),
         selectors,
         start: initial_events.start(rv, bookmarks),

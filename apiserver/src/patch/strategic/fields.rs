@@ -1,7 +1,7 @@
 //! What a strategic merge patch must know of a field.
 
 use super::unknown;
-use crate::schema::{self, Object, Schema};
+use crate::schema::{self, Alternative, Object, Schema};
 use crate::status::ApiError;
 
 /// A type that a patch looks into.
@@ -39,12 +39,20 @@ impl<'s> Type<'s> {
             Schema::MicroTime => Self::OpaqueStruct("MicroTime"),
             Schema::Quantity => Self::OpaqueStruct("Quantity"),
             Schema::IntOrString => Self::OpaqueStruct("IntOrString"),
+            Schema::JsonSchemaOr(Alternative::Array) => {
+                Self::OpaqueStruct("JSONSchemaPropsOrArray")
+            }
+            Schema::JsonSchemaOr(Alternative::Bool) => Self::OpaqueStruct("JSONSchemaPropsOrBool"),
+            Schema::JsonSchemaOr(Alternative::StringArray) => {
+                Self::OpaqueStruct("JSONSchemaPropsOrStringArray")
+            }
             Schema::Any => Self::Fieldless("interface"),
             Schema::Map(_) => Self::Fieldless("map"),
             Schema::Bytes => Self::Fieldless("slice"),
             Schema::Bool => Self::Fieldless("bool"),
             Schema::Int32 => Self::Fieldless("int32"),
             Schema::Int64 => Self::Fieldless("int64"),
+            Schema::Float => Self::Fieldless("float64"),
             Schema::String(_) => Self::Fieldless("string"),
         }
     }

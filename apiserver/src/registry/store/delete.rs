@@ -68,13 +68,16 @@ impl Store<'_> {
                 });
             }
             let commit = |expected, change| {
-                table.commit(Commit {
-                    key: &key,
-                    expected: Some(expected),
-                    change,
-                    time: self.core.clock.now(),
-                    user_agent: self.user_agent,
-                })
+                self.commit(
+                    &table,
+                    Commit {
+                        key: &key,
+                        expected: Some(expected),
+                        change,
+                        time: self.core.clock.now(),
+                        user_agent: self.user_agent,
+                    },
+                )
             };
             if gone && next == *current.value {
                 let Ok(removed) = commit(&current, Change::Remove(next)) else {
@@ -126,7 +129,9 @@ impl Store<'_> {
         } else {
             return Ok(());
         };
-        if self.is_namespaces() {
+        let begins =
+            !is_terminating(current) && self.strategy.begin_deletion(current, "").is_some();
+        if self.is_namespaces() || begins {
             let uid = options.preconditions.clone();
             let message = uid.violation(current).unwrap_or(message);
             return Err(self.conflict(name, message));
@@ -151,6 +156,11 @@ impl Store<'_> {
 
     fn decide(&self, current: &Value, options: &DeleteOptions) -> Decision {
         let now = self.core.clock.now();
+        if !is_terminating(current)
+            && let Some(next) = self.strategy.begin_deletion(current, &rfc3339(now))
+        {
+            return Decision::Mark(next);
+        }
         let held = self.strategy.is_held(current);
         let wanted = self.finalizers_for(current, options);
         if is_terminating(current) {

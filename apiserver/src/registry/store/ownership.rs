@@ -14,7 +14,7 @@ impl Store<'_> {
     pub(crate) fn field_manager(&self) -> Option<FieldManager> {
         let writer = self.writer?;
         let kind = self.resource.gvk();
-        let schema = schema::builtin(kind).cloned();
+        let schema = self.resource.schema().cloned();
         let reset = reset_fields(self.resource, writer.subresource);
         Some(FieldManager::new(kind, schema, &writer, reset))
     }
@@ -27,18 +27,16 @@ impl Store<'_> {
             }
             manager.create(new, &rfc3339(self.core.clock.now()));
         }
-        self.forget_empty_lists(new);
     }
 
     pub(super) fn own_updated(&self, current: &Value, next: &mut Value) {
         if let Some(manager) = self.field_manager() {
             manager.update(current, next, &rfc3339(self.core.clock.now()));
         }
-        self.forget_empty_lists(next);
     }
 
     /// What is stored loses its empty lists, after somebody came to own them.
-    fn forget_empty_lists(&self, object: &mut Value) {
+    pub(super) fn forget_empty_lists(&self, object: &mut Value) {
         if !self.dry_run
             && let Some(schema) = schema::builtin(self.resource.gvk())
         {
@@ -74,10 +72,10 @@ fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'stati
             &["metadata", "ownerReferences"],
         ],
         ("status", "apps", "deployments") => &[&["spec"], &["metadata", "labels"]],
+        ("status", _, _) if resource.custom.is_some() => &[&["spec"], &["metadata"]],
         (
             "status",
             "admissionregistration.k8s.io"
-            | "apiextensions.k8s.io"
             | "apiregistration.k8s.io"
             | "flowcontrol.apiserver.k8s.io"
             | "resource.k8s.io"

@@ -49,7 +49,8 @@ pub(crate) enum Error {
 pub(super) enum Wire<'b> {
     Varint(u64),
     Bytes(&'b [u8]),
-    /// A fixed-size number or a group, by its wire type: no type of the API has one.
+    Fixed64(u64),
+    /// A number of 32 bits or a group, by its wire type: no type of the API has one.
     Other(u64),
 }
 
@@ -58,7 +59,7 @@ impl<'b> Wire<'b> {
     pub(super) fn varint(self, field: &str) -> Result<u64, Error> {
         match self {
             Self::Varint(number) => Ok(number),
-            Self::Bytes(_) | Self::Other(_) => Err(self.wrong(field)),
+            _ => Err(self.wrong(field)),
         }
     }
 
@@ -66,13 +67,22 @@ impl<'b> Wire<'b> {
     pub(super) fn bytes(self, field: &str) -> Result<&'b [u8], Error> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Varint(_) | Self::Other(_) => Err(self.wrong(field)),
+            _ => Err(self.wrong(field)),
+        }
+    }
+
+    /// The floating-point number of 64 bits; `field` names the field in errors.
+    pub(super) fn double(self, field: &str) -> Result<f64, Error> {
+        match self {
+            Self::Fixed64(bits) => Ok(f64::from_bits(bits)),
+            _ => Err(self.wrong(field)),
         }
     }
 
     fn wrong(self, field: &str) -> Error {
         let wire_type = match self {
             Self::Varint(_) => 0,
+            Self::Fixed64(_) => 1,
             Self::Bytes(_) => 2,
             Self::Other(wire_type) => wire_type,
         };
@@ -126,6 +136,10 @@ impl<'b> Reader<'b> {
         })?;
         let value = match wire_type {
             0 => Wire::Varint(self.varint()?),
+            1 => {
+                let bytes = self.take(8)?.try_into().expect("eight bytes were taken");
+                Wire::Fixed64(u64::from_le_bytes(bytes))
+            }
             2 => Wire::Bytes(self.length_delimited()?),
             _ => {
                 self.skip(wire_type)?;

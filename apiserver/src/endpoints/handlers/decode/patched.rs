@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 
-use super::{disowns, not_registered, type_meta, with_type_meta};
+use super::{custom, disowns, not_registered, type_meta, with_type_meta};
 use crate::endpoints::handlers::Request;
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersionKind};
 use crate::patch::{Outcome, Patched};
+use crate::registry::custom_resource::CustomResource;
 use crate::schema::{self, Decoded, FieldValidation};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
@@ -22,6 +23,10 @@ pub(in crate::endpoints::handlers) fn patched(
 ) -> Result<Value, ApiError> {
     let Patched { outcome, faults } = patched;
     let (shown, disowns, decoded) = match outcome {
+        Outcome::Text(text) if let Some(custom) = request.custom(gvk) => {
+            let Document { disowns, decoded } = custom_text(gvk, custom, &text)?;
+            (text, disowns, decoded)
+        }
         Outcome::Text(text) => {
             let decoded = text_as(gvk, &text);
             let Document { disowns, decoded } =
@@ -82,6 +87,49 @@ fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
     Ok(Document { disowns, decoded })
 }
 
+/// Decodes a document that a patch of a custom resource left.
+fn custom_text(
+    gvk: &GroupVersionKind,
+    custom: &CustomResource,
+    text: &str,
+) -> Result<Document, ApiError> {
+    let invalid = |why: &str| invalid_patch(text, why);
+    let parsed: Value = serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))?;
+    let found = type_meta(&parsed).map_err(|why| {
+        invalid(&format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    })?;
+    if found.kind.is_empty() {
+        return Err(invalid(&format!("Object 'Kind' is missing in '{text}'")));
+    }
+    if found.kind != gvk.kind {
+        let mut errors = FieldErrors::new();
+        let detail = format!("must be {}", gvk.kind);
+        errors.invalid(
+            &FieldPath::new("kind"),
+            &found.kind.as_str().into(),
+            &detail,
+        );
+        return Err(ApiError::Invalid {
+            name: meta(&parsed, "name").to_owned(),
+            kind: GroupKind {
+                group: gvk.group.clone(),
+                kind: found.kind,
+            },
+            errors,
+        });
+    }
+    let disowns = disowns(&parsed);
+    let coerced = custom::coerce(custom, parsed);
+    let coerced = coerced.map_err(|error| invalid(&error.to_string()))?;
+    let decoded = Decoded {
+        value: coerced.value,
+        warnings: coerced.unknown,
+    };
+    Ok(Document { disowns, decoded })
+}
+
 /// A document without a version is read into upstream's internal type, in which the fields of the
 /// document have no names: nothing but its type arrives.
 fn unversioned(document: &Value) -> Decoded {
@@ -100,10 +148,17 @@ fn unversioned(document: &Value) -> Decoded {
 /// # Errors
 /// Upstream has no reason for a value that its type refuses.
 pub(in crate::endpoints::handlers) fn applied(
+    request: &Request<'_>,
     gvk: &GroupVersionKind,
     configuration: &Value,
     object: Value,
 ) -> Result<Value, ApiError> {
+    if let Some(custom) = request.custom(gvk) {
+        let disowns = disowns(&object);
+        let coerced = custom::coerce(custom, object);
+        let coerced = coerced.map_err(|error| ApiError::Unknown(error.to_string()))?;
+        return Ok(with_type_meta(coerced.value, disowns, gvk));
+    }
     let Some(schema) = schema::builtin(gvk) else {
         return Ok(object);
     };

@@ -1,0 +1,134 @@
+//! Where a custom resource has its replicas.
+
+use serde_json::{Map, Value};
+
+/// The paths of a `scale` subresource.
+#[derive(Clone, Debug)]
+pub(crate) struct ScalePaths {
+    /// The replicas wanted, such as `.spec.replicas`.
+    pub(crate) spec_replicas: String,
+    /// The replicas there are.
+    pub(crate) status_replicas: String,
+    /// The label selector, as text; may be empty.
+    pub(crate) label_selector: String,
+}
+
+impl ScalePaths {
+    /// Those of `subresources.scale`.
+    pub(crate) fn parse(scale: &Value) -> Option<Self> {
+        let text = |field: &str| scale[field].as_str().unwrap_or_default().to_owned();
+        scale.is_object().then(|| Self {
+            spec_replicas: text("specReplicasPath"),
+            status_replicas: text("statusReplicasPath"),
+            label_selector: text("labelSelectorPath"),
+        })
+    }
+}
+
+/// The names on the way of a simple path.
+pub(crate) fn names(path: &str) -> Vec<&str> {
+    path.strip_prefix('.').unwrap_or(path).split('.').collect()
+}
+
+/// The value at a simple path, if there is one.
+///
+/// # Errors
+/// When the path leads through what is no object.
+pub(crate) fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
+    let mut value = object;
+    let mut way = String::new();
+    for name in names(path) {
+        let Some(fields) = value.as_object() else {
+            return Err(format!(
+                "{path} accessor error: {} is of the type {}, expected map[string]interface{{}}",
+                shown(value),
+                go_type(value)
+            ));
+        };
+        way.push('.');
+        way.push_str(name);
+        match fields.get(name) {
+            Some(found) => value = found,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(value))
+}
+
+/// The integer at a simple path.
+///
+/// # Errors
+/// When there is something else.
+pub(crate) fn integer(object: &Value, path: &str) -> Result<Option<i64>, String> {
+    match nested(object, path)? {
+        None => Ok(None),
+        Some(value) => match value.as_i64() {
+            Some(integer) => Ok(Some(integer)),
+            None => Err(mistyped(path, value, "int64")),
+        },
+    }
+}
+
+/// The text at a simple path.
+///
+/// # Errors
+/// When there is something else.
+pub(crate) fn text<'v>(object: &'v Value, path: &str) -> Result<Option<&'v str>, String> {
+    match nested(object, path)? {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(value) => Err(mistyped(path, value, "string")),
+    }
+}
+
+/// Sets the value at a simple path.
+///
+/// # Errors
+/// When the path leads through what is no object.
+pub(crate) fn set(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
+    let mut place = object;
+    for name in names(path) {
+        if place.is_null() {
+            *place = Value::Object(Map::new());
+        }
+        let fields = place.as_object_mut().ok_or_else(|| {
+            let names: Vec<&str> = names(path);
+            format!(
+                "value cannot be set because .{} is not a map[string]interface{{}}",
+                names.join(".")
+            )
+        })?;
+        place = fields.entry(name).or_insert(Value::Null);
+    }
+    *place = value;
+    Ok(())
+}
+
+fn mistyped(path: &str, value: &Value, expected: &str) -> String {
+    let path = names(path).join(".");
+    format!(
+        ".{path} accessor error: {} is of the type {}, expected {expected}",
+        shown(value),
+        go_type(value)
+    )
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

@@ -1,0 +1,143 @@
+//! The versions of a custom resource: their schemas, and objects from one into the other.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::typed;
+use crate::meta::GroupVersion;
+use crate::schema::Object;
+use crate::schema::structural::Structural;
+
+/// The schemas of all versions of a definition, compiled when they are first needed.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    group: String,
+    /// The version that objects are stored in.
+    pub(crate) storage: String,
+    /// The latest `resourceVersion` given out before these schemas came into force: what was
+    /// stored later has been written by them.
+    since: u64,
+    schemas: BTreeMap<String, VersionSchema>,
+}
+
+/// The schema of a version.
+#[derive(Debug)]
+pub(crate) struct VersionSchema {
+    kind: String,
+    source: Value,
+    structural: OnceLock<Structural>,
+    typed: OnceLock<Arc<Object>>,
+}
+
+impl VersionSchema {
+    /// The schema as the definition has it.
+    pub(crate) fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// The schema, compiled.
+    pub(crate) fn structural(&self) -> &Structural {
+        self.structural
+            .get_or_init(|| Structural::parse(&self.source))
+    }
+
+    /// The schema as field management sees it.
+    pub(crate) fn typed(&self) -> &Arc<Object> {
+        self.typed
+            .get_or_init(|| typed::of_kind(&self.kind, self.structural()))
+    }
+}
+
+impl Versions {
+    /// Those of `definition`, in force for all that is stored after `since`.
+    pub(crate) fn new(definition: &Value, since: u64) -> Self {
+        let spec = &definition["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let versions = || spec["versions"].as_array().into_iter().flatten();
+        let schema = |version: &Value| VersionSchema {
+            kind: text(&spec["names"]["kind"]),
+            source: version["schema"]["openAPIV3Schema"].clone(),
+            structural: OnceLock::new(),
+            typed: OnceLock::new(),
+        };
+        let stored = versions().find(|version| version["storage"] == true);
+        Self {
+            group: text(&spec["group"]),
+            storage: stored
+                .map(|version| text(&version["name"]))
+                .unwrap_or_default(),
+            since,
+            schemas: versions()
+                .map(|version| (text(&version["name"]), schema(version)))
+                .collect(),
+        }
+    }
+
+    /// Whether they say the same as `other`, whenever they came into force.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        self.storage == other.storage
+            && self.schemas.len() == other.schemas.len()
+            && self.schemas.iter().zip(&other.schemas).all(|(own, other)| {
+                own.0 == other.0 && own.1.source == other.1.source && own.1.kind == other.1.kind
+            })
+    }
+
+    /// The schema of `version`, which must be one of them.
+    pub(crate) fn schema(&self, version: &str) -> &VersionSchema {
+        let found = self.schemas.get(version);
+        found.expect("a served version is one of the definition's")
+    }
+
+    /// A stored object as requests for `version` see it: pruned and defaulted by the schema of the
+    /// version that it is stored in, and converted.
+    pub(crate) fn shown<'a>(&self, version: &str, stored: &'a Value) -> Cow<'a, Value> {
+        let rv = stored["metadata"]["resourceVersion"].as_str();
+        let rv = rv.and_then(|rv| rv.parse::<u64>().ok());
+        let from = self.version_of(stored);
+        if self.schemas.len() == 1 && from == version && rv.is_some_and(|rv| rv > self.since) {
+            return Cow::Borrowed(stored);
+        }
+        let mut object = stored.clone();
+        if let Some(schema) = self.schemas.get(from) {
+            schema.structural().prune(&mut object);
+            schema.structural().prune_nulls(&mut object);
+            schema.structural().fill_defaults(&mut object);
+        }
+        if from != version {
+            self.convert(&mut object, version);
+        }
+        Cow::Owned(object)
+    }
+
+    /// An object of any version as it is stored.
+    pub(crate) fn stored(&self, mut object: Value) -> Value {
+        if self.version_of(&object) != self.storage {
+            self.convert(&mut object, &self.storage);
+        }
+        object
+    }
+
+    fn version_of<'v>(&self, object: &'v Value) -> &'v str {
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let version = api_version.strip_prefix(self.group.as_str());
+        version
+            .and_then(|rest| rest.strip_prefix('/'))
+            .unwrap_or_default()
+    }
+
+    /// Conversion by the strategy `None`: the object is the same in all versions but for what
+    /// their schemas prune.
+    fn convert(&self, object: &mut Value, version: &str) {
+        let to = GroupVersion {
+            group: self.group.clone(),
+            version: version.to_owned(),
+        };
+        object["apiVersion"] = to.to_string().into();
+        let schema = self.schema(version).structural();
+        schema.prune(object);
+        schema.prune_nulls(object);
+    }
+}

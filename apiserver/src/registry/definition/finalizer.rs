@@ -1,0 +1,98 @@
+//! The end of a definition: its objects go first.
+
+use serde_json::Value;
+
+use super::conditions::{self, Condition};
+use super::naming::write_status;
+use crate::clock::rfc3339;
+use crate::endpoints::options::DeleteOptions;
+use crate::meta::object::{finalizers, is_terminating, meta_mut, name, namespace, set_finalizers};
+use crate::registry::store::Store;
+use crate::storage::StoredObject;
+
+/// What holds a definition until its objects are gone.
+pub(super) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// A definition whose deletion begins: it has neither grace nor a choice of what becomes of its
+/// objects.
+pub(super) fn begin(definition: &Value, now: &str) -> Value {
+    let mut next = definition.clone();
+    meta_mut(&mut next).insert("deletionTimestamp".to_owned(), now.into());
+    let mut held: Vec<String> = finalizers(&next).map(str::to_owned).collect();
+    if !held.iter().any(|own| own == FINALIZER) {
+        held.push(FINALIZER.to_owned());
+    }
+    set_finalizers(&mut next, held);
+    let pending = Condition {
+        condition_type: "Terminating",
+        status: "True",
+        reason: "InstanceDeletionPending",
+        message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    };
+    conditions::set(&mut next, pending, now);
+    next
+}
+
+/// Deletes the objects of a definition that is being deleted, and lets go of it when none is left.
+pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
+    let value = &*definition.value;
+    if !is_terminating(value) || !finalizers(value).any(|own| own == FINALIZER) {
+        return;
+    }
+    let now = rfc3339(store.core.clock.now());
+    let in_progress = Condition {
+        condition_type: "Terminating",
+        status: "True",
+        reason: "InstanceDeletionInProgress",
+        message: "CustomResource deletion is in progress",
+    };
+    write_status(store, definition, |next| {
+        conditions::set(next, in_progress, &now)
+    });
+    let done = if conditions::is_true(value, "Established") {
+        if !delete_instances(store, value) {
+            return;
+        }
+        Condition {
+            condition_type: "Terminating",
+            status: "False",
+            reason: "InstanceDeletionCompleted",
+            message: "removed all instances",
+        }
+    } else {
+        Condition {
+            condition_type: "Terminating",
+            status: "False",
+            reason: "NeverEstablished",
+            message: "resource was never established",
+        }
+    };
+    write_status(store, definition, |next| {
+        conditions::set(next, done, &now);
+        let kept = finalizers(next).filter(|own| *own != FINALIZER);
+        let kept = kept.map(str::to_owned).collect();
+        set_finalizers(next, kept);
+    });
+}
+
+/// Deletes every object of the definition, and answers whether none is left.
+fn delete_instances(store: &Store<'_>, definition: &Value) -> bool {
+    let Some(info) = store.core.definitions.stored_resource(name(definition)) else {
+        return true;
+    };
+    let instances = Store {
+        resource: &info,
+        strategy: info.strategy(),
+        writer: None,
+        ..*store
+    };
+    let table = instances.table();
+    for object in table.snapshot().range(None, None) {
+        let namespace = Some(namespace(&object.value)).filter(|namespace| !namespace.is_empty());
+        let deleted = instances.delete(namespace, name(&object.value), &DeleteOptions::default());
+        if let Err(error) = deleted {
+            tracing::debug!(object = %object.key, %error, "object not deleted");
+        }
+    }
+    table.snapshot().range(None, None).next().is_none()
+}
