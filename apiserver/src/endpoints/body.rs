@@ -65,6 +65,8 @@ pub struct ResponseBody(Inner);
 
 enum Inner {
     Whole(Option<Bytes>),
+    /// Made as they are sent; the number is of the bytes still to come.
+    Pieces(Box<dyn Iterator<Item = Bytes> + Send>, u64),
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Dropped>> + Send>>),
 }
 
@@ -78,11 +80,19 @@ impl ResponseBody {
         Self(Inner::Whole(Some(bytes.into())))
     }
 
+    /// A body of `length` bytes that never lies in memory whole. No piece is empty.
+    pub(crate) fn pieces(
+        pieces: impl Iterator<Item = Bytes> + Send + 'static,
+        length: usize,
+    ) -> Self {
+        Self(Inner::Pieces(Box::new(pieces), length as u64))
+    }
+
     /// The bytes that are not sent yet; `None` for a stream.
     pub(crate) fn bytes(&self) -> Option<&Bytes> {
         match &self.0 {
             Inner::Whole(bytes) => bytes.as_ref(),
-            Inner::Stream(_) => None,
+            Inner::Pieces(..) | Inner::Stream(_) => None,
         }
     }
 
@@ -99,6 +109,7 @@ impl std::fmt::Debug for ResponseBody {
             Inner::Whole(bytes) => {
                 write!(f, "Whole({} bytes)", bytes.as_ref().map_or(0, Bytes::len))
             }
+            Inner::Pieces(_, left) => write!(f, "Pieces({left} bytes)"),
             Inner::Stream(_) => f.write_str("Stream"),
         }
     }
@@ -117,6 +128,10 @@ impl Body for ResponseBody {
                 let frame = bytes.take().filter(|bytes| !bytes.is_empty());
                 Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
             }
+            Inner::Pieces(pieces, left) => Poll::Ready(pieces.next().map(|piece| {
+                *left -= piece.len() as u64;
+                Ok(Frame::data(piece))
+            })),
             Inner::Stream(stream) => stream
                 .as_mut()
                 .poll_next(cx)
@@ -133,6 +148,7 @@ impl Body for ResponseBody {
             Inner::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
+            Inner::Pieces(_, left) => SizeHint::with_exact(*left),
             Inner::Stream(_) => SizeHint::default(),
         }
     }

@@ -15,7 +15,16 @@ pub(crate) fn whole(
     content_type: &str,
     body: impl Into<Bytes>,
 ) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::whole(body));
+    with_body(code, content_type, ResponseBody::whole(body))
+}
+
+/// A response with any body.
+pub(crate) fn with_body(
+    code: u16,
+    content_type: &str,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).expect("codes are written in this crate");
     let headers = response.headers_mut();
     let content_type = HeaderValue::from_str(content_type);

@@ -80,27 +80,27 @@ async fn requests(tls: bool) {
     const GOT: usize = 50_000;
     let server = Server::start(tls);
     let mut clients = Clients::open(&server.target).await;
-    let mut small = Vec::new();
-    let mut creates = Vec::new();
-    let mut gets = Vec::new();
-    let mut patches = Vec::new();
+    let mut small = Rates::default();
+    let mut creates = Rates::default();
+    let mut gets = Rates::default();
+    let mut patches = Rates::default();
     for round in 0..ROUNDS {
         let namespace = create_namespace(&server.target, &format!("round-{round}")).await;
         let maps = format!("{namespace}/configmaps");
         let create = |index| Call::create(&maps, &config_map(index));
-        small.push(clients.rate(CREATED, create).await);
+        small.add(&server, &mut clients, CREATED, create).await;
         let pods = format!("{namespace}/pods");
         let create = |index| Call::create(&pods, &pod(index));
-        creates.push(clients.rate(CREATED, create).await);
+        creates.add(&server, &mut clients, CREATED, create).await;
         let get = |index| Call::get(format!("{pods}/web-{}", index * 7919 % CREATED));
-        gets.push(clients.rate(GOT, get).await);
+        gets.add(&server, &mut clients, GOT, get).await;
         let patch = |index| Call::status_patch(&pods, index, round);
-        patches.push(clients.rate(CREATED, patch).await);
+        patches.add(&server, &mut clients, CREATED, patch).await;
     }
-    tell("creates of ConfigMaps", "/s", &mut small);
-    tell("creates of pods", "/s", &mut creates);
-    tell("gets of pods", "/s", &mut gets);
-    tell("status patches of pods", "/s", &mut patches);
+    small.tell("creates of ConfigMaps");
+    creates.tell("creates of pods");
+    gets.tell("gets of pods");
+    patches.tell("status patches of pods");
     let stored = ROUNDS * CREATED;
     let resident = server.resident_mb();
     println!("resident with {stored} pods and {stored} ConfigMaps: {resident:.0} MB");
@@ -286,6 +286,35 @@ impl Clients {
             self.0.push(task.await.expect("every request succeeds"));
         }
         count as f64 / started.elapsed().as_secs_f64()
+    }
+}
+
+/// How many requests a second there were, and the server's processor time for each, by round.
+#[derive(Default)]
+struct Rates {
+    rates: Vec<f64>,
+    processor_us: Vec<f64>,
+}
+
+impl Rates {
+    async fn add(
+        &mut self,
+        server: &Server,
+        clients: &mut Clients,
+        count: usize,
+        call: impl Fn(usize) -> Call,
+    ) {
+        let before = server.processor_us();
+        self.rates.push(clients.rate(count, call).await);
+        let taken = server.processor_us() - before;
+        self.processor_us.push(taken / count as f64);
+    }
+
+    fn tell(mut self, what: &str) {
+        tell(what, "/s", &mut self.rates);
+        self.processor_us.sort_by(f64::total_cmp);
+        let middle = self.processor_us[self.processor_us.len() / 2];
+        println!("    {middle:.0} µs of the server's processor time each");
     }
 }
 
