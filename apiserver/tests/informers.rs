@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
@@ -26,6 +27,8 @@ const CHECKPOINT: u64 = 10;
 const INFORMERS: usize = 4;
 const NAMES: u64 = 20;
 const WINDOW_EVENTS: usize = 64;
+/// An event that has not come by then will not come.
+const LOST: Duration = Duration::from_secs(20);
 
 fn number(draw: &mut ChaCha8Rng, below: u64) -> u64 {
     draw.next_u64() % below
@@ -103,7 +106,9 @@ impl Watch {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return serde_json::from_slice(&line).unwrap();
             }
-            let frame = self.body.frame().await.expect("the watch goes on");
+            let frame = tokio::time::timeout(LOST, self.body.frame()).await;
+            let frame = frame.expect("an event that is due comes");
+            let frame = frame.expect("the watch goes on");
             self.read
                 .extend_from_slice(frame.unwrap().data_ref().unwrap());
         }

@@ -54,7 +54,8 @@ impl Informer {
         };
         let broken_off = kept < events.len();
         for event in events.into_iter().take(kept) {
-            self.handle(&event, &ledger[self.told]);
+            let told = ledger.get(self.told);
+            self.handle(&event, told.expect("there is no event without a commit"));
         }
         if !broken_off {
             assert!(reached >= self.rv, "a watch never goes back");
