@@ -1,5 +1,6 @@
 //! From an HTTP request to an HTTP response.
 
+pub(crate) mod aggregated;
 pub(crate) mod body;
 pub(crate) mod compression;
 pub(crate) mod deadline;
@@ -15,3 +16,4 @@ pub(crate) mod request_info;
 pub(crate) mod response;
 pub(crate) mod table;
 pub(crate) mod watch;
+pub(crate) mod yaml;

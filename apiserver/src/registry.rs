@@ -5,6 +5,7 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod catalog;
+pub(crate) mod certificate_signing_request;
 mod checks;
 pub(crate) mod columns;
 pub(crate) mod component_status;
@@ -108,6 +109,9 @@ fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             &definition::CustomResourceDefinition
+        }
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            &certificate_signing_request::CertificateSigningRequest { approval: false }
         }
         ("" | event::GROUP, "events") => &event::Event,
         ("", "limitranges") => &limit_range::LimitRange,

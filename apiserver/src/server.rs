@@ -4,6 +4,7 @@ mod builder;
 mod control;
 mod filters;
 mod listener;
+mod stall;
 mod tls;
 
 use std::collections::BTreeSet;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ETAG, HOST, IF_NONE_MATCH, USER_AGENT};
+use http::header::{HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
@@ -29,7 +30,7 @@ use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{compression, deadline, discovery, handlers, health, response};
+use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
 use crate::status::ApiError;
@@ -260,27 +261,16 @@ impl ApiServer {
             return response::error(&ApiError::MethodNotAllowed, Accepted::JSON);
         }
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        match parts.as_slice() {
-            ["openapi", "v2"] => return self.core.openapi.v2(headers),
-            ["openapi", "v3"] => return self.core.openapi.index(),
-            ["openapi", "v3", key @ ..] => {
-                let hash = query_pairs.iter().find(|(name, _)| name == "hash");
-                let hash = hash.map(|(_, hash)| hash.as_str());
-                let now = self.core.clock.now();
-                return self.core.openapi.v3(&key.join("/"), hash, headers, now);
-            }
-            _ => {}
+        if parts == ["version"] {
+            return response::whole(200, "application/json", discovery::VERSION);
+        }
+        let now = self.core.clock.now();
+        if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
+            return answer;
         }
         let catalog = &*self.core.definitions.catalog();
-        let aggregated = discovery::accepts_aggregated(header(headers, &ACCEPT));
-        match parts.as_slice() {
-            ["api"] if aggregated => {
-                return aggregated_discovery(&discovery::aggregated_api(catalog), headers);
-            }
-            ["apis"] if aggregated => {
-                return aggregated_discovery(&discovery::aggregated_apis(catalog), headers);
-            }
-            _ => {}
+        if let Some(answer) = aggregated::answer(catalog, path, headers) {
+            return answer;
         }
         let query = Query::parse(query);
         let accepted = match handlers::negotiate(headers, &query, None) {
@@ -289,7 +279,6 @@ impl ApiServer {
         };
         let document = match parts.as_slice() {
             [""] => Some(discovery::root_paths(catalog)),
-            ["version"] => Some(discovery::version()),
             ["api"] => Some(discovery::api_versions(catalog, header(headers, &HOST))),
             ["apis"] => Some(discovery::api_group_list(catalog)),
             ["api", version] => discovery::api_resource_list(catalog, "", version),
@@ -321,32 +310,6 @@ fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
     warnings.extend(request.resource.warning.clone().filter(|_| !unserved));
     response::add_warnings(&mut response, &warnings);
     response
-}
-
-/// An aggregated document with its ETag: a client that holds it is told so.
-fn aggregated_discovery(
-    document: &serde_json::Value,
-    headers: &HeaderMap,
-) -> Response<ResponseBody> {
-    let body = document.to_string();
-    let etag = format!("\"{:016X}\"", fnv1a(body.as_bytes()));
-    let held = header(headers, &IF_NONE_MATCH) == etag;
-    let mut response = if held {
-        response::whole(304, discovery::AGGREGATED_CONTENT_TYPE, Bytes::new())
-    } else {
-        response::whole(200, discovery::AGGREGATED_CONTENT_TYPE, body)
-    };
-    if let Ok(etag) = etag.parse() {
-        response.headers_mut().insert(ETAG, etag);
-    }
-    response
-}
-
-/// 64-bit FNV-1a: a change of the document changes it, which is all an ETag must do.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {

@@ -59,6 +59,9 @@ async fn a_page_goes_on_while_anything_is_behind_it_selected_or_not() {
 
     let (_, page) = get(&server, "limit=1").await;
     assert_eq!(page["metadata"]["remainingItemCount"], 2);
+    let (_, whole) = get(&server, "limit=1&resourceVersion=0").await;
+    assert_eq!(whole["items"].as_array().unwrap().len(), 3);
+    assert_eq!(whole["metadata"]["continue"], Value::Null);
     let (_, whole) = get(&server, "limit=3").await;
     assert_eq!(whole["metadata"]["continue"], Value::Null);
 }

@@ -60,7 +60,7 @@ async fn the_index_names_each_document_by_a_hash_of_it() {
     let (_, headers, _) = get(&server, &core, ("accept", "*/*")).await;
     assert_eq!(headers["etag"], format!("\"{hash}\""));
     assert_eq!(headers["vary"], "Accept");
-    for unknown in ["apis/nope.example.com/v1", "apis//v1"] {
+    for unknown in ["", "api/v1/", "apis/nope.example.com/v1", "apis//v1"] {
         let path = format!("/openapi/v3/{unknown}");
         let (status, _, body) = get(&server, &path, ("accept", "*/*")).await;
         assert_eq!((status.as_u16(), body.len()), (404, 0), "{unknown}");

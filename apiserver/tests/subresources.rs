@@ -207,3 +207,25 @@ async fn what_no_kubelet_answers_is_refused_before_it_would_be_asked() {
         assert_eq!((answered, &body["message"]), (code, &json!(message)));
     }
 }
+
+#[tokio::test]
+async fn nothing_is_created_below_what_is_in_a_namespace_that_goes() {
+    let server = with_pod("Running").await;
+    let accounts = "/api/v1/namespaces/n/serviceaccounts";
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    send(&server, "POST /api/v1/namespaces", named("n")).await;
+    send(&server, &format!("POST {accounts}"), named("a")).await;
+    let token = format!("POST {accounts}/a/token");
+    let (code, answer) = send(&server, &token, named("other")).await;
+    let message = "TokenRequest.authentication.k8s.io \"a\" is invalid: metadata.name: Invalid value: \"other\": must match the service account name if specified";
+    assert_eq!((code, &answer["message"]), (422, &json!(message)));
+    assert_eq!(send(&server, &token, json!({})).await.0, 201);
+    send(&server, "DELETE /api/v1/namespaces/n", json!({})).await;
+    let (code, answer) = send(&server, &token, json!({})).await;
+    let cause = &answer["details"]["causes"][0]["reason"];
+    assert_eq!((code, cause), (403, &json!("NamespaceTerminating")));
+    let eviction = "POST /api/v1/namespaces/none/pods/p/eviction";
+    let (code, answer) = send(&server, eviction, named("p")).await;
+    let message = "namespaces \"none\" not found";
+    assert_eq!((code, &answer["message"]), (404, &json!(message)));
+}

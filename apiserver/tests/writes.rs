@@ -136,6 +136,15 @@ async fn an_owner_given_twice_is_kept_once_and_the_client_told() {
     let updated = send(&server, &put, json!({ "metadata": twice })).await;
     assert_eq!(updated.meta("ownerReferences"), &json!([owner]));
     assert_eq!(updated.warnings.len(), 1);
+    let patch = format!("PATCH {CONFIGMAPS}/a");
+    let patched = send(&server, &patch, json!({ "metadata": twice })).await;
+    assert_eq!(patched.meta("ownerReferences"), &json!([owner]));
+    let late = "duplicate entries after mutating admission happens; API server";
+    assert!(
+        patched.warnings[0].contains(late),
+        "{}",
+        patched.warnings[0]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -363,6 +372,16 @@ async fn a_path_says_whether_the_resource_is_in_a_namespace() {
         ("POST /api/v1/configmaps", 405),
         ("GET /api/v1/configmaps", 200),
     ];
+    for method in ["GET", "DELETE"] {
+        let odd = send(
+            &server,
+            &format!("{method} {CONFIGMAPS}/a%25b"),
+            Value::Null,
+        )
+        .await;
+        let message = "Name parameter invalid: \"a%b\": may not contain '%'";
+        assert_eq!((odd.code, odd.message()), (400, message));
+    }
     for (request, code) in rows {
         let answer = send(&server, request, Value::Null).await;
         assert_eq!(answer.code, code, "{request}");

@@ -7,7 +7,8 @@
 //! - `text`: JSON as the files and the requests' bodies are written
 //! - `variables`: `${…}` in requests
 //! - `selection`: the part of an answer that a step compares
-//! - `transport`: how a request reaches a server, in process or over the network
+//! - `transport`: how a request reaches a server, in process or, by `http1` and `tls`, over the
+//!   network
 //! - `replay`: a case to its answers, which `watch` collects of streams
 //! - `normalize`: what legitimately differs between two servers, as stable marks
 //! - `compare`: the differences between two answers
@@ -21,6 +22,7 @@ mod normalize;
 mod replay;
 mod selection;
 mod text;
+mod tls;
 mod transport;
 mod variables;
 mod watch;
@@ -29,4 +31,5 @@ pub use compare::{Difference, compare};
 pub use divergences::{Divergences, DivergencesError, Summary};
 pub use format::{Case, Exchange, FormatError, RecordedFile, recorded_dir};
 pub use replay::{replay, replay_in_process};
-pub use transport::{Target, TransportError};
+pub use tls::Trust;
+pub use transport::{NetworkOptions, Target, TransportError};

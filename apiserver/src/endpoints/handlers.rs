@@ -23,7 +23,7 @@ mod subresource;
 mod token;
 mod update;
 mod watch;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 
@@ -45,6 +45,7 @@ use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
 use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::certificate_signing_request::CertificateSigningRequest;
 use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
 use crate::server::Core;
@@ -70,19 +71,15 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether the path names a namespace where the resource has one, and none where it hasn't.
-    fn is_routed(&self) -> bool {
-        match &self.info.namespace {
-            Some(_) => self.resource.namespaced,
-            None => !self.resource.namespaced || self.info.name.is_none(),
-        }
-    }
-
     fn store(&self, dry_run: bool) -> Store<'_> {
+        let strategy = match self.info.subresource.as_deref() {
+            Some("approval") => &CertificateSigningRequest { approval: true },
+            _ => self.resource.strategy(),
+        };
         Store {
             core: self.core,
             resource: &self.resource,
-            strategy: self.resource.strategy(),
+            strategy,
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
             guards_uid: self.info.verb != Some(Verb::Patch),
@@ -204,10 +201,7 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
     }
     let info = &request.info;
     let proxies = info.subresource.as_deref() == Some("proxy");
-    if !request.is_routed() || (!info.rest.is_empty() && !proxies) {
-        return Err(ApiError::NoSuchPath);
-    }
-    if !is_path(request) {
+    if !is_path(request) || (!info.rest.is_empty() && !proxies) {
         return Err(ApiError::NoSuchPath);
     }
     let Some(verb) = request.info.verb else {

@@ -4,6 +4,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 
+use super::yaml;
 use crate::schema::write_object;
 use crate::status::ApiError;
 
@@ -270,9 +271,7 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
 /// `value` encoded as agreed.
 pub(crate) fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
     match accepted.media {
-        MediaType::Yaml => serde_saphyr::to_string(value)
-            .expect("a JSON value with string keys can be written as YAML")
-            .into_bytes(),
+        MediaType::Yaml => yaml::to_string(value).into_bytes(),
         MediaType::Json if accepted.pretty => {
             let mut text = serde_json::to_vec_pretty(value).expect("a JSON value can be written");
             text.push(b'\n');

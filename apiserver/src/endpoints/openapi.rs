@@ -99,8 +99,27 @@ impl OpenApi {
         state.v2_etag = None;
     }
 
+    /// The answer to a GET of `path`, if that is one of OpenAPI.
+    pub(crate) fn answer(
+        &self,
+        path: &str,
+        query: &[(String, String)],
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Option<Response<ResponseBody>> {
+        match path {
+            "/openapi/v2" => return Some(self.v2(headers)),
+            "/openapi/v3" => return Some(self.index()),
+            _ => {}
+        }
+        let key = path.strip_prefix("/openapi/v3/")?;
+        let hash = query.iter().find(|(name, _)| name == "hash");
+        let hash = hash.map(|(_, hash)| hash.as_str());
+        Some(self.v3(key, hash, headers, now))
+    }
+
     /// `GET /openapi/v3`: where the document of each group version is, with a hash of its content.
-    pub(crate) fn index(&self) -> Response<ResponseBody> {
+    fn index(&self) -> Response<ResponseBody> {
         // Upstream's handler sets no type, and Go's guess at the content is this one.
         response::whole(
             200,
@@ -113,7 +132,7 @@ impl OpenApi {
     ///
     /// What has the hash that the request names never changes, so it may be kept for a year; a
     /// request for another hash is sent to that of today.
-    pub(crate) fn v3(
+    fn v3(
         &self,
         key: &str,
         hash: Option<&str>,
@@ -149,7 +168,7 @@ impl OpenApi {
     }
 
     /// `GET /openapi/v2`.
-    pub(crate) fn v2(&self, headers: &HeaderMap) -> Response<ResponseBody> {
+    fn v2(&self, headers: &HeaderMap) -> Response<ResponseBody> {
         let Some(encoding) = accepted(headers, Form::V2) else {
             return not_acceptable();
         };
@@ -347,8 +366,7 @@ fn version_paths(version: Option<&Version>) -> Option<Paths> {
 /// The document of v3 at `key`.
 fn document_v3(custom: &[CustomKind], key: &str) -> Option<Value> {
     if let Some(paths) = builtin_paths(key) {
-        let version = &discovery::version()["gitVersion"];
-        let info = json!({"title": "Kubernetes", "version": version});
+        let info = json!({"title": "Kubernetes", "version": discovery::GIT_VERSION});
         let mut document = described_v3(info, &paths, &BTreeMap::new());
         document["components"]["securitySchemes"] = bearer_token();
         return Some(document);
@@ -383,10 +401,9 @@ fn document_v2(custom: &[CustomKind]) -> Value {
         paths.extend(builtin_paths(&key).expect("a listed key has paths"));
     }
     let definitions = custom::definitions_of(custom, Form::V2);
-    let version = &discovery::version()["gitVersion"];
     json!({
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": version},
+        "info": {"title": "Kubernetes", "version": discovery::GIT_VERSION},
         "paths": operations::written_paths(&paths, Form::V2),
         "definitions": schemas(&paths, &definitions, Form::V2),
         "parameters": operations::shared_parameters(),

@@ -1,28 +1,30 @@
 //! The generic store: every write of every kind goes through here.
 
 mod delete;
+mod follow_up;
 mod ownership;
+mod refusals;
 
 use std::borrow::Cow;
-use std::num::{IntErrorKind, ParseIntError};
+use std::mem;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy, conduct, definition, event};
+use super::{Context, Strategy, conduct};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
 use crate::field_manager::Writer;
-use crate::meta::GroupKind;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, Commit, ObjectKey, Raced, StoredObject, Table};
+use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
+use refusals::{check_name, parse_rv};
 
 pub(crate) use delete::Deleted;
 
@@ -38,6 +40,8 @@ pub(crate) enum Part {
     Status,
     /// A subresource that changes the object by rules of its own: nothing is kept for it.
     Whole,
+    /// A write past the strategy, which does not even count the generation.
+    Raw,
 }
 
 /// Writes objects of one resource on behalf of one request.
@@ -81,98 +85,6 @@ impl Store<'_> {
         ObjectKey::new(namespace.filter(|_| self.resource.namespaced), name)
     }
 
-    pub(crate) fn not_found(&self, name: &str) -> ApiError {
-        ApiError::NotFound {
-            resource: self.resource.gvr().group_resource(),
-            name: name.to_owned(),
-        }
-    }
-
-    pub(crate) fn conflict(&self, name: &str, message: impl Into<String>) -> ApiError {
-        ApiError::Conflict {
-            resource: self.resource.gvr().group_resource(),
-            name: name.to_owned(),
-            message: message.into(),
-        }
-    }
-
-    fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
-        if errors.is_empty() {
-            return Ok(());
-        }
-        let mut kind = self.resource.gvk().group_kind();
-        if kind.group == event::GROUP {
-            // An event is the core group's in errors, as it is in storage.
-            kind.group.clear();
-        }
-        Err(ApiError::Invalid {
-            kind,
-            name: name.to_owned(),
-            errors,
-        })
-    }
-
-    /// A conflict that upstream's storage finds: its error shows through, with etcd's key.
-    pub(crate) fn storage_conflict(&self, namespace: &str, name: &str, message: &str) -> ApiError {
-        let gvr = self.resource.gvr();
-        let directory = match (gvr.group.as_str(), gvr.resource.as_str()) {
-            ("", "nodes") => "minions".to_owned(),
-            ("", "services") => "services/specs".to_owned(),
-            ("", "endpoints") => "services/endpoints".to_owned(),
-            ("", "replicationcontrollers") => "controllers".to_owned(),
-            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-            (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), resource) => {
-                format!("{group}/{resource}")
-            }
-            (_, resource) => resource.to_owned(),
-        };
-        let namespace = if namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{namespace}/")
-        };
-        self.conflict(
-            name,
-            format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
-            ),
-        )
-    }
-
-    /// Faults that upstream's registry finds before it knows the kind: they name the resource.
-    fn invalid_resource(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
-        let gvr = self.resource.gvr();
-        let kind = GroupKind {
-            group: gvr.group.clone(),
-            kind: gvr.resource.clone(),
-        };
-        Err(ApiError::Invalid {
-            kind,
-            name: name.to_owned(),
-            errors,
-        })
-    }
-
-    /// Writes, and does what follows from the write.
-    fn commit(&self, table: &Table, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
-        let stored = table.commit(commit)?;
-        definition::after_write(self.core, self.resource);
-        Ok(stored)
-    }
-
-    /// Passes on what the kind warns of in a valid object.
-    fn warn(&self, new: &Value, old: Option<&Value>) {
-        let Some(held) = self.warnings else {
-            return;
-        };
-        let mut held = held.lock();
-        for warning in self.strategy.warnings(new, old) {
-            if !held.contains(&warning) {
-                held.push(warning);
-            }
-        }
-    }
-
     /// Reads one object.
     ///
     /// # Errors
@@ -182,6 +94,7 @@ impl Store<'_> {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Arc<StoredObject>, ApiError> {
+        check_name(name)?;
         self.table()
             .get(&self.key(namespace, name))
             .map(|stored| self.shown(stored))
@@ -225,6 +138,8 @@ impl Store<'_> {
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_NAME_TRIES } else { 1 };
+        // A prefix given beside the name changes the text, although nothing was drawn.
+        let prefixed = !meta(&object, "generateName").is_empty();
         let mut name = String::new();
         let mut terminating = false;
         for _ in 0..tries {
@@ -254,10 +169,15 @@ impl Store<'_> {
                 return Ok(Written::Unstored(object));
             }
             meta_mut(&mut object).remove("resourceVersion");
+            let put = if generated {
+                object.clone()
+            } else {
+                mem::take(&mut object)
+            };
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(self.resource.stored(object.clone())),
+                change: Change::Put(self.resource.stored(put)),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
@@ -266,8 +186,6 @@ impl Store<'_> {
             }
         }
         let resource = self.resource.gvr().group_resource();
-        // A prefix given beside the name changes the text, although nothing was drawn.
-        let prefixed = !meta(&object, "generateName").is_empty();
         Err(match (prefixed, terminating) {
             (true, _) => ApiError::GenerateNameConflict {
                 resource,
@@ -374,6 +292,7 @@ impl Store<'_> {
         part: Part,
         mut change: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Written, ApiError> {
+        check_name(name)?;
         let key = self.key(namespace, name);
         let table = self.table();
         loop {
@@ -386,14 +305,17 @@ impl Store<'_> {
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
             admission::admit_update(self.resource, &mut next, &current.value);
-            if part == Part::Main {
+            if matches!(part, Part::Main | Part::Status) {
                 let siblings = table.snapshot();
                 let context = Context {
                     siblings: &siblings,
                     now: self.core.clock.now(),
                 };
-                self.strategy
-                    .prepare_for_update(&mut next, &current.value, context);
+                let (strategy, old) = (self.strategy, &*current.value);
+                match part {
+                    Part::Main => strategy.prepare_for_update(&mut next, old, context),
+                    _ => strategy.prepare_for_status_update(&mut next, old, context),
+                }
             }
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
@@ -418,7 +340,7 @@ impl Store<'_> {
             let change = if gone {
                 Change::Remove((*held.value).clone())
             } else {
-                Change::Put(self.resource.stored(next.clone()))
+                Change::Put(self.resource.stored(mem::take(&mut next)))
             };
             let commit = Commit {
                 key: &key,
@@ -467,41 +389,61 @@ impl Store<'_> {
         Ok(())
     }
 
+    /// What a status write makes of `current`. It may carry labels and annotations; the rest of what
+    /// it sends is not its own.
+    fn with_sent_status(&self, current: &Value, mut sent: Value) -> Value {
+        let resource = self.resource.gvr().group_resource();
+        let own = [
+            "labels",
+            "annotations",
+            "finalizers",
+            "ownerReferences",
+            "managedFields",
+        ];
+        let keeps = |field: &str| match self.resource.custom {
+            Some(_) => field != "managedFields",
+            None => conduct::keeps_on_status(&resource, field),
+        };
+        let own = own.map(|field| (field, !keeps(field)));
+        let is_own = |field: &str| own.contains(&(field, true));
+        // What is sent is moved, not copied: managed fields are the greater part of many objects.
+        let copied = |fields: &Value, skip: &dyn Fn(&str) -> bool| -> Map<String, Value> {
+            let fields = fields.as_object().into_iter().flatten();
+            let kept = fields.filter(|(field, _)| !skip(field));
+            kept.map(|(field, value)| (field.clone(), value.clone()))
+                .collect()
+        };
+        let mut metadata = copied(&current["metadata"], &is_own);
+        let sent_metadata = sent["metadata"].as_object_mut().map(mem::take);
+        metadata.extend(
+            sent_metadata
+                .into_iter()
+                .flatten()
+                .filter(|(field, _)| is_own(field)),
+        );
+        // Only a kind without a Go type can lose its status.
+        let is_custom = self.resource.custom.is_some();
+        let status = sent.as_object_mut().and_then(|sent| sent.remove("status"));
+        let mut next = copied(current, &|field| {
+            field == "metadata" || (field == "status" && (status.is_some() || is_custom))
+        });
+        next.insert("metadata".to_owned(), Value::Object(metadata));
+        if let Some(status) = status {
+            next.insert("status".to_owned(), status);
+        }
+        Value::Object(next)
+    }
+
     /// Keeps what this request may not write: server-owned metadata and the other half.
     fn keep_system_fields(&self, next: &mut Value, current: &Value, part: Part) {
         if self.resource.subresource("status").is_some() {
             match part {
                 Part::Main => copy_field(next, current, "status"),
                 Part::Status => {
-                    let status = next.get("status").cloned();
-                    let labels = next["metadata"].clone();
-                    *next = current.clone();
-                    // A status write may carry labels and annotations; the rest is not its own.
-                    for field in [
-                        "labels",
-                        "annotations",
-                        "finalizers",
-                        "ownerReferences",
-                        "managedFields",
-                    ] {
-                        let group_resource = self.resource.gvr().group_resource();
-                        let kept = match self.resource.custom {
-                            Some(_) => field != "managedFields",
-                            None => conduct::keeps_on_status(&group_resource, field),
-                        };
-                        if kept {
-                            continue;
-                        }
-                        copy_field(&mut next["metadata"], &labels, field);
-                    }
-                    if let Some(fields) = next.as_object_mut() {
-                        match status {
-                            Some(status) => fields.insert("status".to_owned(), status),
-                            None => fields.remove("status"),
-                        };
-                    }
+                    let sent = mem::take(next);
+                    *next = self.with_sent_status(current, sent);
                 }
-                Part::Whole => {}
+                Part::Whole | Part::Raw => {}
             }
         }
         let system = [
@@ -530,7 +472,7 @@ impl Store<'_> {
     }
 
     fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {
-        if !self.strategy.counts_generation() || part == Part::Status {
+        if !self.strategy.counts_generation() || matches!(part, Part::Status | Part::Raw) {
             return;
         }
         let counts_status = self.resource.custom.is_some();
@@ -582,22 +524,8 @@ impl Store<'_> {
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),
-            Part::Whole => FieldErrors::new(),
+            Part::Whole | Part::Raw => FieldErrors::new(),
         });
         self.invalid(name, errors)
     }
-}
-
-/// The number of an object's `resourceVersion`; 0 for none.
-fn parse_rv(rv: &str) -> Result<u64, ApiError> {
-    if rv.is_empty() {
-        return Ok(0);
-    }
-    rv.parse().map_err(|error: ParseIntError| {
-        let why = match error.kind() {
-            IntErrorKind::PosOverflow => "value out of range",
-            _ => "invalid syntax",
-        };
-        ApiError::Unknown(format!("strconv.ParseUint: parsing {rv:?}: {why}"))
-    })
 }

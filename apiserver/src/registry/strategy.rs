@@ -70,6 +70,9 @@ pub(crate) trait Strategy: Sync {
     /// Drops or keeps what an update of the main resource may not change.
     fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) {}
 
+    /// Drops or keeps what an update of `/status` may not change.
+    fn prepare_for_status_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) {}
+
     /// Faults of an update of the main resource.
     fn validate_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         self.validate(new)

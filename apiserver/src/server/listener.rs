@@ -15,12 +15,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::stall::StallLimit;
 use super::{ApiServer, Tls};
 
 /// Serves `server` on `listener` until `shutdown` completes; then stops accepting, ends the open
 /// connections with their watches, and joins them.
 ///
-/// A client that goes away, or sends what is not HTTP, costs its own connection and nothing else.
+/// A client that goes away, stops reading for a minute, or sends what is not HTTP, costs its own
+/// connection and nothing else.
 ///
 /// # Errors
 /// None of a connection's; those of the listener itself.
@@ -85,6 +87,7 @@ async fn connection(
     acceptor: Option<TlsAcceptor>,
     mut stopped: watch::Receiver<bool>,
 ) {
+    let stream = StallLimit::new(stream);
     let served = async {
         match acceptor {
             None => exchange(server, stream).await,

@@ -402,4 +402,6 @@ impl State {
 }
 
 #[cfg(test)]
+mod informer;
+#[cfg(test)]
 mod tests;

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kubeproof::exchange::{Case, RecordedFile, Target, compare, replay, replay_in_process};
+use kubeproof::exchange::{
+    Case, NetworkOptions, RecordedFile, Target, Trust, compare, replay, replay_in_process,
+};
 use regex::Regex;
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -54,6 +56,12 @@ struct Selected {
     /// The bearer token to send to the server.
     #[arg(long)]
     token: Option<String>,
+    /// Accept the server's certificate if an authority in this PEM file signed it.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure_skip_tls_verify")]
+    certificate_authority: Option<PathBuf>,
+    /// Accept any certificate of the server.
+    #[arg(long)]
+    insecure_skip_tls_verify: bool,
     /// Only cases whose name matches; the others stay as they are.
     #[arg(long, value_name = "REGEX")]
     only: Option<Regex>,
@@ -93,7 +101,19 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let target = Target::network(url, selected.token.clone())?;
+        let trust = match &selected.certificate_authority {
+            Some(path) => Some(Trust::Authority(path.clone())),
+            None => selected.insecure_skip_tls_verify.then_some(Trust::Anybody),
+        };
+        anyhow::ensure!(
+            trust.is_some() || !url.starts_with("https:"),
+            "an https server needs --certificate-authority FILE or --insecure-skip-tls-verify"
+        );
+        let options = NetworkOptions {
+            token: selected.token.clone(),
+            trust,
+        };
+        let target = Target::network(url, options)?;
         Ok(Self::Network(target, runtime))
     }
 
@@ -153,7 +173,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         }
         writeln!(
             out,
-            "{}: {}/{} cases",
+            "{}.jsonl: {}/{} cases",
             file.group, of_file.equal, of_file.all
         )?;
         cases.all += of_file.all;

@@ -28,7 +28,10 @@ pub fn compare(want: &[Value], got: &[Value]) -> Vec<Difference> {
             match (want.get(step), got.get(step)) {
                 (Some(want), Some(got)) => visit(want, got, "", &mut places),
                 (Some(_), None) => places.push("no answer".to_owned()),
-                (None, _) => places.push("no answer is recorded".to_owned()),
+                (None, got) => {
+                    let got = shown(got.unwrap_or(&Value::Null));
+                    places.push(format!("no answer is recorded, got {got}"));
+                }
             }
             Difference { step, places }
         })
@@ -112,6 +115,6 @@ mod tests {
     #[test]
     fn an_answer_beyond_the_recording_differs() {
         let differences = compare(&[], &[json!({})]);
-        assert_eq!(differences[0].places, ["no answer is recorded"]);
+        assert_eq!(differences[0].places, ["no answer is recorded, got {}"]);
     }
 }

@@ -1,5 +1,7 @@
 //! How a request reaches a server: in process, or over the network.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderName, HeaderValue, Method, Request, Response};
@@ -10,6 +12,7 @@ use tower::ServiceExt;
 use tower::util::BoxCloneService;
 
 use super::http1::Http1;
+use super::tls::Trust;
 
 /// Signs all requests. Managed fields show it: the answers recorded have the manager `xchg`.
 const AGENT: &str = "xchg/1.0";
@@ -36,6 +39,14 @@ pub enum TransportError {
     /// The case asks for what HTTP cannot say.
     #[error("{0} cannot be sent")]
     Unsendable(String),
+    /// The authorities to trust cannot be read.
+    #[error("{}: {why}", .path.display())]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// There is no connection.
     #[error("cannot connect to {address}: {source}")]
     Connect {
@@ -53,6 +64,15 @@ pub enum TransportError {
     /// Nothing came for too long.
     #[error("the server says nothing")]
     Silent,
+}
+
+/// Who asks a server on the network, and how it is known.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkOptions {
+    /// The bearer token to send.
+    pub token: Option<String>,
+    /// Which certificates are accepted of an `https` server, which needs it.
+    pub trust: Option<Trust>,
 }
 
 /// A server to replay cases against, and who asks.
@@ -91,18 +111,18 @@ impl Target {
         }
     }
 
-    /// The server at `url`, asked with a bearer token or none.
+    /// The server at `url`, of which only scheme, host and port count.
     ///
     /// # Errors
-    /// [`TransportError::Url`].
-    pub fn network(url: &str, token: Option<String>) -> Result<Self, TransportError> {
-        let server = Http1::new(url)?;
+    /// [`TransportError::Url`], and [`TransportError::Authority`].
+    pub fn network(url: &str, options: NetworkOptions) -> Result<Self, TransportError> {
+        let server = Http1::new(url, options.trust.as_ref())?;
         Ok(Self {
             host: server.authority().to_owned(),
             service: BoxCloneService::new(tower::service_fn(move |request| {
                 server.clone().send(request)
             })),
-            token,
+            token: options.token,
         })
     }
 

@@ -3,7 +3,7 @@
 use http::Response;
 use serde_json::{Value, json};
 
-use super::subresource::{set_condition, success};
+use super::subresource::{admit, set_condition, success};
 use super::{Answer, Request, decode};
 use crate::clock::rfc3339;
 use crate::endpoints::body::ResponseBody;
@@ -24,6 +24,7 @@ const RETRY_AFTER_SECONDS: i64 = 10;
 pub(super) fn evict(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let eviction = decode::object(request, &kind(request)?, "CreateOptions")?;
+    admit(request, request.name())?;
     if name(&eviction) != request.name() {
         let message = "name in URL does not match name in Eviction object";
         return Err(ApiError::BadRequest(message.to_owned()));
@@ -122,7 +123,7 @@ fn disrupt(
     };
     let now = rfc3339(request.core.clock.now());
     let (namespace, name) = (request.namespace(), request.name());
-    let written = store.update(namespace, name, Part::Whole, |pod| {
+    let written = store.update(namespace, name, Part::Raw, |pod| {
         store.check_delete_preconditions(pod, name, &options)?;
         let condition = json!({
             "type": "DisruptionTarget",
@@ -131,7 +132,6 @@ fn disrupt(
             "message": "Eviction API: evicting",
             "lastProbeTime": null,
             "lastTransitionTime": now,
-            "observedGeneration": pod["metadata"]["generation"],
         });
         let mut next = pod.clone();
         set_condition(&mut next, condition);

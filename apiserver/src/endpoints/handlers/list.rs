@@ -104,8 +104,13 @@ impl Selectors {
 /// The value of a selectable field as text; absent booleans and numbers have their zero value.
 fn field_value(object: &Value, field: &str) -> String {
     let value = match field {
-        "source" => &object["source"]["component"],
-        "reportingComponent" => &object["reportingComponent"],
+        "source" => match &object["source"]["component"] {
+            Value::Null => &object["reportingComponent"],
+            component => component,
+        },
+        "status.successful" => &object["status"]["succeeded"],
+        // The label is known, and no pod has a value for it.
+        "status.podIPs" => &Value::Null,
         _ => field.split('.').fold(object, |value, part| &value[part]),
     };
     match value {
@@ -185,7 +190,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
             .extend(found.map(|object| store.shown(Arc::clone(object))));
         return Ok(page);
     }
-    let limit = usize::try_from(options.limit).unwrap_or(0);
+    let limit = options.page_size();
     let start = match &read_at {
         ReadAt::Continue(token) => Some(token.start(namespace)),
         _ => None,
@@ -313,4 +318,22 @@ fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
     }
     json.extend_from_slice(b"]}\n");
     json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_fields_are_selected_by_another_name_than_they_have() {
+        let job = json!({ "status": { "succeeded": 2 } });
+        assert_eq!(field_value(&job, "status.successful"), "2");
+        assert_eq!(field_value(&json!({}), "status.successful"), "0");
+        let event = json!({ "source": {}, "reportingComponent": "c" });
+        assert_eq!(field_value(&event, "source"), "c");
+        let event = json!({ "source": { "component": "d" }, "reportingComponent": "c" });
+        assert_eq!(field_value(&event, "source"), "d");
+        let pod = json!({ "status": { "podIPs": [{ "ip": "10.0.0.1" }] } });
+        assert_eq!(field_value(&pod, "status.podIPs"), "");
+    }
 }

@@ -8,8 +8,7 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 /// `limit`, `continue`, `resourceVersion` and `resourceVersionMatch`, checked against one another.
 #[derive(Debug)]
 pub(super) struct ListOptions {
-    /// 0 for no limit.
-    pub(super) limit: i64,
+    limit: i64,
     token: String,
     rv: String,
     rv_match: String,
@@ -48,6 +47,15 @@ impl ListOptions {
             initial_events,
         )?;
         Ok(options)
+    }
+
+    /// How many objects a page has at most; 0 for all. Version 0 is read from upstream's cache,
+    /// which cuts nothing.
+    pub(super) fn page_size(&self) -> usize {
+        match self.rv.as_str() {
+            "0" => 0,
+            _ => usize::try_from(self.limit).unwrap_or(0),
+        }
     }
 
     /// Whether a list begun before goes on.

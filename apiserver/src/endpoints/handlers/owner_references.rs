@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::Request;
+use crate::endpoints::request_info::Verb;
 
-/// Drops owner references that repeat an earlier one.
+/// Drops owner references that repeat an earlier one. Upstream looks at those of a patch late,
+/// and says so.
 pub(super) fn dedup(request: &Request<'_>, object: &mut Value) {
     let references = object.pointer_mut("/metadata/ownerReferences");
     let Some(all) = references.and_then(Value::as_array_mut) else {
@@ -21,8 +23,12 @@ pub(super) fn dedup(request: &Request<'_>, object: &mut Value) {
     }
     *all = kept;
     if !repeated.is_empty() {
+        let when = match request.info.verb {
+            Some(Verb::Patch) => " after mutating admission happens",
+            _ => "",
+        };
         request.warn(format!(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             repeated.join(", ")
         ));
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Request, apply, decode, update};
+use super::{Answer, Request, apply, decode, owner_references, update};
 use crate::endpoints::options::field_validation;
 use crate::meta::GroupVersionKind;
 use crate::patch::{self, PatchType};
@@ -23,7 +23,9 @@ pub(super) fn patch_part(request: &Request<'_>, part: Part) -> Answer {
     let gvk = request.resource.gvk();
     let store = request.store(dry_run);
     let written = store.update(request.namespace(), request.name(), part, |current| {
-        patched(request, gvk, patch_type, current)
+        let mut object = patched(request, gvk, patch_type, current)?;
+        owner_references::dedup(request, &mut object);
+        Ok(object)
     })?;
     request.written(200, &written)
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
 use super::{Answer, Request, decode, eviction, get, kubelet, patch, proxy, scale, token, update};
+use crate::admission;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::Preconditions;
 use crate::endpoints::request_info::Verb;
@@ -57,6 +58,12 @@ pub(super) fn success(request: &Request<'_>) -> Response<ResponseBody> {
     response::value(201, &success, request.accepted)
 }
 
+/// Whether something may be created below `name`.
+pub(super) fn admit(request: &Request<'_>, name: &str) -> Result<(), ApiError> {
+    let namespace = request.namespace().unwrap_or_default();
+    admission::admit_into(request.core, &request.resource, namespace, name)
+}
+
 /// POST of a Binding to its pod.
 fn bind_pod(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
@@ -65,6 +72,7 @@ fn bind_pod(request: &Request<'_>) -> Answer {
         .subresource("binding")
         .ok_or(ApiError::NoSuchPath)?;
     let binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
+    admit(request, request.name())?;
     if name(&binding) != request.name() {
         let message = "name in URL does not match name in Binding object";
         return Err(ApiError::BadRequest(message.to_owned()));
@@ -76,6 +84,7 @@ fn bind_pod(request: &Request<'_>) -> Answer {
 pub(super) fn create_binding(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    admit(request, name(&binding))?;
     bind(request, name(&binding), &binding, dry_run)
 }
 
@@ -107,7 +116,7 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
         name: pod_name.to_owned(),
         message,
     };
-    store.update(request.namespace(), pod_name, Part::Whole, |pod| {
+    store.update(request.namespace(), pod_name, Part::Raw, |pod| {
         if let Some(message) = preconditions.violation(pod) {
             let namespace = request.namespace().unwrap_or_default();
             return Err(store.storage_conflict(namespace, pod_name, &message));
@@ -169,7 +178,6 @@ fn set_scheduled(pod: &mut Value, now: &str) {
         "status": "True",
         "lastProbeTime": null,
         "lastTransitionTime": now,
-        "observedGeneration": pod["metadata"]["generation"],
     });
     set_condition(pod, condition);
 }

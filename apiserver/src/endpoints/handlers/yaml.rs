@@ -21,6 +21,13 @@ const DEPTH_MAX: usize = 120;
 /// How many values a document may have once its aliases are followed.
 const VALUES_MAX: usize = 1_000_000;
 
+/// Whether a plain scalar is a text to Go's decoders, of which some know dates and numbers to the
+/// base of 60, and not something that a text must be quoted to be told from.
+pub(crate) fn reads_as_text(plain: &str) -> bool {
+    let is_text = matches!(scalar::resolve(plain, None, true), Ok(Value::String(_)));
+    is_text && plain != "<<" && !scalar::is_date(plain) && !scalar::is_sexagesimal(plain)
+}
+
 /// A YAML document as JSON.
 pub(super) struct Yaml {
     pub(super) json: Bytes,

@@ -34,6 +34,16 @@ pub(crate) struct CustomKind {
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
 const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+/// Keywords that say as much when they are false as when they are absent.
+const FLAGS: &[&str] = &[
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "nullable",
+    "uniqueItems",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-preserve-unknown-fields",
+];
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 const OBJECTS: &[&str] = &["application/json", "application/yaml"];
@@ -56,12 +66,12 @@ pub(super) fn definitions_of(kinds: &[CustomKind], form: Form) -> BTreeMap<Strin
 impl CustomKind {
     pub(super) fn definition(&self) -> String {
         let gvk = &self.gvk;
-        definitions::name(&gvk.group, &gvk.version, &gvk.kind)
+        definitions::custom_name(&gvk.group, &gvk.version, &gvk.kind)
     }
 
     fn list_definition(&self) -> String {
         let gvk = &self.gvk;
-        definitions::name(&gvk.group, &gvk.version, &self.list_kind)
+        definitions::custom_name(&gvk.group, &gvk.version, &self.list_kind)
     }
 
     fn object_schema(&self, form: Form) -> Value {
@@ -146,6 +156,10 @@ fn published(schema: Value, form: Form) -> Value {
     let Value::Object(mut schema) = schema else {
         return schema;
     };
+    schema.retain(|keyword, value| {
+        let unset = FLAGS.contains(&keyword.as_str()) && *value == Value::Bool(false);
+        !unset && !matches!(keyword.as_str(), "id" | "$schema")
+    });
     unfold_int_or_string(&mut schema);
     if form == Form::V2 {
         reduce_to_v2(&mut schema);

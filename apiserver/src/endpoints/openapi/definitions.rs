@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use crate::meta::GroupVersionKind;
+
 /// Where a document keeps its schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -35,23 +37,20 @@ pub(super) fn builtin(name: &str) -> Option<Value> {
     Some(serde_json::from_str(line).expect("definitions.txt holds a JSON value a line"))
 }
 
-/// The name of the definition of a kind.
-pub(super) fn name(group: &str, version: &str, kind: &str) -> String {
-    let package = match group {
-        "" => "io.k8s.api.core".to_owned(),
-        "apiextensions.k8s.io" => {
-            "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions".to_owned()
-        }
-        "apiregistration.k8s.io" => "io.k8s.kube-aggregator.pkg.apis.apiregistration".to_owned(),
-        group => {
-            let short = group.split('.').next().unwrap_or_default();
-            format!("io.k8s.api.{short}")
-        }
+/// The name of the definition of a built-in kind, which is that of its Go type.
+pub(super) fn name(gvk: &GroupVersionKind) -> String {
+    let short = gvk.group.split('.').next().unwrap_or_default();
+    let package = match gvk.group.as_str() {
+        "" => "api.core",
+        "apiextensions.k8s.io" => "apiextensions-apiserver.pkg.apis.apiextensions",
+        "apiregistration.k8s.io" => "kube-aggregator.pkg.apis.apiregistration",
+        _ => &format!("api.{short}"),
     };
-    let builtin = format!("{package}.{version}.{kind}");
-    if LINES.contains_key(builtin.as_str()) {
-        return builtin;
-    }
+    format!("io.k8s.{package}.{}.{}", gvk.version, gvk.kind)
+}
+
+/// The name of the definition of a custom kind.
+pub(super) fn custom_name(group: &str, version: &str, kind: &str) -> String {
     let reversed: Vec<&str> = group.rsplit('.').collect();
     format!("{}.{version}.{kind}", reversed.join("."))
 }

@@ -4,7 +4,6 @@ use super::names::{api_name, capitalized, tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
 use super::{definitions, information};
 use crate::endpoints::discovery;
-use crate::meta::GroupVersionKind;
 use crate::registry::catalog::{ResourceInfo, SubresourceInfo, Version};
 
 const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
@@ -241,7 +240,7 @@ impl<'a> ResourcePaths<'a> {
             parameters: shared.collect(),
             body: None,
             codes: &[200],
-            payload: Payload::Object(definition(self.info.gvk())),
+            payload: Payload::Object(definitions::name(self.info.gvk())),
         }
     }
 
@@ -266,7 +265,7 @@ impl<'a> ResourcePaths<'a> {
             &[LIST, place],
         );
         list.produces.extend(STREAMS);
-        list.payload = Payload::Object(definition(self.info.gvk()) + "List");
+        list.payload = Payload::Object(definitions::name(self.info.gvk()) + "List");
         list
     }
 
@@ -391,7 +390,7 @@ impl<'a> ResourcePaths<'a> {
         let mut read = self.operation("get", "get", id, description, &[self.place()]);
         if let Some(sub) = sub {
             read.gvk = Some(sub.gvk.clone());
-            read.payload = Payload::Object(definition(&sub.gvk));
+            read.payload = Payload::Object(definitions::name(&sub.gvk));
             if sub.name == "log" {
                 read.produces.insert(0, "text/plain");
                 read.payload = Payload::Text;
@@ -419,8 +418,8 @@ impl<'a> ResourcePaths<'a> {
         write.codes = codes;
         let gvk = sub.map_or(self.info.gvk(), |sub| &sub.gvk);
         write.gvk = Some(gvk.clone());
-        write.payload = Payload::Object(definition(gvk));
-        write.body = Some(RequestBody::Object(definition(gvk)));
+        write.payload = Payload::Object(definitions::name(gvk));
+        write.body = Some(RequestBody::Object(definitions::name(gvk)));
         if method == "patch" {
             write.body = Some(RequestBody::Patch);
             write.consumes = PATCHES;
@@ -492,8 +491,4 @@ fn insert(paths: &mut Paths, path: &str, operations: Vec<Operation>) {
     if !operations.is_empty() {
         paths.insert(path.to_owned(), operations);
     }
-}
-
-fn definition(gvk: &GroupVersionKind) -> String {
-    definitions::name(&gvk.group, &gvk.version, &gvk.kind)
 }

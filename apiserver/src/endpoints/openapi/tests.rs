@@ -109,7 +109,7 @@ fn schemas_have_the_fields_and_list_types_of_the_go_types() {
         let Some(object) = schema::builtin(gvk) else {
             continue;
         };
-        let name = definitions::name(&gvk.group, &gvk.version, &gvk.kind);
+        let name = definitions::name(gvk);
         check_object(&name, object, &mut seen);
     }
     assert!(seen.len() > 450, "{}", seen.len());
@@ -291,6 +291,20 @@ fn custom_kinds_have_schemas_of_objects_and_lists() {
 }
 
 #[test]
+fn a_custom_kind_may_be_called_like_a_built_in_one() {
+    let mut deployment = widget(json!({"type": "object", "title": "Ours"}));
+    deployment.gvk.group = "apps.example.com".to_owned();
+    deployment.gvk.kind = "Deployment".to_owned();
+    let document = document_v2(&[deployment]);
+    let definitions = &document["definitions"];
+    assert_eq!(
+        definitions["com.example.apps.v1.Deployment"]["title"],
+        "Ours"
+    );
+    assert!(definitions["io.k8s.api.apps.v1.Deployment"]["title"].is_null());
+}
+
+#[test]
 fn custom_kinds_have_paths_with_their_subresources() {
     let document = custom_document(json!({"type": "object"}));
     let widgets = "/apis/example.com/v1/namespaces/{namespace}/widgets";
@@ -351,6 +365,8 @@ fn v2_says_of_a_custom_kind_what_it_has_words_for() {
         json!({"x-kubernetes-preserve-unknown-fields": true})
     );
     assert_eq!(v2(json!({"type": "string", "default": "x"})), text);
+    let unset = json!({"type": "string", "nullable": false, "id": "x"});
+    assert_eq!(v2(unset), text);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::Store;
+use super::{Store, check_name};
 use crate::clock::rfc3339;
 use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::GroupResource;
@@ -45,6 +45,7 @@ impl Store<'_> {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
+        check_name(name)?;
         let key = self.key(namespace, name);
         let table = self.table();
         loop {

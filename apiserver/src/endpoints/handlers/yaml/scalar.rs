@@ -23,6 +23,76 @@ pub(super) fn resolve(text: &str, tag: Option<&str>, is_plain: bool) -> Result<V
     }
 }
 
+/// Whether a scalar is a date, or a date and a time, in a form that YAML 1.1 has for them.
+pub(super) fn is_date(text: &str) -> bool {
+    let (date, time) = match text.find(['T', 't', ' ']) {
+        Some(at) => (&text[..at], Some((&text[at..=at], &text[at + 1..]))),
+        None => (text, None),
+    };
+    let parts: Vec<&str> = date.split('-').collect();
+    let [year, month, day] = parts.as_slice() else {
+        return false;
+    };
+    let has_form = year.len() == 4 && [month, day].iter().all(|part| part.len() <= 2);
+    let number = |text: &str| text.parse::<i16>().ok().filter(|_| is_digits(text));
+    let small = |text: &str| number(text).and_then(|number| i8::try_from(number).ok());
+    let (Some(year), Some(month), Some(day)) = (number(year), small(month), small(day)) else {
+        return false;
+    };
+    let has_time = match time {
+        None => true,
+        Some((" ", time)) => is_time(time),
+        Some((_, time)) => {
+            let zone = time.find(['Z', '+', '-']).unwrap_or(time.len());
+            is_time(&time[..zone]) && is_zone(&time[zone..])
+        }
+    };
+    has_form && has_time && jiff::civil::Date::new(year, month, day).is_ok()
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `15:4:5` with a fraction or without.
+fn is_time(text: &str) -> bool {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let parts: Vec<&str> = whole.split(':').collect();
+    let within = |(part, end): (&&str, u8)| {
+        part.len() <= 2 && is_digits(part) && part.parse::<u8>().is_ok_and(|value| value < end)
+    };
+    parts.len() == 3 && parts.iter().zip([24, 60, 60]).all(within) && is_digits(fraction)
+}
+
+fn is_zone(text: &str) -> bool {
+    let offset = text
+        .strip_prefix(['+', '-'])
+        .and_then(|rest| rest.split_once(':'));
+    let two = |part: &str| part.len() == 2 && is_digits(part);
+    text == "Z" || offset.is_some_and(|(hours, minutes)| two(hours) && two(minutes))
+}
+
+/// Whether a scalar is a number to the base of 60, such as `10:30`, to some readers.
+pub(super) fn is_sexagesimal(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
+    let mut parts = whole.split(':');
+    let first = parts.next().unwrap_or_default();
+    let places: Vec<&str> = parts.collect();
+    let counts = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'_')
+    };
+    let is_place = |place: &&str| {
+        is_digits(place) && place.len() <= 2 && place.parse::<u8>().is_ok_and(|value| value < 60)
+    };
+    first.starts_with(|first: char| first.is_ascii_digit())
+        && counts(first)
+        && !places.is_empty()
+        && places.iter().all(is_place)
+        && counts(fraction)
+}
+
 fn plain(text: &str) -> Result<Value, String> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),

@@ -9,6 +9,8 @@ const NONE: (u32, Kind) = (0, Any);
 
 pub(super) static REFERENCE: Message = plain(&[("$ref", 1, Text)], 0);
 
+static EXTERNAL_DOCS: Message = plain(&[("description", 1, Text), ("url", 2, Text)], 3);
+
 pub(super) static V2_DOCUMENT: Message = plain(
     &[
         ("swagger", 1, Text),
@@ -139,6 +141,7 @@ static V2_SCHEMA: Message = plain(
         ("items", 23, Wrapped(&Kind::Message(&V2_SCHEMA))),
         ("allOf", 24, Kind::Message(&V2_SCHEMA)),
         ("properties", 25, Kind::Message(&V2_SCHEMAS)),
+        ("externalDocs", 29, Kind::Message(&EXTERNAL_DOCS)),
         ("example", 30, Any),
     ],
     31,
@@ -258,6 +261,7 @@ static V3_SCHEMA_KIND: Kind = Kind::Message(&V3_SCHEMA);
 static V3_SCHEMA: Message = plain(
     &[
         ("nullable", 1, Bool),
+        ("externalDocs", 6, Kind::Message(&EXTERNAL_DOCS)),
         ("example", 7, Any),
         ("title", 9, Text),
         ("multipleOf", 10, Double),
