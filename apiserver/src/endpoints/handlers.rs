@@ -85,6 +85,7 @@ impl Request<'_> {
             strategy: self.resource.strategy(),
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
+            warnings: Some(&self.warnings),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
         }

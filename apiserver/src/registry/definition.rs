@@ -238,6 +238,7 @@ fn store(core: &Core) -> Store<'_> {
             user_agent: "",
             subresource: "status",
         }),
+        warnings: None,
         guards_uid: false,
         dry_run: false,
     }

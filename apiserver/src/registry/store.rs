@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::catalog::ResourceInfo;
@@ -48,6 +49,8 @@ pub(crate) struct Store<'a> {
     pub(crate) user_agent: &'a Arc<str>,
     /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
     pub(crate) writer: Option<Writer<'a>>,
+    /// Where warnings go, if anybody is to be warned.
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
@@ -94,6 +97,9 @@ impl Store<'_> {
     }
 
     fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
+        if let Some(warnings) = self.warnings {
+            warnings.lock().extend_from_slice(errors.warnings());
+        }
         if errors.is_empty() {
             return Ok(());
         }

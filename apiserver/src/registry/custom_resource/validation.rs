@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{CustomResource, scale};
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{Cause, CauseReason, FieldErrors, FieldPath};
 
 /// The faults of a new object.
 pub(super) fn create(custom: &CustomResource, object: &Value) -> FieldErrors {
@@ -15,6 +15,7 @@ pub(super) fn create(custom: &CustomResource, object: &Value) -> FieldErrors {
     status_replicas(custom, object, &mut errors);
     errors.extend(schema.validate_embedded(&root, object));
     errors.extend(schema.validate_list_types(&root, object));
+    rules(custom, object, None, &mut errors);
     errors
 }
 
@@ -27,6 +28,7 @@ pub(super) fn update(custom: &CustomResource, new: &Value, old: &Value) -> Field
     status_replicas(custom, new, &mut errors);
     errors.extend(schema.validate_embedded(&root, new));
     errors.extend(list_types(custom, new, old));
+    rules(custom, new, Some(old), &mut errors);
     errors
 }
 
@@ -41,7 +43,33 @@ pub(super) fn status_update(custom: &CustomResource, new: &Value, old: &Value) -
     }
     status_replicas(custom, new, &mut errors);
     errors.extend(list_types(custom, new, old));
+    rules(custom, new, Some(old), &mut errors);
     errors
+}
+
+/// The rules in CEL, which are left alone where other faults could make them fail.
+fn rules(custom: &CustomResource, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    const BLOCKING: [CauseReason; 5] = [
+        CauseReason::NotSupported,
+        CauseReason::Required,
+        CauseReason::TooLong,
+        CauseReason::TooMany,
+        CauseReason::TypeInvalid,
+    ];
+    let Some(rules) = custom.versions.schema(&custom.gvk.version).rules() else {
+        return;
+    };
+    let blocks = |cause: &Cause| {
+        BLOCKING
+            .iter()
+            .any(|reason| reason.as_str() == cause.reason)
+    };
+    if errors.causes().iter().any(blocks) {
+        let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        errors.invalid(&FieldPath::new("<nil>"), &Value::Null, detail);
+        return;
+    }
+    errors.extend(rules.validate(object, old));
 }
 
 /// Lists that had repeated items before may have them now.
