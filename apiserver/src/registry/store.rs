@@ -53,11 +53,11 @@ pub(crate) struct Store<'a> {
     pub(crate) user_agent: &'a Arc<str>,
     /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
     pub(crate) writer: Option<Writer<'a>>,
+    /// Where warnings go, if anybody is to be warned.
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
-    /// Where the kind's warnings go.
-    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 
 /// The result of a write: what is stored now, or what a dry run or a last update made of it.

@@ -25,6 +25,9 @@ impl Store<'_> {
     }
 
     pub(super) fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
+        if let Some(warnings) = self.warnings {
+            warnings.lock().extend_from_slice(errors.warnings());
+        }
         if errors.is_empty() {
             return Ok(());
         }
