@@ -107,11 +107,11 @@ fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         (ADMISSION, "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
             &webhook_configuration::AdmissionPolicyBinding
         }
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            &definition::CustomResourceDefinition
-        }
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &certificate_signing_request::CertificateSigningRequest { approval: false }
+        }
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            &definition::CustomResourceDefinition
         }
         ("" | event::GROUP, "events") => &event::Event,
         ("", "limitranges") => &limit_range::LimitRange,

@@ -3,6 +3,7 @@
 mod builder;
 mod control;
 mod filters;
+mod flow_control;
 mod listener;
 mod stall;
 mod tls;
@@ -36,6 +37,8 @@ use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 
+use flow_control::{Flow, FlowControl};
+
 pub use builder::ApiServerBuilder;
 pub use listener::{serve, serve_tls};
 pub use tls::Tls;
@@ -63,6 +66,7 @@ pub(crate) struct Core {
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
     pub(crate) metrics: Arc<Metrics>,
+    flow_control: FlowControl,
 }
 
 impl Core {
@@ -138,15 +142,21 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let audit_id = filters::audit_id(&self.core, &parts.headers);
         let takes_gzip = compression::accepts_gzip(&parts.headers);
-        let mut response = self.answer(parts, body).await;
+        let mut flow = None;
+        let mut response = self.answer(parts, body, &mut flow).await;
         if takes_gzip {
             response = compression::compress(response);
         }
-        filters::add_headers(&mut response, audit_id);
+        filters::add_headers(&mut response, audit_id, flow);
         response
     }
 
-    async fn answer<B>(&self, parts: Parts, body: B) -> Response<ResponseBody>
+    async fn answer<B>(
+        &self,
+        parts: Parts,
+        body: B,
+        flow: &mut Option<Flow>,
+    ) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes>,
     {
@@ -172,7 +182,7 @@ impl ApiServer {
         };
         let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
         let _in_flight = (!is_long_running).then(|| self.core.metrics.in_flight(is_mutating));
-        let user = match self.admit(&parts, info.as_ref()) {
+        let user = match self.admit(&parts, info.as_ref(), flow) {
             Ok(user) => user,
             Err(error) => return response::error(&error, accepted),
         };
@@ -184,8 +194,8 @@ impl ApiServer {
             Err(error) => return response::error(&error, Accepted::JSON),
         };
         let Some(resource) = self.core.resource(&info) else {
-            let group = self.core.catalog.group(&info.group);
-            return match group {
+            let catalog = self.core.definitions.catalog();
+            return match catalog.group(&info.group) {
                 None => response::error(&ApiError::PageNotFound, accepted),
                 Some(_) => response::error(&ApiError::NoSuchPath, accepted),
             };
@@ -210,8 +220,13 @@ impl ApiServer {
         respond(request)
     }
 
-    /// The user of a request, who may do what it asks for.
-    fn admit(&self, parts: &Parts, info: Option<&RequestInfo>) -> Result<User, ApiError> {
+    /// The user of a request and the `flow` it falls under; the user may do what it asks for.
+    fn admit(
+        &self,
+        parts: &Parts,
+        info: Option<&RequestInfo>,
+        flow: &mut Option<Flow>,
+    ) -> Result<User, ApiError> {
         let user = auth::authenticate(&self.core, &parts.headers)?;
         let user = auth::impersonate(&self.core, user, &parts.headers)?;
         let attributes = info.map_or_else(
@@ -221,6 +236,8 @@ impl ApiServer {
             },
             RequestInfo::attributes,
         );
+        let flows = &self.core.flow_control;
+        *flow = flows.classify(&self.core.storage, &user, &attributes);
         match auth::authorize(&self.core, &user, &attributes) {
             Decision::Allowed(_) => Ok(user),
             Decision::Denied => Err(attributes.forbidden(&user)),
@@ -247,7 +264,7 @@ impl ApiServer {
         }
         if path == "/metrics" {
             // A resource that nobody has asked for yet has objects all the same.
-            for group in self.core.catalog.groups() {
+            for group in self.core.definitions.catalog().groups() {
                 for resource in group.versions.iter().flat_map(|version| &version.resources) {
                     if resource.has_verb("list") {
                         self.core.storage.table(resource.gvr());

@@ -84,6 +84,46 @@ async fn every_answer_has_an_audit_id_and_is_not_to_be_cached() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn answers_name_the_flow_of_the_request() {
+    const FLOWS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
+    let server = ApiServer::builder().token(Some("t".to_owned())).build();
+    let admin = [("authorization", "Bearer t")];
+    let flow = async |request: &str, headers: &[(&str, &str)]| {
+        let response = respond(&server, request, headers, b"").await;
+        let uid = |header: &str| {
+            let value = response.headers().get(header);
+            value.map(|value| value.to_str().unwrap().to_owned())
+        };
+        let schema = uid("x-kubernetes-pf-flowschema-uid");
+        (schema, uid("x-kubernetes-pf-prioritylevel-uid"))
+    };
+    let uid = async |path: &str| {
+        let request = format!("GET {FLOWS}/{path}");
+        let (_, _, body) = read(respond(&server, &request, &admin, b"").await).await;
+        let object: Value = serde_json::from_slice(&body).unwrap();
+        object["metadata"]["uid"].as_str().map(str::to_owned)
+    };
+    let exempt = uid("prioritylevelconfigurations/exempt").await;
+    assert!(exempt.is_some());
+    let list = format!("GET {CONFIGMAPS}");
+    let expected = (uid("flowschemas/exempt").await, exempt.clone());
+    assert_eq!(flow(&list, &admin).await, expected);
+    let expected = (uid("flowschemas/probes").await, exempt);
+    assert_eq!(flow("GET /livez", &[]).await, expected);
+    let level = uid("prioritylevelconfigurations/global-default").await;
+    let expected = (uid("flowschemas/global-default").await, level);
+    assert_eq!(flow(&list, &[]).await, expected, "the refused as well");
+    let nobody = [("authorization", "Bearer x")];
+    assert_eq!(flow(&list, &nobody).await, (None, None));
+
+    let request = format!("DELETE {FLOWS}/flowschemas/global-default");
+    assert_eq!(respond(&server, &request, &admin, b"").await.status(), 200);
+    let level = uid("prioritylevelconfigurations/catch-all").await;
+    let expected = (uid("flowschemas/catch-all").await, level);
+    assert_eq!(flow(&list, &[]).await, expected, "as the schemas are now");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_timeout_is_read_before_anything_else_and_ends_slow_requests() {
     let server = ApiServer::builder().token(Some("t".to_owned())).build();
     let request = format!("GET {CONFIGMAPS}?timeout=5");

@@ -44,6 +44,7 @@ use crate::auth::User;
 use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
 use crate::patch::PatchType;
+use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::certificate_signing_request::CertificateSigningRequest;
 use crate::registry::custom_resource::CustomResource;
@@ -72,7 +73,7 @@ pub(crate) struct Request<'a> {
 
 impl Request<'_> {
     fn store(&self, dry_run: bool) -> Store<'_> {
-        let strategy = match self.info.subresource.as_deref() {
+        let strategy: &dyn Strategy = match self.info.subresource.as_deref() {
             Some("approval") => &CertificateSigningRequest { approval: true },
             _ => self.resource.strategy(),
         };

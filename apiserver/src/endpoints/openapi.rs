@@ -15,7 +15,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use bytes::Bytes;
 use http::header::{
@@ -53,18 +53,21 @@ static BUILTIN_ETAGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 /// The documents of a server.
 #[derive(Debug, Default)]
 pub(crate) struct OpenApi {
-    state: Mutex<State>,
+    /// Documents that no custom kind changes.
+    builtin: Mutex<Served>,
+    generation: Mutex<Arc<Generation>>,
 }
 
+/// What was served, by key and encoding; the document of v2 has the key `""`.
+type Served = BTreeMap<(String, Encoding), Bytes>;
+
+/// The custom kinds at one time, and what follows from them once somebody asks.
 #[derive(Debug, Default)]
-struct State {
-    custom: Arc<Vec<CustomKind>>,
-    /// The index and its ETags by key, once somebody asked.
-    index: Option<Arc<Index>>,
-    /// What was served, by key and encoding; the document of v2 has the key `""`.
-    served: BTreeMap<(String, Encoding), Bytes>,
-    /// ETag of the document of v2.
-    v2_etag: Option<String>,
+struct Generation {
+    custom: Vec<CustomKind>,
+    index: OnceLock<Index>,
+    v2_etag: OnceLock<String>,
+    served: Mutex<Served>,
 }
 
 #[derive(Debug)]
@@ -82,21 +85,11 @@ enum Encoding {
 impl OpenApi {
     /// Replaces the custom kinds that the documents describe.
     pub(crate) fn set_custom(&self, kinds: Vec<CustomKind>) {
-        let mut state = self.state.lock();
-        let is_custom = |key: &str| {
-            let mut all = state.custom.iter().chain(&kinds);
-            key.is_empty() || all.any(|kind| custom_key(kind) == key)
+        let generation = Generation {
+            custom: kinds,
+            ..Generation::default()
         };
-        let stale: BTreeSet<String> = state
-            .served
-            .keys()
-            .filter(|(key, _)| is_custom(key))
-            .map(|(key, _)| key.clone())
-            .collect();
-        state.served.retain(|(key, _), _| !stale.contains(key));
-        state.custom = Arc::new(kinds);
-        state.index = None;
-        state.v2_etag = None;
+        *self.generation.lock() = Arc::new(generation);
     }
 
     /// The answer to a GET of `path`, if that is one of OpenAPI.
@@ -124,7 +117,7 @@ impl OpenApi {
         response::whole(
             200,
             "text/plain; charset=utf-8",
-            self.index_of_v3().json.clone(),
+            self.generation().index().json.clone(),
         )
     }
 
@@ -139,8 +132,8 @@ impl OpenApi {
         headers: &HeaderMap,
         now: Timestamp,
     ) -> Response<ResponseBody> {
-        let index = self.index_of_v3();
-        let Some(etag) = index.etags.get(key) else {
+        let generation = self.generation();
+        let Some(etag) = generation.index().etags.get(key) else {
             return response::empty(404);
         };
         let Some(encoding) = accepted(headers, Form::V3) else {
@@ -154,8 +147,12 @@ impl OpenApi {
             response.headers_mut().insert(LOCATION, location);
             return response;
         }
-        let body = self.served(key, encoding, || {
-            let document = document_v3(&self.custom(), key);
+        let cache = match BUILTIN_ETAGS.contains_key(key) {
+            true => &self.builtin,
+            false => &generation.served,
+        };
+        let body = served(cache, key, encoding, || {
+            let document = document_v3(&generation.custom, key);
             document.expect("every key of the index has a document")
         });
         let mut response = answer(body, etag, encoding, Form::V3, headers);
@@ -172,55 +169,55 @@ impl OpenApi {
         let Some(encoding) = accepted(headers, Form::V2) else {
             return not_acceptable();
         };
-        let body = self.served("", encoding, || document_v2(&self.custom()));
-        let known = self.state.lock().v2_etag.clone();
-        let etag = known.unwrap_or_else(|| {
-            let etag = hash_of(&document_v2(&self.custom()));
-            self.state.lock().v2_etag.insert(etag).clone()
-        });
-        answer(body, &etag, encoding, Form::V2, headers)
+        let generation = self.generation();
+        let make = || document_v2(&generation.custom);
+        let body = served(&generation.served, "", encoding, make);
+        let etag = generation.v2_etag.get_or_init(|| hash_of(&make()));
+        answer(body, etag, encoding, Form::V2, headers)
     }
 
-    fn custom(&self) -> Arc<Vec<CustomKind>> {
-        Arc::clone(&self.state.lock().custom)
+    fn generation(&self) -> Arc<Generation> {
+        Arc::clone(&self.generation.lock())
     }
+}
 
-    fn index_of_v3(&self) -> Arc<Index> {
-        if let Some(index) = &self.state.lock().index {
-            return Arc::clone(index);
-        }
-        let custom = self.custom();
-        let mut etags = BUILTIN_ETAGS.clone();
-        for key in custom.iter().map(custom_key) {
-            etags
-                .entry(key)
-                .or_insert_with_key(|key| etag_v3(&custom, key));
-        }
-        let paths: Map<String, Value> = etags
-            .iter()
-            .map(|(key, etag)| (key.clone(), json!({"serverRelativeURL": url(key, etag)})))
-            .collect();
-        let json = Bytes::from(json!({"paths": paths}).to_string());
-        let index = Arc::new(Index { json, etags });
-        self.state.lock().index = Some(Arc::clone(&index));
-        index
+impl Generation {
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| {
+            let mut etags = BUILTIN_ETAGS.clone();
+            for key in self.custom.iter().map(custom_key) {
+                let etag = |key: &String| etag_v3(&self.custom, key);
+                etags.entry(key).or_insert_with_key(etag);
+            }
+            let paths: Map<String, Value> = etags
+                .iter()
+                .map(|(key, etag)| (key.clone(), json!({"serverRelativeURL": url(key, etag)})))
+                .collect();
+            let json = Bytes::from(json!({"paths": paths}).to_string());
+            Index { json, etags }
+        })
     }
+}
 
-    /// What was served before, or the document that `make` makes.
-    fn served(&self, key: &str, encoding: Encoding, make: impl FnOnce() -> Value) -> Bytes {
-        let at = (key.to_owned(), encoding);
-        if let Some(bytes) = self.state.lock().served.get(&at) {
-            return bytes.clone();
-        }
-        let document = make();
-        let bytes = match encoding {
-            Encoding::Json => Bytes::from(document.to_string()),
-            Encoding::Protobuf if key.is_empty() => gnostic::encode_v2(&document),
-            Encoding::Protobuf => gnostic::encode_v3(&document),
-        };
-        self.state.lock().served.insert(at, bytes.clone());
-        bytes
+/// What was served before, or the document that `make` makes.
+fn served(
+    cache: &Mutex<Served>,
+    key: &str,
+    encoding: Encoding,
+    make: impl FnOnce() -> Value,
+) -> Bytes {
+    let at = (key.to_owned(), encoding);
+    if let Some(bytes) = cache.lock().get(&at) {
+        return bytes.clone();
     }
+    let document = make();
+    let bytes = match encoding {
+        Encoding::Json => Bytes::from(document.to_string()),
+        Encoding::Protobuf if key.is_empty() => gnostic::encode_v2(&document),
+        Encoding::Protobuf => gnostic::encode_v3(&document),
+    };
+    cache.lock().insert(at, bytes.clone());
+    bytes
 }
 
 /// The first encoding of `Accept`, best quality first, that documents have.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::flow_control::FlowControl;
 use super::{ApiServer, Components, Core};
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
@@ -105,6 +106,7 @@ impl ApiServerBuilder {
             tokens: Tokens::default(),
             components,
             metrics: Arc::new(Metrics::new()),
+            flow_control: FlowControl::default(),
         };
         ApiServer {
             core: Arc::new(core),

@@ -111,7 +111,8 @@ fn parse_resource(server: &ApiServer, text: &str) -> Result<GroupResource, ApiEr
         group: group.to_owned(),
         resource: resource.to_owned(),
     };
-    let group = server.core.catalog.group(group);
+    let catalog = server.core.definitions.catalog();
+    let group = catalog.group(group);
     let mut versions = group.iter().flat_map(|group| &group.versions);
     if versions.any(|version| {
         let mut served = version.resources.iter();

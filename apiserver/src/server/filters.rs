@@ -4,12 +4,15 @@ use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, Uri};
 
 use super::Core;
+use super::flow_control::Flow;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::is_well_escaped;
 use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::response;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
 /// The id that the answer will carry: the client's own, or a new one.
 pub(super) fn audit_id(core: &Core, headers: &HeaderMap) -> HeaderValue {
@@ -19,9 +22,17 @@ pub(super) fn audit_id(core: &Core, headers: &HeaderMap) -> HeaderValue {
     }
 }
 
-/// Adds the headers that every answer has.
-pub(super) fn add_headers(response: &mut Response<ResponseBody>, audit_id: HeaderValue) {
+/// Adds the headers that every answer has; who was not let in has no flow.
+pub(super) fn add_headers(
+    response: &mut Response<ResponseBody>,
+    audit_id: HeaderValue,
+    flow: Option<Flow>,
+) {
     let headers = response.headers_mut();
+    if let Some(flow) = flow {
+        headers.insert(FLOW_SCHEMA_UID, flow.schema);
+        headers.insert(PRIORITY_LEVEL_UID, flow.level);
+    }
     headers.insert(AUDIT_ID, audit_id);
     headers
         .entry(CACHE_CONTROL)

@@ -59,6 +59,11 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Whether nothing was written between this and `other`.
+    pub(crate) fn has_objects_of(&self, other: &Self) -> bool {
+        self.objects.ptr_eq(&other.objects)
+    }
+
     /// One object.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
         self.objects.get(key)

@@ -378,18 +378,26 @@ fn an_embedded_resource_has_the_fields_of_every_object() {
 }
 
 #[test]
-fn a_change_of_custom_kinds_changes_the_index_and_drops_what_was_served() {
+fn a_change_of_custom_kinds_changes_their_documents_and_no_others() {
     let openapi = OpenApi::default();
-    let key = "apis/example.com/v1";
+    let etag = |key: &str| openapi.generation().index().etags.get(key).cloned();
+    let served_etag = |path: &str| {
+        let answer = openapi.answer(path, &[], &HeaderMap::new(), Timestamp::UNIX_EPOCH);
+        answer.unwrap().headers()["etag"].clone()
+    };
+    let (key, core) = ("apis/example.com/v1", etag("api/v1"));
+    let v2 = served_etag("/openapi/v2");
     openapi.set_custom(vec![widget(json!({"type": "object"}))]);
-    let first = openapi.index_of_v3().etags[key].clone();
-    let core = openapi.index_of_v3().etags["api/v1"].clone();
-    let make = || document_v3(&openapi.custom(), key).unwrap();
-    let served = openapi.served(key, Encoding::Json, make);
+    let first = etag(key).unwrap();
+    assert_eq!(
+        served_etag("/openapi/v3/apis/example.com/v1"),
+        format!("\"{first}\"")
+    );
+    assert_ne!(served_etag("/openapi/v2"), v2);
     openapi.set_custom(vec![widget(json!({"type": "object", "title": "Another"}))]);
-    assert_ne!(openapi.index_of_v3().etags[key], first);
-    assert_eq!(openapi.index_of_v3().etags["api/v1"], core);
-    assert_ne!(openapi.served(key, Encoding::Json, make), served);
+    assert_ne!(etag(key).unwrap(), first);
+    assert_eq!(etag("api/v1"), core);
     openapi.set_custom(Vec::new());
-    assert!(!openapi.index_of_v3().etags.contains_key(key));
+    assert_eq!(etag(key), None);
+    assert_eq!(served_etag("/openapi/v2"), v2);
 }
