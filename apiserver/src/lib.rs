@@ -5,6 +5,7 @@
 //! - `registry`: the facts about each resource, and its objects as cells of a table
 //! - `schema`: the fields of every kind, decoding into them, quantities
 //! - [`status`]: everything a handler may answer with instead of an object
+//! - `cel`: the expression language of validation rules
 //! - `field_manager`: who owns which fields, and server-side apply
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `admission`: what a cluster's default admission plugins do to writes
@@ -15,6 +16,7 @@
 
 mod admission;
 mod auth;
+mod cel;
 pub mod clock;
 mod endpoints;
 mod field_manager;

@@ -31,7 +31,9 @@ use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
+use crate::endpoints::{
+    aggregated, compression, deadline, discovery, handlers, health, negotiation, response,
+};
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
 use crate::status::ApiError;
@@ -189,13 +191,21 @@ impl ApiServer {
         let Some(info) = info else {
             return self.non_resource(&parts.method, &path, &query_text, &parts.headers);
         };
+        let resource = self.core.resource(&info);
         let accepted = match negotiated {
             Ok(accepted) => accepted,
+            Err(_)
+                if resource
+                    .as_ref()
+                    .is_some_and(|resource| resource.custom.is_some()) =>
+            {
+                return response::error(&negotiation::not_acceptable(), Accepted::JSON);
+            }
             Err(error) => return response::error(&error, Accepted::JSON),
         };
-        let Some(resource) = self.core.resource(&info) else {
-            let catalog = self.core.definitions.catalog();
-            return match catalog.group(&info.group) {
+        let Some(resource) = resource else {
+            // Only groups with built-in resources answer for what they do not have.
+            return match self.core.catalog.group(&info.group) {
                 None => response::error(&ApiError::PageNotFound, accepted),
                 Some(_) => response::error(&ApiError::NoSuchPath, accepted),
             };

@@ -83,9 +83,9 @@ impl Request<'_> {
             strategy,
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
+            warnings: Some(&self.warnings),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
-            warnings: Some(&self.warnings),
         }
     }
 

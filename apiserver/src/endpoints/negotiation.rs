@@ -132,6 +132,11 @@ pub(crate) fn accepted_stream(accepted: Accepted) -> Result<Accepted, ApiError> 
     }
 }
 
+/// What is answered instead of the router's refusal where there is no router: for custom resources.
+pub(crate) fn not_acceptable() -> ApiError {
+    only_accepted(&MEDIA_TYPES)
+}
+
 fn only_accepted(media_types: &[&str]) -> ApiError {
     ApiError::NotAcceptableKind(format!(
         "only the following media types are accepted: {}",

@@ -247,9 +247,9 @@ fn store(core: &Core) -> Store<'_> {
             user_agent: "",
             subresource: "status",
         }),
+        warnings: None,
         guards_uid: false,
         dry_run: false,
-        warnings: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The generic store: every write of every kind goes through here.
 
 mod delete;
+mod follow_up;
 mod ownership;
 mod refusals;
 
@@ -12,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy, conduct, definition};
+use super::{Context, Strategy, conduct};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
@@ -22,7 +23,7 @@ use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, Commit, ObjectKey, Raced, StoredObject, Table};
+use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
 use refusals::{check_name, parse_rv};
 
 pub(crate) use delete::Deleted;
@@ -52,11 +53,11 @@ pub(crate) struct Store<'a> {
     pub(crate) user_agent: &'a Arc<str>,
     /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
     pub(crate) writer: Option<Writer<'a>>,
+    /// Where warnings go, if anybody is to be warned.
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
-    /// Where the kind's warnings go.
-    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 
 /// The result of a write: what is stored now, or what a dry run or a last update made of it.
@@ -82,26 +83,6 @@ impl Store<'_> {
 
     pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> ObjectKey {
         ObjectKey::new(namespace.filter(|_| self.resource.namespaced), name)
-    }
-
-    /// Writes, and does what follows from the write.
-    fn commit(&self, table: &Table, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
-        let stored = table.commit(commit)?;
-        definition::after_write(self.core, self.resource);
-        Ok(stored)
-    }
-
-    /// Passes on what the kind warns of in a valid object.
-    fn warn(&self, new: &Value, old: Option<&Value>) {
-        let Some(held) = self.warnings else {
-            return;
-        };
-        let mut held = held.lock();
-        for warning in self.strategy.warnings(new, old) {
-            if !held.contains(&warning) {
-                held.push(warning);
-            }
-        }
     }
 
     /// Reads one object.
@@ -440,9 +421,11 @@ impl Store<'_> {
                 .flatten()
                 .filter(|(field, _)| is_own(field)),
         );
+        // Only a kind without a Go type can lose its status.
+        let is_custom = self.resource.custom.is_some();
         let status = sent.as_object_mut().and_then(|sent| sent.remove("status"));
         let mut next = copied(current, &|field| {
-            field == "metadata" || (field == "status" && status.is_some())
+            field == "metadata" || (field == "status" && (status.is_some() || is_custom))
         });
         next.insert("metadata".to_owned(), Value::Object(metadata));
         if let Some(status) = status {

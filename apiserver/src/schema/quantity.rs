@@ -160,10 +160,57 @@ impl Quantity {
         }
     }
 
-    fn approximate(&self) -> f64 {
+    /// The amount, nearly.
+    #[must_use]
+    pub(crate) fn approximate(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an approximation is asked for")]
         let mantissa = self.mantissa as f64;
         mantissa * 10_f64.powi(self.scale)
+    }
+
+    /// The amount as an integer of 64 bits, if it is one.
+    #[must_use]
+    pub(crate) fn to_i64(&self) -> Option<i64> {
+        self.exact()?.try_into().ok()
+    }
+
+    /// The same amount of the other sign.
+    #[must_use]
+    pub(crate) fn negated(&self) -> Self {
+        Self {
+            mantissa: -self.mantissa,
+            text: None,
+            ..self.clone()
+        }
+    }
+
+    /// The sum of two, written as this one is, or as the other if this one is nothing.
+    #[must_use]
+    pub(crate) fn add(&self, other: &Self) -> Self {
+        let scale = self.scale.min(other.scale);
+        let at_scale = |quantity: &Self| {
+            let shift = u32::try_from(quantity.scale - scale).ok()?;
+            quantity.mantissa.checked_mul(10_i128.checked_pow(shift)?)
+        };
+        let sum = at_scale(self)
+            .zip(at_scale(other))
+            .and_then(|(a, b)| a.checked_add(b));
+        let format = if self.is_zero() {
+            other.format
+        } else {
+            self.format
+        };
+        match sum {
+            Some(mantissa) => Self {
+                mantissa,
+                scale,
+                format,
+                text: None,
+            },
+            // Too far apart for one scale: the smaller one does not show.
+            None if self.approximate().abs() < other.approximate().abs() => other.clone(),
+            None => self.clone(),
+        }
     }
 
     /// The amount as an integer, if it is one.

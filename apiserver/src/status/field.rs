@@ -54,6 +54,8 @@ pub enum CauseReason {
     NotFound,
     /// A value has the wrong type.
     TypeInvalid,
+    /// Whether a value is valid can't be told.
+    Internal,
 }
 
 impl CauseReason {
@@ -70,6 +72,7 @@ impl CauseReason {
             Self::TooMany => "FieldValueTooMany",
             Self::NotFound => "FieldValueNotFound",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
         }
     }
 }
@@ -116,7 +119,10 @@ impl fmt::Display for FieldPath {
 
 /// Every fault of one object, in the order upstream visits its fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldErrors(Vec<Cause>);
+pub struct FieldErrors {
+    causes: Vec<Cause>,
+    warnings: Vec<String>,
+}
 
 impl FieldErrors {
     /// No faults.
@@ -128,26 +134,39 @@ impl FieldErrors {
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.causes.is_empty()
     }
 
     /// The faults as causes of a status.
     #[must_use]
     pub fn causes(&self) -> &[Cause] {
-        &self.0
+        &self.causes
     }
 
     /// The faults in the order of their texts.
     #[must_use]
     pub fn sorted(mut self) -> Self {
-        self.0
+        self.causes
             .sort_by_key(|cause| format!("{}: {}", cause.field, cause.message));
         self
     }
 
+    /// Faults that are forgiven, and only worth a warning.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Takes over the faults of `other` as forgiven ones.
+    pub fn forgive(&mut self, other: &Self) {
+        let shown = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
+        self.warnings.extend(other.causes.iter().map(shown));
+    }
+
     /// Takes over the faults of `other`, behind those held.
     pub fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.causes.extend(other.causes);
+        self.warnings.extend(other.warnings);
     }
 
     /// `Required value[: detail]`.
@@ -224,7 +243,7 @@ impl FieldErrors {
 
     /// A fault whose text does not follow one of the forms above.
     pub fn push(&mut self, reason: CauseReason, path: &FieldPath, message: String) {
-        self.0.push(Cause {
+        self.causes.push(Cause {
             reason: reason.as_str().to_owned(),
             message,
             field: path.to_string(),

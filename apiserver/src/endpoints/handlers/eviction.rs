@@ -199,9 +199,9 @@ fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Resul
         strategy: resource.strategy(),
         user_agent: &request.user_agent,
         writer: None,
+        warnings: Some(&request.warnings),
         guards_uid: true,
         dry_run,
-        warnings: None,
     };
     let now = rfc3339(request.core.clock.now());
     store

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{CustomResource, scale};
 use crate::meta::object::finalizers;
 use crate::meta::validation::qualified_name;
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{Cause, CauseReason, FieldErrors, FieldPath};
 
 /// The finalizers without a domain that everybody knows.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
@@ -22,6 +22,7 @@ pub(super) fn create(custom: &CustomResource, object: &Value) -> FieldErrors {
     status_replicas(custom, object, &mut errors);
     errors.extend(schema.validate_embedded(&root, object));
     errors.extend(schema.validate_list_types(&root, object));
+    rules(custom, object, None, &mut errors);
     errors
 }
 
@@ -34,6 +35,7 @@ pub(super) fn update(custom: &CustomResource, new: &Value, old: &Value) -> Field
     status_replicas(custom, new, &mut errors);
     errors.extend(schema.validate_embedded(&root, new));
     errors.extend(list_types(custom, new, old));
+    rules(custom, new, Some(old), &mut errors);
     errors
 }
 
@@ -48,6 +50,7 @@ pub(super) fn status_update(custom: &CustomResource, new: &Value, old: &Value) -
     }
     status_replicas(custom, new, &mut errors);
     errors.extend(list_types(custom, new, old));
+    rules(custom, new, Some(old), &mut errors);
     errors
 }
 
@@ -76,6 +79,31 @@ pub(super) fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String
         ));
     }
     warnings
+}
+
+/// The rules in CEL, which are left alone where other faults could make them fail.
+fn rules(custom: &CustomResource, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    const BLOCKING: [CauseReason; 5] = [
+        CauseReason::NotSupported,
+        CauseReason::Required,
+        CauseReason::TooLong,
+        CauseReason::TooMany,
+        CauseReason::TypeInvalid,
+    ];
+    let Some(rules) = custom.versions.schema(&custom.gvk.version).rules() else {
+        return;
+    };
+    let blocks = |cause: &Cause| {
+        BLOCKING
+            .iter()
+            .any(|reason| reason.as_str() == cause.reason)
+    };
+    if errors.causes().iter().any(blocks) {
+        let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        errors.invalid(&FieldPath::new("<nil>"), &Value::Null, detail);
+        return;
+    }
+    errors.extend(rules.validate(object, old));
 }
 
 /// Lists that had repeated items before may have them now.

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use super::typed;
+use crate::cel::Validator;
 use crate::meta::GroupVersion;
 use crate::schema::Object;
 use crate::schema::structural::Structural;
@@ -30,6 +31,7 @@ pub(crate) struct VersionSchema {
     source: Value,
     structural: OnceLock<Structural>,
     typed: OnceLock<Arc<Object>>,
+    rules: OnceLock<Option<Validator>>,
 }
 
 impl VersionSchema {
@@ -42,6 +44,12 @@ impl VersionSchema {
     pub(crate) fn structural(&self) -> &Structural {
         self.structural
             .get_or_init(|| Structural::parse(&self.source))
+    }
+
+    /// The rules of the schema, if it has any.
+    pub(crate) fn rules(&self) -> Option<&Validator> {
+        let rules = self.rules.get_or_init(|| Validator::new(self.structural()));
+        rules.as_ref()
     }
 
     /// The schema as field management sees it.
@@ -62,6 +70,7 @@ impl Versions {
             source: version["schema"]["openAPIV3Schema"].clone(),
             structural: OnceLock::new(),
             typed: OnceLock::new(),
+            rules: OnceLock::new(),
         };
         let stored = versions().find(|version| version["storage"] == true);
         Self {

@@ -25,6 +25,9 @@ impl Store<'_> {
     }
 
     pub(super) fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
+        if let Some(warnings) = self.warnings {
+            warnings.lock().extend_from_slice(errors.warnings());
+        }
         if errors.is_empty() {
             return Ok(());
         }
@@ -49,7 +52,10 @@ impl Store<'_> {
             ("", "endpoints") => "services/endpoints".to_owned(),
             ("", "replicationcontrollers") => "controllers".to_owned(),
             ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-            (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), resource) => {
+            (group, resource)
+                if self.resource.custom.is_some()
+                    || matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io") =>
+            {
                 format!("{group}/{resource}")
             }
             (_, resource) => resource.to_owned(),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{defaults, field_path, list, structural, text};
+use crate::cel::{RuleFaults, RuleScope};
 use crate::schema::structural::{META_FIELDS, Structural};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -67,13 +68,23 @@ pub(super) fn validate(
         );
     }
     let found = structural::validate(schema, &path);
-    if found.is_empty() {
-        errors.extend(defaults::validate(&Structural::parse(schema), &path));
+    let found = if found.is_empty() {
+        defaults::validate(&Structural::parse(schema), &path)
     } else {
-        errors.extend(found);
-    }
+        found
+    };
+    let mut visit = Visit {
+        // Expressions of schemas that are not structural have no types.
+        rules: found.is_empty().then(RuleFaults::default),
+        errors,
+    };
+    visit.errors.extend(found);
     let standard = Standard::default();
-    visit(schema, &path, &standard, Place::Root, errors);
+    let scope = RuleScope::root();
+    visit.node(schema, &path, &standard, Place::Root, Some(&scope));
+    if let Some(rules) = visit.rules {
+        errors.extend(rules.into_errors(&path));
+    }
 }
 
 fn validate_root(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -103,29 +114,128 @@ enum Place {
     Inside,
 }
 
-fn visit(
-    schema: &Value,
-    path: &FieldPath,
-    standard: &Standard,
-    place: Place,
-    errors: &mut FieldErrors,
-) {
-    unsupported(schema, path, standard, errors);
-    if schema["uniqueItems"] == true {
-        let detail =
-            "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        errors.forbidden(&path.child("uniqueItems"), detail);
+/// The faults found on the way through a schema.
+struct Visit<'e> {
+    errors: &'e mut FieldErrors,
+    /// Those of expressions, which follow the others.
+    rules: Option<RuleFaults>,
+}
+
+impl Visit<'_> {
+    /// Visits a node; `scope` is where its rules apply, if they can apply at all.
+    fn node(
+        &mut self,
+        schema: &Value,
+        path: &FieldPath,
+        standard: &Standard,
+        place: Place,
+        scope: Option<&RuleScope>,
+    ) {
+        let before = self.errors.causes().len();
+        unsupported(schema, path, standard, self.errors);
+        if schema["uniqueItems"] == true {
+            let detail =
+                "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            self.errors.forbidden(&path.child("uniqueItems"), detail);
+        }
+        self.children(schema, path, standard, place, scope);
+        if schema["x-kubernetes-preserve-unknown-fields"] == false {
+            let path = path.child("x-kubernetes-preserve-unknown-fields");
+            self.errors
+                .invalid(&path, &false.into(), "must be true or undefined");
+        }
+        map_type(schema, path, self.errors);
+        list_type(schema, path, self.errors);
+        list_map(schema, path, self.errors);
+        unique_items(schema, path, self.errors);
+        rules(schema, path, self.errors);
+        // A node with faults may have no types, and its expressions no faults of their own.
+        if let (Some(rules), Some(scope)) = (&mut self.rules, scope)
+            && self.errors.causes().len() == before
+        {
+            rules.check(schema, path, scope);
+        }
     }
-    children(schema, path, standard, place, errors);
-    if schema["x-kubernetes-preserve-unknown-fields"] == false {
-        let path = path.child("x-kubernetes-preserve-unknown-fields");
-        errors.invalid(&path, &false.into(), "must be true or undefined");
+
+    fn children(
+        &mut self,
+        schema: &Value,
+        path: &FieldPath,
+        standard: &Standard,
+        place: Place,
+        scope: Option<&RuleScope>,
+    ) {
+        let part = scope.map(|scope| scope.part(schema));
+        let properties = schema["properties"].as_object();
+        let additional = &schema["additionalProperties"];
+        if !additional.is_null() {
+            let path = path.child("additionalProperties");
+            let declares = properties.is_some_and(|properties| !properties.is_empty());
+            if declares && *additional != true {
+                let detail = "additionalProperties and properties are mutual exclusive";
+                self.errors.forbidden(&path, detail);
+            }
+            let mut inner = standard.clone();
+            if standard.in_metadata {
+                let reason = "inside additionalProperties applying to object metadata";
+                inner.no_defaults = Some(reason.to_owned());
+            }
+            if additional.is_object() {
+                self.node(additional, &path, &inner, Place::Inside, part.as_ref());
+            }
+        }
+        let is_resource = place == Place::Root || schema["x-kubernetes-embedded-resource"] == true;
+        for (name, property) in properties.into_iter().flatten() {
+            let mut inner = standard.clone();
+            if is_resource && META_FIELDS.contains(&name.as_str()) {
+                inner.in_metadata = true;
+                if place == Place::Root {
+                    inner.no_defaults = Some(format!("in top-level {name}"));
+                }
+            }
+            let path = path.child("properties").key(name);
+            self.node(property, &path, &inner, Place::Inside, part.as_ref());
+        }
+        if schema["not"].is_object() {
+            self.node(
+                &schema["not"],
+                &path.child("not"),
+                standard,
+                Place::Inside,
+                None,
+            );
+        }
+        for field in ["allOf", "oneOf", "anyOf"] {
+            for (index, clause) in list(&schema[field]).iter().enumerate() {
+                let path = path.child(field).index(index);
+                self.node(clause, &path, standard, Place::Inside, None);
+            }
+        }
+        for (name, definition) in schema["definitions"].as_object().into_iter().flatten() {
+            let path = path.child("definitions").key(name);
+            self.node(definition, &path, standard, Place::Inside, None);
+        }
+        if schema["items"].is_object() {
+            let items = scope.map(|scope| scope.items(schema, path));
+            self.node(
+                &schema["items"],
+                &path.child("items"),
+                standard,
+                Place::Inside,
+                items.as_ref(),
+            );
+        }
+        for (index, item) in list(&schema["items"]).iter().enumerate() {
+            let path = path.child("items").index(index);
+            self.node(item, &path, standard, Place::Inside, None);
+        }
+        for (name, dependency) in schema["dependencies"].as_object().into_iter().flatten() {
+            if dependency.is_object() {
+                let path = path.child("dependencies").key(name);
+                self.node(dependency, &path, standard, Place::Inside, None);
+            }
+        }
     }
-    map_type(schema, path, errors);
-    list_type(schema, path, errors);
-    list_map(schema, path, errors);
-    unique_items(schema, path, errors);
-    rules(schema, path, errors);
 }
 
 fn unsupported(schema: &Value, path: &FieldPath, standard: &Standard, errors: &mut FieldErrors) {
@@ -165,83 +275,6 @@ fn unsupported(schema: &Value, path: &FieldPath, standard: &Standard, errors: &m
     if standard.in_metadata && schema["x-kubernetes-embedded-resource"] == true {
         let path = path.child("x-kubernetes-embedded-resource");
         errors.forbidden(&path, "must not be used inside of resource meta");
-    }
-}
-
-fn children(
-    schema: &Value,
-    path: &FieldPath,
-    standard: &Standard,
-    place: Place,
-    errors: &mut FieldErrors,
-) {
-    let properties = schema["properties"].as_object();
-    let additional = &schema["additionalProperties"];
-    if !additional.is_null() {
-        let path = path.child("additionalProperties");
-        let declares = properties.is_some_and(|properties| !properties.is_empty());
-        if declares && *additional != true {
-            let detail = "additionalProperties and properties are mutual exclusive";
-            errors.forbidden(&path, detail);
-        }
-        let mut inner = standard.clone();
-        if standard.in_metadata {
-            let reason = "inside additionalProperties applying to object metadata";
-            inner.no_defaults = Some(reason.to_owned());
-        }
-        if additional.is_object() {
-            visit(additional, &path, &inner, Place::Inside, errors);
-        }
-    }
-    let is_resource = place == Place::Root || schema["x-kubernetes-embedded-resource"] == true;
-    for (name, property) in properties.into_iter().flatten() {
-        let mut inner = standard.clone();
-        if is_resource && META_FIELDS.contains(&name.as_str()) {
-            inner.in_metadata = true;
-            if place == Place::Root {
-                inner.no_defaults = Some(format!("in top-level {name}"));
-            }
-        }
-        let path = path.child("properties").key(name);
-        visit(property, &path, &inner, Place::Inside, errors);
-    }
-    if schema["not"].is_object() {
-        visit(
-            &schema["not"],
-            &path.child("not"),
-            standard,
-            Place::Inside,
-            errors,
-        );
-    }
-    for field in ["allOf", "oneOf", "anyOf"] {
-        for (index, clause) in list(&schema[field]).iter().enumerate() {
-            let path = path.child(field).index(index);
-            visit(clause, &path, standard, Place::Inside, errors);
-        }
-    }
-    for (name, definition) in schema["definitions"].as_object().into_iter().flatten() {
-        let path = path.child("definitions").key(name);
-        visit(definition, &path, standard, Place::Inside, errors);
-    }
-    if schema["items"].is_object() {
-        visit(
-            &schema["items"],
-            &path.child("items"),
-            standard,
-            Place::Inside,
-            errors,
-        );
-    }
-    for (index, item) in list(&schema["items"]).iter().enumerate() {
-        let path = path.child("items").index(index);
-        visit(item, &path, standard, Place::Inside, errors);
-    }
-    for (name, dependency) in schema["dependencies"].as_object().into_iter().flatten() {
-        if dependency.is_object() {
-            let path = path.child("dependencies").key(name);
-            visit(dependency, &path, standard, Place::Inside, errors);
-        }
     }
 }
 

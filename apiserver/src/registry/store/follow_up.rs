@@ -1,0 +1,35 @@
+//! What follows from a write, and what is warned of on the way.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Store;
+use crate::registry::definition;
+use crate::storage::{Commit, Raced, StoredObject, Table};
+
+impl Store<'_> {
+    /// Writes, and does what follows from the write.
+    pub(super) fn commit(
+        &self,
+        table: &Table,
+        commit: Commit<'_>,
+    ) -> Result<Arc<StoredObject>, Raced> {
+        let stored = table.commit(commit)?;
+        definition::after_write(self.core, self.resource);
+        Ok(stored)
+    }
+
+    /// Passes on what the kind warns of in a valid object.
+    pub(super) fn warn(&self, new: &Value, old: Option<&Value>) {
+        let Some(held) = self.warnings else {
+            return;
+        };
+        let mut held = held.lock();
+        for warning in self.strategy.warnings(new, old) {
+            if !held.contains(&warning) {
+                held.push(warning);
+            }
+        }
+    }
+}
