@@ -33,7 +33,7 @@ pub(crate) use decode::{
     Decoded, FieldValidation, decode_json, decode_value, duplicate_fields, json_patch_faults,
 };
 pub(crate) use encode::write_object;
-pub(crate) use syntax::syntax_error;
+pub(crate) use syntax::{readable, syntax_error};
 
 /// What a value may be.
 #[derive(Debug)]

@@ -39,8 +39,9 @@ pub(super) fn patched(
 ) -> Result<Value, ApiError> {
     let schema = schema::builtin(gvk).map(|schema| &**schema);
     let validation = field_validation(&request.query, "PatchOptions")?;
-    let outcome = patch::apply(patch_type, &request.body, current, schema, validation)?;
-    let object = decode::patched(request, gvk, outcome)?;
-    update::check_identity(request, &object)?;
+    let body = schema::readable(&request.body);
+    let outcome = patch::apply(patch_type, &body, current, schema, validation)?;
+    let mut object = decode::patched(request, gvk, outcome)?;
+    update::check_place(request, &request.store(false), &mut object)?;
     Ok(object)
 }
