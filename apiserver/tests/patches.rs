@@ -284,6 +284,22 @@ async fn ephemeral_containers_can_be_applied() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn repeated_owner_references_are_dropped_with_a_warning() {
+    let server = with_config_map().await;
+    let owner = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u" });
+    let patch = json!({ "metadata": { "ownerReferences": [owner, owner] } }).to_string();
+    let request = format!("PATCH {CONFIGMAPS}/a");
+    let answer = send(&server, &request, MERGE, &patch).await;
+    assert_eq!(answer.body["metadata"]["ownerReferences"], json!([owner]));
+    let [warning] = answer.warnings.as_slice() else {
+        panic!("one warning: {:?}", answer.warnings);
+    };
+    let text = "299 - \".metadata.ownerReferences contains duplicate entries after mutating admission \
+                happens; API server dedups";
+    assert!(warning.starts_with(text), "{warning}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_list_is_owned_before_it_is_forgotten() {
     let server = server();
     let role = json!({ "metadata": { "name": "r" }, "rules": [] }).to_string();

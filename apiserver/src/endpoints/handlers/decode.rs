@@ -23,6 +23,9 @@ use crate::status::ApiError;
 use kind::{TypeMeta, check_kind, not_registered, type_meta, type_of};
 pub(super) use patched::{applied, patched};
 
+/// What is wrong with JSON that has no fault of syntax.
+const TOO_DEEP: &str = "exceeded max depth";
+
 /// Bytes of a body that an error shows.
 const EXCERPT_BYTES_MAX: usize = 30;
 
@@ -53,7 +56,7 @@ pub(super) fn object(
     };
     let Yaml { json, duplicates } = document;
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
-        let why = schema::syntax_error(&json).unwrap_or_default();
+        let why = schema::syntax_error(&json).unwrap_or_else(|| TOO_DEEP.to_owned());
         unrecognized(&format!(
             "couldn't get version/kind; json parse error: {why}"
         ))
@@ -166,7 +169,7 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
         return Err(ApiError::UnknownBodyFormat("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
     }
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
-        let why = schema::syntax_error(&json).unwrap_or_default();
+        let why = schema::syntax_error(&json).unwrap_or_else(|| TOO_DEEP.to_owned());
         ApiError::BadRequest(format!(
             "couldn't get version/kind; json parse error: {why}"
         ))
