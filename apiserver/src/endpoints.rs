@@ -15,5 +15,6 @@ pub(crate) mod partial;
 pub(crate) mod request_info;
 pub(crate) mod response;
 pub(crate) mod table;
+pub(crate) mod warnings;
 pub(crate) mod watch;
 pub(crate) mod yaml;

@@ -3,7 +3,7 @@
 //! A [`Schema`] is a node of a compiled graph; an [`Object`] node names its fields in declaration
 //! order with what patching and applying must know of them. [`builtin`] finds the built-in kinds;
 //! [`decode_json`] and [`decode_value`] do what decoding into the Go type and encoding it again
-//! does: they find wrong types, unknown and duplicate fields, prune, and normalize. [`convert`]
+//! does: they find wrong types, unknown and duplicate fields, prune, and normalize. [`convert()`]
 //! is stricter with types and laxer with numbers, as the outcome of a strategic merge patch needs.
 //!
 //! - [`protobuf`]: documents in the binary encoding of the same types
@@ -37,7 +37,7 @@ pub(crate) use decode::{
     json_patch_faults,
 };
 pub(crate) use encode::write_object;
-pub(crate) use syntax::syntax_error;
+pub(crate) use syntax::{readable, syntax_error};
 
 /// What a value may be.
 #[derive(Debug)]

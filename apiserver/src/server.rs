@@ -333,8 +333,9 @@ fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
     if let Some(body) = response.body().bytes().filter(|_| !unserved) {
         meter.finish(response.status().as_u16(), Some(body.len()));
     }
-    let mut warnings = request.warnings.into_inner();
-    warnings.extend(request.resource.warning.clone().filter(|_| !unserved));
+    let deprecation = request.resource.warning.clone().filter(|_| !unserved);
+    let mut warnings: Vec<String> = deprecation.into_iter().collect();
+    warnings.append(&mut request.warnings.into_inner());
     response::add_warnings(&mut response, &warnings);
     response
 }

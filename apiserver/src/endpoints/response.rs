@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::negotiation::{Accepted, MediaType, Transform, encode};
+use super::warnings;
 use crate::status::ApiError;
 
 /// A response with a whole body.
@@ -85,12 +86,9 @@ pub(crate) fn error(error: &ApiError, accepted: Accepted) -> Response<ResponseBo
     response
 }
 
-/// Adds a `Warning` header per text, worded as RFC 7234 has it.
-pub(crate) fn add_warnings(response: &mut Response<ResponseBody>, warnings: &[String]) {
-    for warning in warnings {
-        let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-        if let Ok(header) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
-            response.headers_mut().append("warning", header);
-        }
+/// Adds a `Warning` header per text.
+pub(crate) fn add_warnings(response: &mut Response<ResponseBody>, texts: &[String]) {
+    for header in warnings::headers(texts) {
+        response.headers_mut().append("warning", header);
     }
 }

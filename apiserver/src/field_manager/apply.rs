@@ -7,6 +7,7 @@ use super::managers::{Entry, Fields, ManagerId, Managers, Operation};
 use super::path::{self, PathElement};
 use super::set::FieldSet;
 use super::{FieldManager, UNOWNED, merge, owned, set_managed_fields, validate};
+use crate::meta::GroupVersion;
 use crate::meta::object::{meta, meta_mut};
 use crate::status::{ApiError, Cause};
 
@@ -84,12 +85,14 @@ impl FieldManager {
         let text = |field: &str| applied[field].as_str().unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         if api_version != self.api_version || kind != self.kind.kind {
-            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-            return Err(ApiError::BadRequest(format!(
-                "invalid object type: {group}/{version}, Kind={kind}"
-            )));
+            let named = match GroupVersion::parse(api_version) {
+                Some(found) => format!("{}/{}, Kind={kind}", found.group, found.version),
+                None => "/, Kind=".to_owned(),
+            };
+            let message = format!("invalid object type: {named}");
+            return Err(ApiError::BadRequest(message));
         }
-        if !applied["metadata"]["managedFields"].is_null() {
+        if applied["metadata"]["managedFields"].is_array() {
             let message = "metadata.managedFields must be nil";
             return Err(ApiError::BadRequest(message.to_owned()));
         }

@@ -1,5 +1,6 @@
 //! `metadata.managedFields`: who owns which fields.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -29,13 +30,38 @@ impl Operation {
 }
 
 /// What tells entries apart. An applier keeps its entry when it changes to another version.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+///
+/// Ordered as the JSON that upstream keeps of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) operation: Operation,
     /// Of updates only.
     pub(super) api_version: Option<String>,
     pub(super) subresource: String,
+}
+
+impl Ord for ManagerId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // What a text of JSON goes on with is less than its end.
+        fn key(id: &ManagerId) -> impl Ord + use<'_> {
+            let ManagerId {
+                manager,
+                operation,
+                api_version,
+                subresource,
+            } = id;
+            let ends = subresource.is_empty();
+            (manager, operation, api_version, ends, subresource)
+        }
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for ManagerId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl ManagerId {

@@ -1,6 +1,6 @@
 //! Whether an applied configuration fits the schema, in the words of structured-merge-diff.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::path::PathElement;
 use super::typed::Shape;
@@ -76,9 +76,12 @@ impl Walk<'_> {
             match object.field(name) {
                 Some(field) => self.at(&step, |walk| walk.value(&field.schema, Some(field), value)),
                 None if object.open => {}
-                None => self.at(&step, |walk| {
-                    walk.fault("field not declared in schema".to_owned());
-                }),
+                // Upstream looks no further into a struct with such a field.
+                None => {
+                    return self.at(&step, |walk| {
+                        walk.fault("field not declared in schema".to_owned());
+                    });
+                }
             }
         }
     }
@@ -160,7 +163,21 @@ fn go_print(value: &Value) -> String {
                 .collect();
             format!("map[{}]", entries.join(" "))
         }
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Number(number) => go_float(number),
+        Value::Bool(_) => value.to_string(),
+    }
+}
+
+/// A number as Go prints the float that every number of a configuration is read as.
+fn go_float(number: &Number) -> String {
+    let shortest = format!("{:e}", number.as_f64().unwrap_or_default());
+    let (digits, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    match exponent.parse::<i32>() {
+        Ok(exponent @ (..-4 | 6..)) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+        _ => number.as_f64().unwrap_or_default().to_string(),
     }
 }
 
@@ -179,7 +196,8 @@ fn go_syntax(value: &Value) -> String {
                 .collect();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))
         }
-        Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+        Value::Number(number) => go_float(number),
+        Value::Bool(_) | Value::String(_) => value.to_string(),
     }
 }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::builtin::{JSON_PATCH, json_schema_props};
@@ -313,20 +314,32 @@ impl<'s> Node<'_, 's> {
     }
 
     fn number<E: Error>(self, number: Number) -> Result<Option<Value>, E> {
-        let fits = |range: std::ops::RangeInclusive<i64>| {
-            number.as_i64().is_some_and(|value| range.contains(&value))
+        match self.schema {
+            Schema::Any => Ok(Some(Value::Number(number))),
+            Schema::Float => Ok(Some(float(&number))),
+            _ => self.mismatch("number"),
+        }
+    }
+
+    /// Reads a value whose type looks at how a number is written: 1.0 is none of Go's integers.
+    fn literal<E: Error>(self, json: &str) -> Result<Option<Value>, E> {
+        let integer = |parsed: Option<i64>| parsed.map(|integer| Value::Number(integer.into()));
+        let found = match (json.as_bytes().first(), self.schema) {
+            (Some(b'n'), _) => return Ok(None),
+            (Some(b'{'), _) => return self.mismatch("object"),
+            (Some(b'['), _) => return self.mismatch("array"),
+            (Some(b't' | b'f'), _) => return self.mismatch("bool"),
+            (Some(b'"'), _) => {
+                let text: String = serde_json::from_str(json).map_err(Error::custom)?;
+                return self.visit_str(&text);
+            }
+            (_, Schema::Quantity) => return self.quantity(json),
+            (_, Schema::Int64) => integer(json.parse().ok()),
+            _ => integer(json.parse::<i32>().ok().map(i64::from)),
         };
-        let fits = match self.schema {
-            Schema::Any => true,
-            Schema::Int32 | Schema::IntOrString => fits(i64::from(i32::MIN)..=i64::from(i32::MAX)),
-            Schema::Int64 => fits(i64::MIN..=i64::MAX),
-            Schema::Float => return Ok(Some(float(&number))),
-            Schema::Quantity => return self.quantity(&number.to_string()),
-            _ => return self.mismatch("number"),
-        };
-        match fits {
-            true => Ok(Some(Value::Number(number))),
-            false => self.mismatch(&format!("number {number}")),
+        match found {
+            Some(number) => Ok(Some(number)),
+            None => self.mismatch(&format!("number {json}")),
         }
     }
 
@@ -430,6 +443,10 @@ impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
             Schema::JsonSchemaOr(other) => {
                 let value = Option::<Value>::deserialize(deserializer)?;
                 value.map_or(Ok(None), |value| self.json_schema_or(*other, value))
+            }
+            Schema::Int32 | Schema::Int64 | Schema::Quantity | Schema::IntOrString => {
+                let json = Box::<RawValue>::deserialize(deserializer)?;
+                self.literal(json.get())
             }
             _ => deserializer.deserialize_any(self),
         }

@@ -1,5 +1,9 @@
 //! What is wrong with text that is not JSON, in the words of Go's scanner.
 
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
 /// Where the scanner is inside of a value.
 #[derive(Clone, Copy)]
 enum Within {
@@ -37,6 +41,55 @@ pub(crate) fn syntax_error(json: &[u8]) -> Option<String> {
             Some(format!("invalid character {} {context}", quote(json[at])))
         }
     }
+}
+
+/// A JSON text with the replacement character for what Go reads as that: bytes that are no UTF-8,
+/// and escaped halves of a surrogate pair.
+#[must_use]
+pub(crate) fn readable(json: &Bytes) -> Bytes {
+    let json = match String::from_utf8_lossy(json) {
+        Cow::Owned(text) if syntax_error(json).is_none() => text.into(),
+        // What has no syntax is shown as it came.
+        Cow::Borrowed(_) | Cow::Owned(_) => json.clone(),
+    };
+    let mut broken = lone_surrogates(&json);
+    let Some(first) = broken.next() else {
+        drop(broken);
+        return json;
+    };
+    let mut readable = json.to_vec();
+    for at in std::iter::once(first).chain(broken) {
+        readable[at..at + 4].copy_from_slice(b"fffd");
+    }
+    readable.into()
+}
+
+/// Where the digits of escaped surrogates are that have no other half.
+fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            at += json.get(at..)?.iter().position(|byte| *byte == b'\\')?;
+            let unit = escaped_unit(json, at);
+            let digits = at + 2;
+            at += 2;
+            match unit {
+                Some(0xd800..0xdc00)
+                    if matches!(escaped_unit(json, digits + 4), Some(0xdc00..0xe000)) =>
+                {
+                    at = digits + 10;
+                }
+                Some(0xd800..0xe000) => return Some(digits),
+                _ => {}
+            }
+        }
+    })
+}
+
+/// The unit of UTF-16 that an escape at this place stands for.
+fn escaped_unit(json: &[u8], at: usize) -> Option<u16> {
+    let escape = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(escape).ok()?, 16).ok()
 }
 
 struct Scanner<'j> {
@@ -233,6 +286,22 @@ fn quote(byte: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_go_cannot_read_is_replaced() {
+        for (json, want) in [
+            (
+                &br#"{"a":"\u00e9\ud83d\ude00"}"#[..],
+                r#"{"a":"\u00e9\ud83d\ude00"}"#,
+            ),
+            (br#""\ud800\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (br#""\udc00x\\ud800""#, r#""\ufffdx\\ud800""#),
+            (br#""\ud800""#, r#""\ufffd""#),
+            (b"\"a\xffb\"", "\"a\u{fffd}b\""),
+        ] {
+            assert_eq!(readable(&Bytes::from_static(json)), want.as_bytes());
+        }
+    }
 
     #[test]
     fn a_syntax_error_is_worded_as_go_words_it() {

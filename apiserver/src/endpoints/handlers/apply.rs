@@ -60,8 +60,8 @@ fn applied(
     manager: &FieldManager,
     live: Option<&Value>,
 ) -> Result<Value, ApiError> {
-    let object = merged(request, request.resource.gvk(), manager, live)?;
-    update::check_identity(request, &object)?;
+    let mut object = merged(request, request.resource.gvk(), manager, live)?;
+    update::check_place(request, &request.store(false), &mut object)?;
     Ok(object)
 }
 

@@ -1,6 +1,7 @@
 //! The body of a write: its encoding, its kind, and its fields against the kind's schema.
 
 mod custom;
+mod kind;
 mod patched;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,11 @@ use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object};
 use crate::status::ApiError;
 
+use kind::{TypeMeta, check_kind, not_registered, type_meta, type_of};
 pub(super) use patched::{applied, patched};
+
+/// What is wrong with JSON that has no fault of syntax.
+const TOO_DEEP: &str = "exceeded max depth";
 
 /// Bytes of a body that an error shows.
 const EXCERPT_BYTES_MAX: usize = 30;
@@ -44,7 +49,7 @@ pub(super) fn object(
         ))
     };
     let document = match content_type(&request.headers)? {
-        ContentType::Json => Yaml::json(request.body.clone()),
+        ContentType::Json => Yaml::json(schema::readable(&request.body)),
         ContentType::Yaml => Yaml::parse(&request.body).map_err(|why| unrecognized(&why))?,
         ContentType::Protobuf => {
             let envelope = protobuf::envelope(&request.body);
@@ -58,7 +63,7 @@ pub(super) fn object(
                 format!("json: cannot unmarshal number {number} into Go value of type float64");
             return cannot_handle(gvk, why);
         }
-        let why = schema::syntax_error(&json).unwrap_or_default();
+        let why = schema::syntax_error(&json).unwrap_or_else(|| TOO_DEEP.to_owned());
         unrecognized(&format!(
             "couldn't get version/kind; json parse error: {why}"
         ))
@@ -186,7 +191,7 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
         return Err(ApiError::UnknownBodyFormat("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
     }
     let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
-        let why = schema::syntax_error(&json).unwrap_or_default();
+        let why = schema::syntax_error(&json).unwrap_or_else(|| TOO_DEEP.to_owned());
         ApiError::BadRequest(format!(
             "couldn't get version/kind; json parse error: {why}"
         ))
@@ -238,115 +243,6 @@ fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value
     Ok(with_type_meta(decoded.value, false, gvk))
 }
 
-struct TypeMeta {
-    api_version: String,
-    kind: String,
-}
-
-fn type_meta(value: &Value) -> Result<TypeMeta, String> {
-    if !value.is_object() && !value.is_null() {
-        return Err(format!(
-            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            type_of(value)
-        ));
-    }
-    let text = |field: &str| match &value[field] {
-        Value::Null => Ok(String::new()),
-        Value::String(text) => Ok(text.clone()),
-        other => Err(format!(
-            "json: cannot unmarshal {} into Go struct field .{field} of type string",
-            type_of(other)
-        )),
-    };
-    Ok(TypeMeta {
-        api_version: text("apiVersion")?,
-        kind: text("kind")?,
-    })
-}
-
-/// The name of a value's type in Go's decode errors.
-fn type_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// Whether an object that says it is `found` may be handled as a `gvk`.
-fn check_kind(
-    gvk: &GroupVersionKind,
-    found: &TypeMeta,
-    group_version: &GroupVersion,
-) -> Result<(), ApiError> {
-    let kind = if found.kind.is_empty() {
-        &gvk.kind
-    } else {
-        &found.kind
-    };
-    let same_version = found.api_version.is_empty() || *group_version == gvk.group_version();
-    if *kind == gvk.kind && same_version {
-        return Ok(());
-    }
-    let cannot = |why: &str| {
-        Err(ApiError::BadRequest(format!(
-            "{kind} in version {:?} cannot be handled as a {}: {why}",
-            gvk.version, gvk.kind
-        )))
-    };
-    let known = |version: &str| {
-        schema::builtin(&GroupVersionKind {
-            group: group_version.group.clone(),
-            version: version.to_owned(),
-            kind: kind.clone(),
-        })
-        .is_some()
-    };
-    let registered = if same_version {
-        known(&gvk.version)
-    } else {
-        known("v1") || is_old_scale(kind, group_version)
-    };
-    if !registered {
-        return cannot(&not_registered(kind, &found.api_version));
-    }
-    if !same_version && *kind == gvk.kind {
-        return Err(ApiError::BadRequest(format!(
-            "the API version in the data ({}) does not match the expected API version ({})",
-            found.api_version,
-            gvk.api_version()
-        )));
-    }
-    let internal = if gvk.group.is_empty() {
-        "core"
-    } else {
-        gvk.group.split('.').next().unwrap_or("")
-    };
-    cannot(&format!(
-        "converting ({}.{kind}) to ({internal}.{}): unknown conversion",
-        group_version.version, gvk.kind
-    ))
-}
-
-/// The versions of Scale that a server still knows by name, though it serves none of them.
-fn is_old_scale(kind: &str, group_version: &GroupVersion) -> bool {
-    let old = [
-        ("apps", "v1beta1"),
-        ("apps", "v1beta2"),
-        ("extensions", "v1beta1"),
-    ];
-    kind == "Scale" && old.contains(&(&group_version.group, &group_version.version))
-}
-
-fn not_registered(kind: &str, version: &str) -> String {
-    format!(
-        "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
-    )
-}
-
 fn cannot_handle(gvk: &GroupVersionKind, error: impl Display) -> ApiError {
     ApiError::BadRequest(format!(
         "{} in version {:?} cannot be handled as a {}: {error}",
@@ -380,7 +276,7 @@ fn excerpt(body: &[u8]) -> String {
         Some(shown) if body.len() > EXCERPT_BYTES_MAX => (shown, " ..."),
         _ => (body, ""),
     };
-    if shown.trim_ascii_start().starts_with(b"{") {
+    if shown.starts_with(b"{") {
         return format!("{}{more}", String::from_utf8_lossy(shown));
     }
     let mut hex = String::new();

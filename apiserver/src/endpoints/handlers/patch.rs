@@ -43,8 +43,9 @@ pub(super) fn patched(
     let apart = leaves_managed_fields(patch_type, &request.body)
         .then(|| without_managed_fields(current))
         .flatten();
+    let body = schema::readable(&request.body);
     let live = apart.as_ref().unwrap_or(current);
-    let outcome = patch::apply(patch_type, &request.body, live, schema, validation)?;
+    let outcome = patch::apply(patch_type, &body, live, schema, validation)?;
     let mut object = decode::patched(request, gvk, outcome)?;
     // Without a name the patch has removed the metadata as a whole.
     if apart.is_some() && !name(&object).is_empty() {
@@ -54,7 +55,7 @@ pub(super) fn patched(
             "managedFields",
         );
     }
-    update::check_identity(request, &object)?;
+    update::check_place(request, &request.store(false), &mut object)?;
     Ok(object)
 }
 

@@ -86,8 +86,8 @@ pub(super) fn patch(request: &Request<'_>, part: PodPart) -> Answer {
             update_owners(request, manager, current, &mut wanted);
             return Ok(wanted);
         }
-        let wanted = apply::merged(request, gvk, manager, Some(current))?;
-        update::check_identity(request, &wanted)?;
+        let mut wanted = apply::merged(request, gvk, manager, Some(current))?;
+        update::check_place(request, &request.store(false), &mut wanted)?;
         Ok(wanted)
     })
 }

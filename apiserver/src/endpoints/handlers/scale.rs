@@ -52,8 +52,8 @@ pub(super) fn patch(request: &Request<'_>) -> Answer {
     let gvk = kind(request)?;
     if patch_type == PatchType::Apply {
         return write(request, dry_run, |manager, current| {
-            let scale = apply::merged(request, &gvk, manager, Some(current))?;
-            update::check_identity(request, &scale)?;
+            let mut scale = apply::merged(request, &gvk, manager, Some(current))?;
+            update::check_place(request, &request.store(false), &mut scale)?;
             Ok(scale)
         });
     }

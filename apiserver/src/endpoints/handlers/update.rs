@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Answer, Request, decode, owner_references};
 use crate::endpoints::options::Preconditions;
-use crate::meta::object::{meta, meta_mut, name, namespace};
+use crate::meta::object::{meta, meta_mut, name};
 use crate::registry::conduct;
 use crate::registry::store::{Part, Store};
 use crate::status::ApiError;
@@ -41,21 +41,6 @@ fn create(request: &Request<'_>, store: &Store<'_>, mut object: Value) -> Answer
     meta_mut(&mut object).remove("resourceVersion");
     let created = store.create(request.namespace(), object)?;
     request.written(201, &created)
-}
-
-/// What a patch made of an object must still be the object of the path.
-///
-/// # Errors
-/// `BadRequest`, for a foreign namespace before a foreign name.
-pub(super) fn check_identity(request: &Request<'_>, object: &Value) -> Result<(), ApiError> {
-    let own = namespace(object);
-    if let Some(namespace) = request.namespace().filter(|_| request.resource.namespaced)
-        && !own.is_empty()
-        && own != namespace
-    {
-        return Err(ApiError::foreign_namespace());
-    }
-    check_name(request, name(object))
 }
 
 /// The body must be in the namespace and have the name of the path.

@@ -99,7 +99,8 @@ impl<'y> Reader<'y> {
     fn next(&mut self) -> Result<(Event<'y>, Span), String> {
         loop {
             match self.events.next_event() {
-                Some(Ok((Event::Anchor(..), _))) => {}
+                // Other users of the parser turn comments on, so that they must be expected.
+                Some(Ok((Event::Anchor(..) | Event::Comment(..), _))) => {}
                 Some(Ok(found)) => return Ok(found),
                 Some(Err(error)) => return Err(fault::message(&error, self.text)),
                 None => return Ok((Event::StreamEnd, Span::default())),

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{custom, disowns, not_registered, type_meta, with_type_meta};
+use super::kind::{type_meta, unconvertible};
+use super::{custom, disowns, with_type_meta};
 use crate::endpoints::handlers::Request;
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta;
-use crate::meta::{GroupKind, GroupVersionKind};
+use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::patch::{Outcome, Patched};
 use crate::registry::custom_resource::CustomResource;
 use crate::schema::{self, Decoded, FieldValidation};
@@ -78,9 +79,14 @@ fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
             decoded: unversioned(&parsed),
         });
     }
-    let other_kind = !found.kind.is_empty() && found.kind != gvk.kind;
-    if other_kind || found.api_version != gvk.api_version() {
-        return Err(not_registered(&found.kind, &found.api_version));
+    let Some(group_version) = GroupVersion::parse(&found.api_version) else {
+        return Err(format!(
+            "unexpected GroupVersion string: {}",
+            found.api_version
+        ));
+    };
+    if let Some(why) = unconvertible(gvk, &found, &group_version) {
+        return Err(why);
     }
     let decoded = schema::decode_json(schema, text.as_bytes(), FieldValidation::Warn);
     let decoded = decoded.map_err(|error| error.to_string())?;
