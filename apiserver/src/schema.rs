@@ -208,7 +208,8 @@ impl Object {
         let Some(values) = value.as_object_mut() else {
             return;
         };
-        for field in self.fields() {
+        let fields = self.fields().iter();
+        for field in fields.filter(|field| field.schema.has_parts()) {
             if let Some(value) = values.get_mut(field.name.as_ref()) {
                 field.schema.forget_empty_lists(value);
             }

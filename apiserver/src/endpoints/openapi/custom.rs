@@ -1,6 +1,7 @@
 //! What the documents say of custom kinds: their schemas and paths, from their definitions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -24,7 +25,7 @@ pub(crate) struct CustomKind {
     /// Names of its subresources: `status`, `scale`.
     pub(crate) subresources: Vec<String>,
     /// `openAPIV3Schema` of the version, if it is structural.
-    pub(crate) schema: Option<Value>,
+    pub(crate) schema: Option<Arc<Value>>,
     /// Whether the definition keeps unknown fields of all versions.
     pub(crate) preserve_unknown_fields: bool,
     /// JSON paths of `selectableFields`.
@@ -82,7 +83,7 @@ impl CustomKind {
         // A client would take properties listed for all there are.
         let mut schema = match &self.schema {
             Some(schema) if !keeps_all(schema) => {
-                let mut schema = published(schema.clone(), form);
+                let mut schema = published(Value::clone(schema), form);
                 add_type_meta(&mut schema);
                 set_property(&mut schema, "metadata", object_meta());
                 schema

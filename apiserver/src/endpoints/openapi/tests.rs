@@ -246,7 +246,7 @@ fn widget(schema: Value) -> CustomKind {
         plural: "widgets".to_owned(),
         namespaced: true,
         subresources: vec!["scale".to_owned(), "status".to_owned()],
-        schema: Some(schema),
+        schema: Some(Arc::new(schema)),
         preserve_unknown_fields: false,
         selectable_fields: vec![".spec.a".to_owned()],
     }

@@ -28,7 +28,7 @@ pub(crate) struct Versions {
 #[derive(Debug)]
 pub(crate) struct VersionSchema {
     kind: String,
-    source: Value,
+    source: Arc<Value>,
     structural: OnceLock<Structural>,
     typed: OnceLock<Arc<Object>>,
     rules: OnceLock<Option<Validator>>,
@@ -36,7 +36,7 @@ pub(crate) struct VersionSchema {
 
 impl VersionSchema {
     /// The schema as the definition has it.
-    pub(crate) fn source(&self) -> &Value {
+    pub(crate) fn source(&self) -> &Arc<Value> {
         &self.source
     }
 
@@ -67,7 +67,7 @@ impl Versions {
         let versions = || spec["versions"].as_array().into_iter().flatten();
         let schema = |version: &Value| VersionSchema {
             kind: text(&spec["names"]["kind"]),
-            source: version["schema"]["openAPIV3Schema"].clone(),
+            source: Arc::new(version["schema"]["openAPIV3Schema"].clone()),
             structural: OnceLock::new(),
             typed: OnceLock::new(),
             rules: OnceLock::new(),

@@ -175,6 +175,7 @@ impl Definition {
 fn documented(info: &ResourceInfo) -> CustomKind {
     let custom = info.custom.as_ref();
     let custom = custom.expect("what a definition declares is custom");
+    let schema = custom.versions.schema(&info.gvk().version);
     let subresources = info.subresources.iter();
     let selectable = info.field_labels.iter();
     CustomKind {
@@ -183,7 +184,7 @@ fn documented(info: &ResourceInfo) -> CustomKind {
         plural: info.gvr().resource.clone(),
         namespaced: info.namespaced,
         subresources: subresources.map(|sub| sub.name.clone()).collect(),
-        schema: Some(custom.versions.schema(&info.gvk().version).source().clone()),
+        schema: Some(Arc::clone(schema.source())),
         preserve_unknown_fields: false,
         selectable_fields: selectable
             .filter(|label| !label.starts_with("metadata."))

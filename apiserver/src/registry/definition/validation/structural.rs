@@ -187,7 +187,12 @@ fn value_validation(schema: &Value, skips: Skips, path: &FieldPath, errors: &mut
         nested(&schema["not"], none, &path.child("not"), errors);
     }
     let pattern = text(schema, "pattern");
-    if let Some(fault) = go_regexp_fault(pattern) {
+    let fault = if pattern.is_empty() {
+        None
+    } else {
+        go_regexp_fault(pattern)
+    };
+    if let Some(fault) = fault {
         let detail = format!("must be a valid regular expression, but isn't: {fault}");
         errors.invalid(&path.child("pattern"), &pattern.into(), &detail);
     }
