@@ -1,5 +1,8 @@
 //! Whether custom resources fulfil the rules of their schema.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
