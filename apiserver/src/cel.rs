@@ -24,3 +24,6 @@ mod value;
 
 pub(crate) use definition::{RuleFaults, RuleScope};
 pub(crate) use validator::Validator;
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,34 @@ impl Expr {
         }
     }
 
+    /// How many nodes are one within the other, at most.
+    pub(super) fn depth(&self) -> usize {
+        let below = |parts: &mut dyn Iterator<Item = &Self>| {
+            parts.map(Self::depth).max().unwrap_or_default()
+        };
+        1 + match &self.kind {
+            ExprKind::Literal(_) | ExprKind::Ident(_) => 0,
+            ExprKind::Select { operand, .. } => operand.depth(),
+            ExprKind::Call(call) => below(&mut call.operands()),
+            ExprKind::List(items) => below(&mut items.iter().map(|item| &item.value)),
+            ExprKind::Map(entries) => {
+                below(&mut entries.iter().flat_map(|entry| [&entry.key, &entry.value]))
+            }
+            ExprKind::Message { fields, .. } => below(&mut fields.iter().map(|(.., value)| value)),
+            ExprKind::Comprehension(loops) => {
+                let Comprehension {
+                    range,
+                    init,
+                    condition,
+                    step,
+                    result,
+                    ..
+                } = &**loops;
+                below(&mut [range, init, condition, step, result].into_iter())
+            }
+        }
+    }
+
     /// Shows every node to `visit`, a parent before its children.
     pub(super) fn walk<'e>(&'e self, visit: &mut dyn FnMut(&'e Self)) {
         visit(self);

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     ast::{Call, Comprehension, Element, Entry, Expr, ExprKind},
     declarations::{function, type_named},
+    schema::escape_keyword,
     source::Issues,
     types::{DeclType, Type},
     unify::{Bindings, most_general, renumbered},
@@ -220,7 +221,8 @@ impl Checker<'_> {
             );
             return Type::Error;
         };
-        match declared.field(field) {
+        let keyword = || escape_keyword(field).and_then(|name| declared.field(&name));
+        match declared.field(field).or_else(keyword) {
             Some(field) => field.expr_type(),
             None => {
                 self.issues
@@ -358,15 +360,14 @@ impl Checker<'_> {
     }
 
     /// One type for a part of a literal and those before it.
-    fn join(&mut self, offset: usize, before: Option<Type>, found: Type) -> Type {
-        let Some(before) = before else {
-            return found;
-        };
-        if self.bindings.assign_one(&before, &found) {
-            return most_general(&before, &found);
+    fn join(&mut self, before: Option<Type>, found: Type) -> Type {
+        match before {
+            None => found,
+            Some(before) if self.bindings.assign_one(&before, &found) => {
+                most_general(&before, &found)
+            }
+            Some(_) => Type::Dyn,
         }
-        self.mismatch(offset, &before, &found);
-        Type::Error
     }
 
     fn list(&mut self, items: &mut [Element]) -> Type {
@@ -374,7 +375,7 @@ impl Checker<'_> {
         for Element { value, optional } in items {
             let found = self.check(value);
             let found = self.unwrapped(value.offset, *optional, found);
-            joined = Some(self.join(value.offset, joined, found));
+            joined = Some(self.join(joined, found));
         }
         Type::list(joined.unwrap_or_else(|| Type::Var(self.bindings.variable())))
     }
@@ -388,10 +389,10 @@ impl Checker<'_> {
         } in entries
         {
             let found = self.check(key);
-            keys = Some(self.join(key.offset, keys, found));
+            keys = Some(self.join(keys, found));
             let found = self.check(value);
             let found = self.unwrapped(value.offset, *optional, found);
-            values = Some(self.join(value.offset, values, found));
+            values = Some(self.join(values, found));
         }
         let key = keys.unwrap_or_else(|| Type::Var(self.bindings.variable()));
         let value = values.unwrap_or_else(|| Type::Var(self.bindings.variable()));

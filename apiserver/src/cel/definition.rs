@@ -1,5 +1,8 @@
 //! The faults of the rules that a definition's schema has.
 
+#[cfg(test)]
+mod tests;
+
 use serde_json::Value as Json;
 
 use super::{

@@ -11,6 +11,7 @@ use super::{
     checker::Checked,
     library,
     runtime_cost::{LIST_COST, MAP_COST, call_cost},
+    schema::escape_keyword,
     value::{Key, Map, Value},
 };
 
@@ -311,7 +312,7 @@ impl<'e> Evaluator<'e> {
             return Err(error);
         }
         let room = self.limit.saturating_sub(self.cost);
-        let result = library::call(&call.function, &values, room);
+        let result = library::call(&call.function, overload, &values, room);
         if result == Err(EvalError::CostLimit) {
             self.cost = self.limit.saturating_add(1);
             return result;
@@ -537,7 +538,12 @@ fn find(value: &Value, key: &Value) -> Result<Option<Value>, EvalError> {
     match value {
         Value::Map(map) => {
             let known = Key::lookup(key);
-            Ok(known.and_then(|key| map.entries.get(&key)).cloned())
+            let found = known.and_then(|key| map.entries.get(&key));
+            let keyword = || match key {
+                Value::String(name) => map.field(&escape_keyword(name)?),
+                _ => None,
+            };
+            Ok(found.or_else(keyword).cloned())
         }
         Value::List(list) => match Key::lookup(key) {
             Some(Key::Number { number, .. }) => {

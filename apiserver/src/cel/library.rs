@@ -22,8 +22,9 @@ use super::{
 /// The most bytes or items that one call may make.
 pub(super) const RESULT_SIZE_MAX: usize = 1 << 24;
 
-/// Calls `function`. `room` is what may still be spent.
-pub(super) fn call(function: &str, args: &[Value], room: u64) -> Evaluated {
+/// Calls `function`; `overload` is the one that fits, if only one does. `room` is what may still be
+/// spent.
+pub(super) fn call(function: &str, overload: &str, args: &[Value], room: u64) -> Evaluated {
     if let Some(Value::Invalid(message)) = args.iter().find(|arg| matches!(arg, Value::Invalid(_)))
     {
         return failed(&**message);
@@ -32,7 +33,7 @@ pub(super) fn call(function: &str, args: &[Value], room: u64) -> Evaluated {
         .or_else(|| conversion(function, args))
         .or_else(|| time::part(function, args))
         .or_else(|| strings::call(function, args, room))
-        .or_else(|| lists::call(function, args, room))
+        .or_else(|| lists::call(function, overload, args, room))
         .or_else(|| regex::call(function, args))
         .or_else(|| optional(function, args))
         .or_else(|| objects::call(function, args))

@@ -2,7 +2,7 @@
 
 use super::{
     eval::{EvalError, Evaluated, failed},
-    time,
+    time::{self, Time},
     value::Value,
 };
 
@@ -115,8 +115,8 @@ pub(super) fn to_int(value: &Value) -> Option<Evaluated> {
             Ok(number) => Ok(Value::Int(number)),
             Err(_) => no_conversion(value, "int"),
         },
-        Value::Timestamp(nanos) => Ok(Value::Int(
-            i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
+        Value::Timestamp(time) => Ok(Value::Int(
+            i64::try_from(time.nanos.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
         )),
         _ => return None,
     })
@@ -227,9 +227,9 @@ pub(super) fn to_duration(value: &Value) -> Option<Evaluated> {
 pub(super) fn to_timestamp(value: &Value) -> Option<Evaluated> {
     Some(match value {
         Value::Timestamp(_) => Ok(value.clone()),
-        Value::Int(seconds) => time::in_range(i128::from(*seconds) * 1_000_000_000),
+        Value::Int(seconds) => time::in_range(Time::utc(i128::from(*seconds) * 1_000_000_000)),
         Value::String(text) => match time::parse_timestamp(text) {
-            Some(nanos) => time::in_range(nanos),
+            Some(time) => time::in_range(time),
             None => no_conversion(value, "google.protobuf.Timestamp"),
         },
         _ => return None,

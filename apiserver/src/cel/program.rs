@@ -18,11 +18,23 @@ use super::{
 /// The most that one evaluation may cost.
 pub(crate) const CALL_COST_MAX: u64 = 1_000_000;
 
+/// What is safe on any thread's stack: the longest expression, the most openings in it, the deepest
+/// tree.
+const SHORT_BYTES_MAX: usize = 400;
+const OPENINGS_MAX: usize = 25;
+const SHALLOW_DEPTH_MAX: usize = 40;
+
+/// A stack for the deepest expressions that are allowed.
+const STACK_BYTES: usize = 64 << 20;
+
 /// An expression without issues, not yet ready to be evaluated.
 pub(crate) struct Compiled(Checked);
 
 /// An expression that can be evaluated.
-pub(crate) struct Program(Checked);
+pub(crate) struct Program {
+    checked: Checked,
+    depth: usize,
+}
 
 /// Reads and checks an expression.
 ///
@@ -30,6 +42,26 @@ pub(crate) struct Program(Checked);
 ///
 /// The issues, as cel-go prints them.
 pub(crate) fn compile(text: &str, environment: &Environment) -> Result<Compiled, String> {
+    let openings = text.bytes().filter(|byte| b"([{?".contains(byte)).count();
+    if text.len() > SHORT_BYTES_MAX || openings > OPENINGS_MAX {
+        return on_own_stack(|| compile_here(text, environment));
+    }
+    compile_here(text, environment)
+}
+
+/// Runs on a thread with a stack that is deep enough for any expression.
+fn on_own_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, run)
+            .expect("a thread can be started")
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn compile_here(text: &str, environment: &Environment) -> Result<Compiled, String> {
     let source = Source::new(text);
     let checked = parse(&source)
         .and_then(|expr| check(expr, environment))
@@ -51,6 +83,9 @@ impl Compiled {
 
     /// The most it may cost where variables are values of `root`.
     pub(crate) fn cost_max(&self, root: &DeclType) -> u64 {
+        if self.0.expr.depth() > SHALLOW_DEPTH_MAX {
+            return on_own_stack(|| estimate(&self.0, root));
+        }
         estimate(&self.0, root)
     }
 
@@ -60,15 +95,27 @@ impl Compiled {
     ///
     /// What fails whatever the variables are.
     pub(crate) fn program(mut self) -> Result<Program, String> {
-        fold(&mut self.0).map_err(|error| error.message().to_owned())?;
-        Ok(Program(self.0))
+        let depth = self.0.expr.depth();
+        let folded = if depth > SHALLOW_DEPTH_MAX {
+            on_own_stack(|| fold(&mut self.0))
+        } else {
+            fold(&mut self.0)
+        };
+        folded.map_err(|error| error.message().to_owned())?;
+        Ok(Program {
+            checked: self.0,
+            depth,
+        })
     }
 }
 
 impl Program {
     /// The value of the expression with these variables, and what it cost to find.
     pub(crate) fn evaluate(&self, variables: &BTreeMap<&str, Value>) -> (Evaluated, u64) {
-        evaluate(&self.0, variables, CALL_COST_MAX)
+        if self.depth > SHALLOW_DEPTH_MAX {
+            return on_own_stack(|| evaluate(&self.checked, variables, CALL_COST_MAX));
+        }
+        evaluate(&self.checked, variables, CALL_COST_MAX)
     }
 }
 
@@ -134,7 +181,7 @@ fn homogeneous_list(checked: &Checked, items: &[Element], issues: &mut Issues) {
     let Some((_, first)) = types.next() else {
         return;
     };
-    if let Some((other, of)) = types.find(|(_, of)| !first.is_equivalent(of)) {
+    if let Some((other, of)) = types.find(|(_, of)| first != *of) {
         issues.report(
             other.offset,
             format!("expected type '{first}' but found '{of}'"),
@@ -155,7 +202,7 @@ fn homogeneous_map(checked: &Checked, entries: &[Entry], issues: &mut Issues) {
             (&entry.key, first_key, &key),
             (&entry.value, first_value, &value),
         ] {
-            if !first.is_equivalent(of) {
+            if first != of {
                 issues.report(
                     expr.offset,
                     format!("expected type '{first}' but found '{of}'"),

@@ -45,13 +45,19 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// The escaped name of a property that is one of the reserved words; as a field, it may also be
+/// named as it is.
+pub(super) fn escape_keyword(name: &str) -> Option<String> {
+    RESERVED.contains(&name).then(|| format!("__{name}__"))
+}
+
 /// The name under which expressions know a property, or `None` if they can't name it.
 pub(super) fn escape(property: &str) -> Option<String> {
     if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&property) {
-        return Some(format!("__{property}__"));
+    if let Some(escaped) = escape_keyword(property) {
+        return Some(escaped);
     }
     let mut escaped = String::with_capacity(property.len());
     let mut rest = property;
@@ -309,11 +315,11 @@ fn string(text: &str, format: &str) -> Value {
             )),
         },
         "date" => match time::parse_date(text) {
-            Some(nanos) => Value::Timestamp(nanos),
+            Some(time) => Value::Timestamp(time),
             None => invalid(&format!("Invalid date formatted string {text}")),
         },
         "date-time" => match time::parse_timestamp(text) {
-            Some(nanos) => Value::Timestamp(nanos),
+            Some(time) => Value::Timestamp(time),
             None => invalid(&format!("Invalid date-time formatted string {text}")),
         },
         "byte" => {

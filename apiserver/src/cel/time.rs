@@ -1,5 +1,7 @@
 //! Durations and points in time.
 
+use std::cmp::Ordering;
+
 use jiff::{Timestamp, civil, tz};
 
 use super::{
@@ -15,9 +17,52 @@ const NANOS: i128 = 1_000_000_000;
 /// The first and the last second that CEL knows: years 1 to 9999.
 const SECONDS: std::ops::RangeInclusive<i128> = -62_135_596_800..=253_402_300_799;
 
-pub(super) fn in_range(nanos: i128) -> Evaluated {
-    if SECONDS.contains(&nanos.div_euclid(NANOS)) {
-        Ok(Value::Timestamp(nanos))
+/// A point in time, and the zone it was told in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    /// Since 1970.
+    pub nanos: i128,
+    /// Seconds east of UTC; only texts show it.
+    offset: i32,
+}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Time {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Time {}
+
+impl Time {
+    pub(super) fn utc(nanos: i128) -> Self {
+        Self { nanos, offset: 0 }
+    }
+
+    /// The time that is `nanos` later.
+    fn plus(self, nanos: i128) -> Self {
+        Self {
+            nanos: self.nanos + nanos,
+            ..self
+        }
+    }
+}
+
+pub(super) fn in_range(time: Time) -> Evaluated {
+    if SECONDS.contains(&time.nanos.div_euclid(NANOS)) {
+        Ok(Value::Timestamp(time))
     } else {
         failed(TIMESTAMP_OVERFLOW)
     }
@@ -82,8 +127,8 @@ pub(super) fn show_duration(nanos: i64) -> String {
     format!("{sign}{}{point}{fraction}s", size / 1_000_000_000)
 }
 
-/// A time in RFC 3339, in nanoseconds since 1970.
-pub(super) fn parse_timestamp(text: &str) -> Option<i128> {
+/// A time in RFC 3339.
+pub(super) fn parse_timestamp(text: &str) -> Option<Time> {
     let bytes = text.as_bytes();
     let shaped = bytes.len() >= 20 && bytes[10] == b'T' && bytes[4] == b'-' && bytes[13] == b':';
     let zoned = text.ends_with('Z')
@@ -93,20 +138,37 @@ pub(super) fn parse_timestamp(text: &str) -> Option<i128> {
     if !shaped || !zoned || bytes.contains(&b'[') {
         return None;
     }
-    text.parse::<Timestamp>().ok().map(Timestamp::as_nanosecond)
+    let nanos = text.parse::<Timestamp>().ok()?.as_nanosecond();
+    let zone = text
+        .strip_suffix('Z')
+        .is_none()
+        .then(|| &text[text.len() - 6..]);
+    let offset = zone.map_or(Some(0), |zone| {
+        let hours: i32 = zone[1..3].parse().ok()?;
+        let minutes: i32 = zone[4..].parse().ok()?;
+        let size = hours * 3600 + minutes * 60;
+        Some(if zone.starts_with('-') { -size } else { size })
+    })?;
+    Some(Time { nanos, offset })
 }
 
-/// A day, in nanoseconds since 1970.
-pub(super) fn parse_date(text: &str) -> Option<i128> {
+/// The start of a day.
+pub(super) fn parse_date(text: &str) -> Option<Time> {
     let shaped = text.len() == 10 && text.as_bytes()[4] == b'-' && text.as_bytes()[7] == b'-';
     let date: civil::Date = shaped.then(|| text.parse().ok()).flatten()?;
     let start = date.to_zoned(tz::TimeZone::UTC).ok()?;
-    Some(start.timestamp().as_nanosecond())
+    Some(Time::utc(start.timestamp().as_nanosecond()))
 }
 
 /// A point in time in RFC 3339, as CEL writes it.
-pub(super) fn show_timestamp(nanos: i128) -> String {
-    Timestamp::from_nanosecond(nanos).map_or_else(|_| nanos.to_string(), |time| time.to_string())
+pub(super) fn show_timestamp(time: Time) -> String {
+    let Ok(instant) = Timestamp::from_nanosecond(time.nanos) else {
+        return time.nanos.to_string();
+    };
+    match tz::Offset::from_seconds(time.offset) {
+        Ok(offset) if time.offset != 0 => instant.display_with_offset(offset).to_string(),
+        _ => instant.to_string(),
+    }
 }
 
 /// Sums and differences with points in time and durations; `None` if these two have none.
@@ -119,9 +181,13 @@ pub(super) fn arithmetic(function: &str, a: &Value, b: &Value) -> Option<Evaluat
         ("_+_", Value::Duration(a), Value::Duration(b)) => duration(a.checked_add(*b)),
         ("_-_", Value::Duration(a), Value::Duration(b)) => duration(a.checked_sub(*b)),
         ("_+_", Value::Timestamp(time), Value::Duration(by))
-        | ("_+_", Value::Duration(by), Value::Timestamp(time)) => in_range(time + i128::from(*by)),
-        ("_-_", Value::Timestamp(time), Value::Duration(by)) => in_range(time - i128::from(*by)),
-        ("_-_", Value::Timestamp(a), Value::Timestamp(b)) => duration(i64::try_from(a - b).ok()),
+        | ("_+_", Value::Duration(by), Value::Timestamp(time)) => in_range(time.plus((*by).into())),
+        ("_-_", Value::Timestamp(time), Value::Duration(by)) => {
+            in_range(time.plus(-i128::from(*by)))
+        }
+        ("_-_", Value::Timestamp(a), Value::Timestamp(b)) => {
+            duration(i64::try_from(a.nanos - b.nanos).ok())
+        }
         _ => return None,
     })
 }
@@ -139,9 +205,9 @@ pub(super) fn part(function: &str, args: &[Value]) -> Option<Evaluated> {
             };
             Some(Ok(Value::Int(nanos / unit)))
         }
-        [Value::Timestamp(nanos)] => timestamp_part(function, *nanos, &tz::TimeZone::UTC),
-        [Value::Timestamp(nanos), Value::String(zone)] => match time_zone(zone) {
-            Ok(zone) => timestamp_part(function, *nanos, &zone),
+        [Value::Timestamp(time)] => timestamp_part(function, *time, &tz::TimeZone::UTC),
+        [Value::Timestamp(time), Value::String(zone)] => match time_zone(zone) {
+            Ok(zone) => timestamp_part(function, *time, &zone),
             Err(error) => Some(Err(error)),
         },
         _ => None,
@@ -178,8 +244,8 @@ fn time_zone(name: &str) -> Result<tz::TimeZone, EvalError> {
     }
 }
 
-fn timestamp_part(function: &str, nanos: i128, zone: &tz::TimeZone) -> Option<Evaluated> {
-    let Ok(time) = Timestamp::from_nanosecond(nanos) else {
+fn timestamp_part(function: &str, time: Time, zone: &tz::TimeZone) -> Option<Evaluated> {
+    let Ok(time) = Timestamp::from_nanosecond(time.nanos) else {
         return Some(failed(TIMESTAMP_OVERFLOW));
     };
     let time = zone.to_datetime(time);

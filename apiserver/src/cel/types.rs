@@ -57,19 +57,6 @@ impl Type {
     pub(super) fn is_dyn_or_error(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }
-
-    /// Whether two types are equal once parameters of parameterised types are ignored as `dyn`.
-    pub(super) fn is_equivalent(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::List(a), Self::List(b)) => a.is_equivalent(b),
-            (Self::Map(a, b), Self::Map(c, d)) => a.is_equivalent(c) && b.is_equivalent(d),
-            (Self::Type(_), Self::Type(_)) => true,
-            (Self::Opaque(a, p), Self::Opaque(b, q)) => {
-                a == b && p.len() == q.len() && p.iter().zip(q).all(|(p, q)| p.is_equivalent(q))
-            }
-            _ => self == other,
-        }
-    }
 }
 
 /// The name of the type of optional values.

@@ -1,5 +1,8 @@
 //! Whether custom resources fulfil the rules of their schema.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
@@ -49,12 +52,10 @@ impl Validator {
         if !has_rules(schema) {
             return None;
         }
-        Self::node(
-            schema,
-            schema,
-            decl_type(schema, true).as_ref(),
-            Resource::Yes,
-        )
+        let decl = decl_type(schema, true);
+        let mut root = Self::node(schema, schema, decl.as_ref(), Resource::Yes)?;
+        root.schema = with_type_and_object_meta(schema);
+        Some(root)
     }
 
     /// The rules of a node: those of `rules`, about values of `schema`.
@@ -109,6 +110,12 @@ impl Validator {
             && values.is_none()
             && all_of.is_empty();
         let schema = match resource {
+            // Without rules of its own, a node is only asked for the identity of its items.
+            _ if rules.validations.is_empty() => Structural {
+                list_type: schema.list_type,
+                list_map_keys: schema.list_map_keys.clone(),
+                ..Structural::default()
+            },
             Resource::Yes => with_type_and_object_meta(schema),
             Resource::No => schema.clone(),
         };

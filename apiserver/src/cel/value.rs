@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap, fmt, sync::Arc};
 
-use super::library::Object;
+use super::{library::Object, time::Time};
 
 /// A value of an expression.
 #[derive(Clone, Debug)]
@@ -16,8 +16,7 @@ pub(crate) enum Value {
     Bytes(Arc<[u8]>),
     /// Nanoseconds.
     Duration(i64),
-    /// Nanoseconds since 1970.
-    Timestamp(i128),
+    Timestamp(Time),
     List(List),
     Map(Map),
     /// A type, by name.
@@ -326,7 +325,7 @@ impl Value {
             Self::Uint(number) => *number == 0,
             Self::Double(number) => *number == 0.0,
             // The zero of a time in Go is the start of year 1.
-            Self::Timestamp(nanos) => *nanos == -62_135_596_800_000_000_000,
+            Self::Timestamp(time) => time.nanos == -62_135_596_800_000_000_000,
             Self::String(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) => {
                 self.size() == Some(0)
             }
@@ -387,7 +386,7 @@ impl fmt::Display for Value {
             Self::String(text) | Self::Type(text) | Self::Invalid(text) => f.write_str(text),
             Self::Bytes(bytes) => write!(f, "{bytes:?}"),
             Self::Duration(nanos) => f.write_str(&super::time::show_duration(*nanos)),
-            Self::Timestamp(nanos) => f.write_str(&super::time::show_timestamp(*nanos)),
+            Self::Timestamp(time) => f.write_str(&super::time::show_timestamp(*time)),
             Self::List(list) => {
                 let shown: Vec<String> = list.items.iter().map(Self::to_string).collect();
                 write!(f, "[{}]", shown.join(", "))

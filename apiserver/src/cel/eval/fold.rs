@@ -111,7 +111,7 @@ fn fold_call(call: &Call) -> Result<Option<Value>, EvalError> {
     if let ([arg], None, true) = (call.args.as_slice(), &call.target, converts)
         && let Some(value) = literal(arg)
     {
-        return library::call(&call.function, &[value], u64::MAX).map(Some);
+        return library::call(&call.function, "", &[value], u64::MAX).map(Some);
     }
     if matches!(&*call.function, "matches" | "find" | "findAll") {
         let pattern = call.operands().nth(1).and_then(literal);

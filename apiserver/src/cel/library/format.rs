@@ -162,7 +162,7 @@ fn scientific(number: f64, precision: usize) -> String {
         .collect();
     let padding = if exponent.abs() < 10 { "\u{2070}" } else { "" };
     let sign = if sign.is_empty() { "" } else { "\u{207b}" };
-    format!("{digits}\u{202f}\u{d7}\u{202f}10{sign}{padding}{superscript}")
+    format!("{digits}\u{d7}10{sign}{padding}{superscript}")
 }
 
 const SUPERSCRIPTS: [char; 10] = [

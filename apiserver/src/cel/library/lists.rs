@@ -7,14 +7,14 @@ use crate::cel::{
     value::{List, Value},
 };
 
-pub(super) fn call(function: &str, args: &[Value], room: u64) -> Option<Evaluated> {
+pub(super) fn call(function: &str, overload: &str, args: &[Value], room: u64) -> Option<Evaluated> {
     Some(match (function, args) {
         ("isSorted", [Value::List(list)]) => {
             Ok(Value::Bool(list.items.windows(2).all(|pair| {
                 pair[0].compare(&pair[1]) != Some(Ordering::Greater)
             })))
         }
-        ("sum", [Value::List(list)]) => sum(list),
+        ("sum", [Value::List(list)]) => sum(list, overload),
         ("min", [Value::List(list)]) => extreme(list, function, Ordering::Greater),
         ("max", [Value::List(list)]) => extreme(list, function, Ordering::Less),
         ("indexOf", [Value::List(list), item]) => {
@@ -84,11 +84,15 @@ fn position(found: Option<usize>) -> Evaluated {
     ))
 }
 
-fn sum(list: &List) -> Evaluated {
-    let mut items = list.items.iter().cloned();
-    let Some(first) = items.next() else {
-        return Ok(Value::Int(0));
+fn sum(list: &List, overload: &str) -> Evaluated {
+    let zero = match overload {
+        "list_uint_sum_uint" => Value::Uint(0),
+        "list_double_sum_double" => Value::Double(0.0),
+        "list_duration_sum_duration" => Value::Duration(0),
+        _ => Value::Int(0),
     };
+    let mut items = list.items.iter().cloned();
+    let first = items.next().unwrap_or(zero);
     items.try_fold(first, super::add)
 }
 

@@ -77,11 +77,29 @@ impl Parser<'_> {
 
     /// Goes on behind the place where an operand is missing, or ends there.
     fn no_operand(&mut self, token: Token) -> Parsed {
+        if let TokenKind::Symbol(symbol @ ("." | "-" | "!")) = token.kind {
+            self.take();
+            let next = self.text(self.peek());
+            self.syntax_error(format!("no viable alternative at input '{symbol}{next}'"));
+            return Err(Stop);
+        }
         self.sync_operand(OPERAND);
         let operator = matches!(
             token.kind,
             TokenKind::Symbol(
-                "==" | "!=" | "<" | "<=" | ">" | ">=" | "in" | "&&" | "||" | "+" | "*" | "/" | "%"
+                "==" | "!="
+                    | "<"
+                    | "<="
+                    | ">"
+                    | ">="
+                    | "in"
+                    | "&&"
+                    | "||"
+                    | "+"
+                    | "*"
+                    | "/"
+                    | "%"
+                    | "?"
             )
         );
         if operator && self.peek().start == token.start {
@@ -178,9 +196,11 @@ impl Parser<'_> {
             };
             return Ok(macros::expand(&mut self.builder, open.start, call));
         }
-        Ok(self
-            .builder
-            .node(token.start, ExprKind::Ident(function.into())))
+        let kind = match reserved {
+            true => ExprKind::Literal(Value::Null),
+            false => ExprKind::Ident(function.into()),
+        };
+        Ok(self.builder.node(token.start, kind))
     }
 
     /// How many `.name` stand before a brace that follows, if one does.
