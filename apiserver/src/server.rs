@@ -199,7 +199,7 @@ impl ApiServer {
                     .as_ref()
                     .is_some_and(|resource| resource.custom.is_some()) =>
             {
-                return response::error(&negotiation::not_acceptable(), Accepted::JSON);
+                return response::unacceptable(&parts.headers);
             }
             Err(error) => return response::error(&error, Accepted::JSON),
         };

@@ -1,13 +1,14 @@
 //! Responses: objects, lists and failures as HTTP.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{Response, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, Response, StatusCode};
 use serde_json::Value;
 
 use super::body::ResponseBody;
-use super::negotiation::{Accepted, MediaType, Transform, encode};
+use super::negotiation::{self, Accepted, MediaType, Transform, encode};
 use super::warnings;
+use crate::schema::protobuf;
 use crate::status::ApiError;
 
 /// A response with a whole body.
@@ -84,6 +85,19 @@ pub(crate) fn error(error: &ApiError, accepted: Accepted) -> Response<ResponseBo
             .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
+}
+
+/// The refusal of an `Accept` that a custom resource cannot be shown in, in protobuf to who accepts
+/// that: upstream agrees on it first, and then finds that it has no message for such an object.
+pub(crate) fn unacceptable(headers: &HeaderMap) -> Response<ResponseBody> {
+    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+    let refusal = negotiation::not_acceptable();
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    if accept.is_some_and(|accept| accept.contains(PROTOBUF)) {
+        let status = protobuf::encode_status(&refusal.to_status());
+        return whole(refusal.code(), PROTOBUF, status);
+    }
+    error(&refusal, Accepted::JSON)
 }
 
 /// Adds a `Warning` header per text.

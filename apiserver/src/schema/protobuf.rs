@@ -3,6 +3,7 @@
 //! A message has numbers where JSON has names, see [`Field::proto`](super::Field::proto), and tells
 //! null from zero only where Go has a pointer. What is decoded here is not normalized yet.
 
+mod status;
 mod wire;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ use super::builtin::json_schema_props;
 use super::{Alternative, Object, Schema, syntax_error};
 use wire::{Reader, Wire, int32};
 
+pub(crate) use status::encode_status;
 pub(crate) use wire::Error;
 
 /// What every encoded object starts with.

@@ -3,6 +3,7 @@
 use granit_parser::{ErrorKind, ScanError, Span};
 
 /// Which half of Go's parser finds a fault: they count lines differently.
+#[derive(PartialEq)]
 enum Finder {
     /// Counts from one, and keeps silent about the first line.
     Scanner,
@@ -55,6 +56,12 @@ pub(super) fn message(error: &ScanError, text: &str) -> String {
             (Scanner, End, "found unexpected end of stream")
         }
         ErrorKind::UnknownQuotedScalarEscape => (Scanner, There, "found unknown escape character"),
+        // What was to come is a value, where none is behind the last separator.
+        ErrorKind::UnclosedFlowCollection { .. }
+            if text.trim_end().ends_with(['[', '{', ',', ':']) =>
+        {
+            (Parser, End, "did not find expected node content")
+        }
         ErrorKind::UnclosedFlowCollection { open: '[' }
         | ErrorKind::ExpectedFlowSequenceSeparator => {
             (Parser, End, "did not find expected ',' or ']'")
@@ -80,6 +87,8 @@ pub(super) fn message(error: &ScanError, text: &str) -> String {
             let mut used = rest.filter(|(_, line)| !line.trim().is_empty());
             used.next().map_or(line, |(index, _)| index)
         }
+        // Go's scanner ends the last line itself before it tells the parser of the end.
+        End if finder == Parser && !text.ends_with('\n') => text.matches('\n').count() + 1,
         End => text.matches('\n').count(),
     };
     match (finder, index) {

@@ -97,7 +97,12 @@ fn faults_are_told_as_go_tells_them() {
             "line 2: found character that cannot start any token",
         ),
         ("a: [1\n", "line 1: did not find expected ',' or ']'"),
-        ("a: {b: 1", "did not find expected ',' or '}'"),
+        ("a: {b: 1", "line 1: did not find expected ',' or '}'"),
+        ("a: [", "line 1: did not find expected node content"),
+        (
+            "a:\n- {b: [1,\n",
+            "line 2: did not find expected node content",
+        ),
         ("a: 1\nb c\nd: 2\n", "line 3: could not find expected ':'"),
         ("a:\n  - b\n c: d", "line 2: did not find expected key"),
         (
