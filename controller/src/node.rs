@@ -2,6 +2,7 @@
 //! containers.
 
 mod affinity;
+pub mod container;
 mod directives;
 mod fit;
 mod identity;
