@@ -24,7 +24,7 @@ pub(crate) fn admit_create(
     object: &mut Value,
 ) -> Result<(), ApiError> {
     if resource.namespaced {
-        namespace_lifecycle(core, resource, object)?;
+        admit_into(core, resource, namespace(object), name(object))?;
     }
     if is_core(resource, "pods") {
         default_toleration_seconds(object);
@@ -73,17 +73,21 @@ fn is_core(resource: &ResourceInfo, plural: &str) -> bool {
     resource.gvr().group.is_empty() && resource.gvr().resource == plural
 }
 
-fn namespace_lifecycle(
+/// Admits the creation of `name` in a namespace, or of something below it such as an eviction.
+///
+/// # Errors
+/// `NotFound` or `Forbidden` for a namespace that is absent or terminating.
+pub(crate) fn admit_into(
     core: &Core,
     resource: &ResourceInfo,
-    object: &Value,
+    own: &str,
+    name: &str,
 ) -> Result<(), ApiError> {
     let namespaces = GroupVersionResource {
         group: String::new(),
         version: "v1".to_owned(),
         resource: "namespaces".to_owned(),
     };
-    let own = namespace(object);
     let found = core
         .storage
         .table(&namespaces)
@@ -103,7 +107,7 @@ fn namespace_lifecycle(
     }
     Err(ApiError::Forbidden {
         resource: resource.gvr().group_resource(),
-        name: name(object).to_owned(),
+        name: name.to_owned(),
         message: format!(
             "unable to create new content in namespace {own} because it is being terminated"
         ),

@@ -62,56 +62,71 @@ pub fn rfc3339(time: Timestamp) -> String {
 
 /// The seeded source of uids, name suffixes and tokens. Same seed, same order of draws: same values.
 #[derive(Clone, Debug)]
-pub(crate) struct Entropy(Arc<Mutex<ChaCha8Rng>>);
+pub(crate) struct Entropy {
+    objects: Arc<Mutex<ChaCha8Rng>>,
+    /// For what no object shows: reads must not change the names that later writes are given.
+    requests: Arc<Mutex<ChaCha8Rng>>,
+}
 
 impl Entropy {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))))
+        let objects = ChaCha8Rng::seed_from_u64(seed);
+        let mut requests = objects.clone();
+        // The low streams are those of `uid_at`.
+        requests.set_stream(u64::MAX);
+        Self {
+            objects: Arc::new(Mutex::new(objects)),
+            requests: Arc::new(Mutex::new(requests)),
+        }
     }
 
-    /// A version 4 UUID.
+    /// A version 4 UUID for an object.
     pub(crate) fn uid(&self) -> String {
-        let mut bytes = [0_u8; 16];
-        self.0.lock().fill_bytes(&mut bytes);
-        Self::uuid(bytes)
+        uuid(&mut self.objects.lock())
     }
 
     /// The UUID of what is `place`th, whatever else has been drawn from `seed`.
     pub(crate) fn uid_at(seed: u64, place: u64) -> String {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(place);
-        let mut bytes = [0_u8; 16];
-        rng.fill_bytes(&mut bytes);
-        Self::uuid(bytes)
+        uuid(&mut rng)
     }
 
-    fn uuid(mut bytes: [u8; 16]) -> String {
-        bytes[6] = (bytes[6] & 0x0f) | 0x40;
-        bytes[8] = (bytes[8] & 0x3f) | 0x80;
-        let hex = |range: std::ops::Range<usize>| {
-            bytes[range]
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>()
-        };
-        format!(
-            "{}-{}-{}-{}-{}",
-            hex(0..4),
-            hex(4..6),
-            hex(6..8),
-            hex(8..10),
-            hex(10..16)
-        )
+    /// A version 4 UUID for a request.
+    pub(crate) fn audit_id(&self) -> String {
+        uuid(&mut self.requests.lock())
+    }
+
+    /// A fraction of 1, for times that are spread at random.
+    pub(crate) fn jitter(&self) -> f64 {
+        f64::from(self.requests.lock().next_u32()) / (f64::from(u32::MAX) + 1.0)
     }
 
     /// Five characters for `generateName`, from the alphabet that forms no words.
     pub(crate) fn name_suffix(&self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        let mut rng = self.0.lock();
+        let mut rng = self.objects.lock();
         (0..5)
             .map(|_| char::from(ALPHABET[rng.next_u32() as usize % ALPHABET.len()]))
             .collect()
     }
+}
+
+fn uuid(rng: &mut ChaCha8Rng) -> String {
+    let mut bytes = [0_u8; 16];
+    rng.fill_bytes(&mut bytes);
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let mut text = String::with_capacity(36);
+    for (index, byte) in bytes.into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        for digit in [byte >> 4, byte & 0x0f] {
+            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -127,6 +142,14 @@ mod tests {
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
         assert_eq!(draw(7).0.as_bytes()[14], b'4');
+        let entropy = Entropy::seeded(7);
+        assert_ne!(entropy.audit_id(), draw(7).0);
+        assert!((0.0..1.0).contains(&entropy.jitter()));
+        assert_eq!(
+            entropy.uid(),
+            draw(7).0,
+            "requests draw from another stream"
+        );
     }
 
     #[tokio::test(start_paused = true)]

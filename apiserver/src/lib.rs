@@ -9,7 +9,7 @@
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `admission`: what a cluster's default admission plugins do to writes
 //! - `auth`: who sends a request, and whether they may
-//! - `server`: [`ApiServer`], its builder and its listener
+//! - `server`: [`ApiServer`], its builder, its listener, certificates
 //! - [`clock`]: time and randomness
 //! - `storage`: objects and their past events, by resource
 
@@ -28,6 +28,6 @@ mod storage;
 
 pub use auth::Authorization;
 pub use clock::Clock;
-pub use endpoints::body::ResponseBody;
-pub use server::{ApiServer, ApiServerBuilder, serve};
-pub use storage::{EventType, JournalEntry};
+pub use endpoints::body::{Dropped, ResponseBody};
+pub use server::{ApiServer, ApiServerBuilder, Tls, serve, serve_tls};
+pub use storage::{EventType, JournalEntry, WatchControl};

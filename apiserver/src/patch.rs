@@ -6,15 +6,15 @@
 //!
 //! Server-side apply is a patch by its verb only: it goes through managed fields.
 
+mod document;
 mod json;
 mod merge;
 mod strategic;
-mod syntax;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::meta::GroupResource;
-use crate::schema::{Object, duplicate_fields};
+use crate::schema::{self, FieldValidation, Object, duplicate_fields};
 use crate::status::ApiError;
 
 /// The formats of a patch.
@@ -56,11 +56,27 @@ impl PatchType {
     }
 }
 
+/// What a patch makes of an object, not decoded yet: it may have unknown fields and wrong types.
+#[derive(Debug)]
+pub(crate) struct Patched {
+    pub(crate) outcome: Outcome,
+    /// Duplicate and unknown members of the patch itself.
+    pub(crate) faults: Vec<String>,
+}
+
+/// The form in which a patch leaves its outcome: it decides how that is decoded.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The text that a JSON patch or merge patch was applied to.
+    Text(String),
+    /// The fields that a strategic merge patch was applied to, and the patch as Go prints it.
+    Fields { object: Value, patch: String },
+}
+
 /// Applies the patch `body` to `current`.
 ///
 /// `schema` is that of a built-in kind; a custom resource has none here, as upstream does not
-/// know patch strategies of its fields. The outcome is not decoded: it may have unknown fields
-/// and wrong types.
+/// know patch strategies of its fields.
 ///
 /// # Errors
 /// `BadRequest` for a malformed patch; `Invalid` for a JSON patch that does not apply;
@@ -71,22 +87,41 @@ pub(crate) fn apply(
     body: &[u8],
     current: &Value,
     schema: Option<&Object>,
-) -> Result<Value, ApiError> {
+    validation: FieldValidation,
+) -> Result<Patched, ApiError> {
     match (patch_type, schema) {
         (PatchType::Json, _) => {
-            let patch = parse(body).map_err(in_decoding)?;
-            json::apply(patch, current)
+            let (patch, faults) = json_patch(body, validation)?;
+            let outcome = Outcome::Text(json::apply(patch, &text_of(current))?);
+            Ok(Patched { outcome, faults })
         }
         (PatchType::Merge, _) => {
-            let patch = parse(body).and_then(object).map_err(in_decoding)?;
-            let Some(patch) = patch else {
-                return Err(ApiError::BadRequest("Invalid JSON Patch".to_owned()));
+            let faults = match validation {
+                FieldValidation::Ignore => Vec::new(),
+                _ => map_faults(body).map_err(in_decoding)?,
             };
-            Ok(merge::apply(patch, current))
+            let patch = std::str::from_utf8(body).unwrap_or_default();
+            let outcome = merge::apply(patch, &text_of(current)).map(Outcome::Text);
+            let no_patch = || ApiError::BadRequest("Invalid JSON Patch".to_owned());
+            Ok(Patched {
+                outcome: outcome.ok_or_else(no_patch)?,
+                faults,
+            })
         }
         (PatchType::StrategicMerge, Some(schema)) => {
-            let patch = parse(body).and_then(object).map_err(ApiError::BadRequest)?;
-            strategic::apply(patch.unwrap_or_default(), current, schema)
+            let mut faults = map_faults(body).map_err(ApiError::BadRequest)?;
+            if validation == FieldValidation::Ignore {
+                faults.clear();
+            }
+            let patch: Value = serde_json::from_slice(body).unwrap_or_default();
+            let patch = patch.as_object().cloned().unwrap_or_default();
+            let shown = strategic::shown(&patch);
+            let object = strategic::apply(patch, current, schema)?;
+            let patch = shown;
+            Ok(Patched {
+                outcome: Outcome::Fields { object, patch },
+                faults,
+            })
         }
         (PatchType::StrategicMerge | PatchType::Apply, _) => {
             Err(ApiError::UnknownBodyFormat(format!(
@@ -100,56 +135,54 @@ pub(crate) fn apply(
     }
 }
 
-/// What a strict decoding of the patch finds: duplicate fields, unknown members of operations.
-/// They are warned of or refused, as `fieldValidation` asks for.
-#[must_use]
-pub(crate) fn strict_faults(patch_type: PatchType, body: &[u8]) -> Vec<String> {
-    let mut faults = duplicate_fields(body);
-    if patch_type != PatchType::Json {
-        return faults;
+/// The operations of a JSON patch, and what a strict decoding of them finds.
+fn json_patch(
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<(Vec<document::Members>, Vec<String>), ApiError> {
+    let faults = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        _ => schema::json_patch_faults(body).map_err(|error| in_decoding(error.to_string()))?,
+    };
+    if let Some(message) = schema::syntax_error(body) {
+        return Err(ApiError::BadRequest(message));
     }
-    if let Ok(Value::Array(operations)) = parse(body) {
-        for (index, operation) in operations.iter().enumerate() {
-            for key in operation.as_object().into_iter().flat_map(Map::keys) {
-                if !["op", "path", "from", "value"].contains(&key.as_str()) {
-                    faults.push(format!("unknown field \"[{index}].{key}\""));
-                }
-            }
-        }
-    }
-    faults
-        .iter()
-        .map(|fault| format!("json patch {fault}"))
-        .collect()
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let operations = json::operations(text).map_err(ApiError::BadRequest)?;
+    let of_patch = |fault| format!("json patch {fault}");
+    Ok((operations, faults.into_iter().map(of_patch).collect()))
 }
 
-/// The document, or Go's text for why it is none.
-fn parse(body: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(body)
-        .map_err(|err| syntax::fault(body).unwrap_or_else(|| err.to_string()))
-}
-
-/// A document that is an object; `None` for null.
-fn object(document: Value) -> Result<Option<Map<String, Value>>, String> {
-    match document {
-        Value::Object(object) => Ok(Some(object)),
-        Value::Null => Ok(None),
-        other => Err(format!(
-            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json_type(&other)
+/// The duplicate fields of a document that is an object or null; Go's text for what it is else.
+fn map_faults(body: &[u8]) -> Result<Vec<String>, String> {
+    if let Some(message) = schema::syntax_error(body) {
+        return Err(message);
+    }
+    match std::str::from_utf8(body).map(json_type) {
+        Ok("object" | "null") => Ok(duplicate_fields(body)),
+        Ok(other) => Err(format!(
+            "json: cannot unmarshal {other} into Go value of type map[string]interface {{}}"
         )),
+        Err(error) => Err(error.to_string()),
     }
 }
 
-/// The name of a value's type in Go's decode errors.
-pub(crate) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+/// An object as upstream encodes it.
+fn text_of(object: &Value) -> String {
+    let mut text = Vec::new();
+    schema::write_object(&mut text, object);
+    String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+/// The name of a JSON text's type in Go's decode errors.
+fn json_type(json: &str) -> &'static str {
+    match json.trim_start().as_bytes().first() {
+        Some(b'n') => "null",
+        Some(b't' | b'f') => "bool",
+        Some(b'"') => "string",
+        Some(b'[') => "array",
+        Some(b'{') => "object",
+        _ => "number",
     }
 }
 

@@ -5,9 +5,11 @@
 
 pub(crate) mod bootstrap;
 pub(crate) mod catalog;
+pub(crate) mod certificate_signing_request;
 mod checks;
 pub(crate) mod columns;
 pub(crate) mod component_status;
+pub(crate) mod conduct;
 mod config_map;
 mod container_validation;
 mod controller_revision;
@@ -24,7 +26,7 @@ mod ingress_class;
 mod job;
 mod lease;
 mod limit_range;
-mod namespace;
+pub(crate) mod namespace;
 mod net;
 mod network_policy;
 mod node;
@@ -101,6 +103,9 @@ pub(crate) fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         }
         (ADMISSION, "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
             &webhook_configuration::AdmissionPolicyBinding
+        }
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            &certificate_signing_request::CertificateSigningRequest { approval: false }
         }
         ("" | event::GROUP, "events") => &event::Event,
         ("", "limitranges") => &limit_range::LimitRange,

@@ -3,13 +3,15 @@
 //! A [`Schema`] is a node of a compiled graph; an [`Object`] node names its fields in declaration
 //! order with what patching and applying must know of them. [`builtin`] finds the built-in kinds;
 //! [`decode_json`] and [`decode_value`] do what decoding into the Go type and encoding it again
-//! does: they find wrong types, unknown and duplicate fields, prune, and normalize.
+//! does: they find wrong types, unknown and duplicate fields, prune, and normalize. [`convert`]
+//! is stricter with types and laxer with numbers, as the outcome of a strategic merge patch needs.
 //!
 //! - [`protobuf`]: documents in the binary encoding of the same types
 //! - [`quantity`]: amounts such as `100m` and `1Gi`
 
 mod builtin;
 mod bytes;
+mod convert;
 mod decode;
 mod encode;
 pub(crate) mod protobuf;
@@ -26,7 +28,10 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 pub(crate) use builtin::builtin;
-pub(crate) use decode::{Decoded, FieldValidation, decode_json, decode_value, duplicate_fields};
+pub(crate) use convert::convert;
+pub(crate) use decode::{
+    Decoded, FieldValidation, decode_json, decode_value, duplicate_fields, json_patch_faults,
+};
 pub(crate) use encode::write_object;
 pub(crate) use syntax::syntax_error;
 
@@ -156,6 +161,19 @@ impl Object {
         self.fields().iter().find(|field| field.name == name)
     }
 
+    /// Makes null of the empty lists in `value`, an object of this type: protobuf, which upstream
+    /// stores built-in kinds in, does not tell the two apart.
+    pub(crate) fn forget_empty_lists(&self, value: &mut Value) {
+        let Some(values) = value.as_object_mut() else {
+            return;
+        };
+        for field in self.fields() {
+            if let Some(value) = values.get_mut(field.name.as_ref()) {
+                field.schema.forget_empty_lists(value);
+            }
+        }
+    }
+
     /// The object that Go encodes for a struct nothing was decoded into.
     pub(crate) fn zero(&self) -> Map<String, Value> {
         let unset = |field: &Field| Some((field.name.clone().into_owned(), field.unset()?));
@@ -204,6 +222,27 @@ impl Schema {
     /// A map to `values`.
     fn map(values: Self, go_type: Option<Cow<'static, str>>) -> Self {
         Self::Map(Box::new(Values { values, go_type }))
+    }
+
+    fn forget_empty_lists(&self, value: &mut Value) {
+        match (self, &mut *value) {
+            (Self::Object(object), _) => object.forget_empty_lists(value),
+            (Self::Array(_), Value::Array(items)) if items.is_empty() => *value = Value::Null,
+            (Self::Array(array), Value::Array(items)) if array.items.has_parts() => {
+                let forget = |item| array.items.forget_empty_lists(item);
+                items.iter_mut().for_each(forget);
+            }
+            (Self::Map(map), Value::Object(entries)) if map.values.has_parts() => {
+                let forget = |entry| map.values.forget_empty_lists(entry);
+                entries.values_mut().for_each(forget);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether values of the type have others inside.
+    fn has_parts(&self) -> bool {
+        matches!(self, Self::Object(_) | Self::Array(_) | Self::Map(_))
     }
 
     /// Whether Go has a struct for it, which `omitempty` never leaves out.

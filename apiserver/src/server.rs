@@ -1,17 +1,21 @@
 //! The server: what all requests share, and the way from a request to its handler.
 
 mod builder;
+mod control;
+mod filters;
 mod listener;
+mod stall;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ETAG, HOST, IF_NONE_MATCH, USER_AGENT};
+use http::header::{HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
@@ -21,16 +25,19 @@ use tokio::sync::watch;
 use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
+use crate::endpoints::metrics::{self, Metrics};
 use crate::endpoints::negotiation::Accepted;
+use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{discovery, handlers, health, openapi, response};
+use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 
 pub use builder::ApiServerBuilder;
-pub use listener::serve;
+pub use listener::{serve, serve_tls};
+pub use tls::Tls;
 
 /// Names of the components that run beside a server.
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;
@@ -42,8 +49,8 @@ pub(crate) struct Core {
     pub(crate) entropy: Entropy,
     pub(crate) storage: Storage,
     pub(crate) catalog: &'static Catalog,
-    /// Built when first asked for: it holds a hash of every document.
-    openapi_index: OnceLock<Bytes>,
+    /// The OpenAPI documents, made when first asked for.
+    pub(crate) openapi: OpenApi,
     /// The administrator's token; without one, everybody is the administrator.
     pub(crate) token: Option<String>,
     pub(crate) authorization: Authorization,
@@ -51,6 +58,7 @@ pub(crate) struct Core {
     pub(crate) tokens: Tokens,
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// A handle to an in-memory API server; clones share one state.
@@ -104,12 +112,6 @@ impl ApiServer {
         self.core.storage.journal_after(seen)
     }
 
-    /// Forgets all past events, as etcd's compaction does: watches and lists from before now are
-    /// answered 410 Expired.
-    pub fn compact(&self) {
-        self.core.storage.compact();
-    }
-
     /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response.
     ///
     /// Cancel safety: everything is written in one step after the body has been read, so a dropped
@@ -119,18 +121,50 @@ impl ApiServer {
         B: Body<Data = Bytes>,
     {
         let (parts, body) = request.into_parts();
+        let audit_id = filters::audit_id(&self.core, &parts.headers);
+        let takes_gzip = compression::accepts_gzip(&parts.headers);
+        let mut response = self.answer(parts, body).await;
+        if takes_gzip {
+            response = compression::compress(response);
+        }
+        filters::add_headers(&mut response, audit_id);
+        response
+    }
+
+    async fn answer<B>(&self, parts: Parts, body: B) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes>,
+    {
         let path = parts.uri.path().to_owned();
         let query_text = parts.uri.query().unwrap_or_default().to_owned();
+        if let Some(refused) = filters::refuse_path(&path, &parts.uri) {
+            return refused;
+        }
         let info = RequestInfo::parse(&parts.method, &path, &query_text);
+        let query = Query::parse(&query_text);
+        let is_long_running = info.as_ref().is_some_and(RequestInfo::is_long_running);
+        let verb = info.as_ref().and_then(|info| info.verb);
+        let negotiated = handlers::negotiate(&parts.headers, &query, verb);
+        // Who cannot be answered as they want is still told what else is wrong.
+        let accepted = *negotiated.as_ref().unwrap_or(&Accepted::JSON);
+        let timeout = match is_long_running {
+            true => Ok(None),
+            false => deadline::request_timeout(&query).map(Some),
+        };
+        let timeout = match timeout {
+            Ok(timeout) => timeout,
+            Err(error) => return response::error(&error, accepted),
+        };
+        let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
+        let _in_flight = (!is_long_running).then(|| self.core.metrics.in_flight(is_mutating));
         let user = match self.admit(&parts, info.as_ref()) {
             Ok(user) => user,
-            Err(error) => return response::error(&error, Accepted::JSON),
+            Err(error) => return response::error(&error, accepted),
         };
         let Some(info) = info else {
             return self.non_resource(&parts.method, &path, &query_text, &parts.headers);
         };
-        let query = Query::parse(&query_text);
-        let accepted = match handlers::negotiate(&parts.headers, &query, info.verb) {
+        let accepted = match negotiated {
             Ok(accepted) => accepted,
             Err(error) => return response::error(&error, Accepted::JSON),
         };
@@ -149,7 +183,7 @@ impl ApiServer {
             }
             return response::error(&ApiError::NoSuchPath, accepted);
         };
-        let body = match body::read(body).await {
+        let body = match body::read(body, timeout).await {
             Ok(body) => body,
             Err(error) => return response::error(&error, accepted),
         };
@@ -166,16 +200,7 @@ impl ApiServer {
             accepted,
             warnings: Mutex::default(),
         };
-        let answer = handlers::handle(&request);
-        let unserved = matches!(
-            answer,
-            Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
-        );
-        let mut response = answer.unwrap_or_else(|error| response::error(&error, accepted));
-        let mut warnings = request.warnings.into_inner();
-        warnings.extend(request.resource.warning.clone().filter(|_| !unserved));
-        response::add_warnings(&mut response, &warnings);
-        response
+        respond(request)
     }
 
     /// The user of a request, who may do what it asks for.
@@ -205,10 +230,39 @@ impl ApiServer {
     ) -> Response<ResponseBody> {
         let query_pairs: Vec<(String, String)> = pairs(query).collect();
         if let Some(answer) = health::answer(path, &query_pairs) {
-            return response::whole(answer.status, answer.content_type, answer.body);
+            return response::text(answer.status, answer.body);
+        }
+        if let Some(answer) = control::answer(self, method, path, &query_pairs) {
+            return answer.map_or_else(
+                |error| response::error(&error, Accepted::JSON),
+                |status| response::value(200, &status, Accepted::JSON),
+            );
+        }
+        if path == "/metrics" {
+            // A resource that nobody has asked for yet has objects all the same.
+            for group in self.core.catalog.groups() {
+                for resource in group.versions.iter().flat_map(|version| &version.resources) {
+                    if resource.has_verb("list") {
+                        self.core.storage.table(resource.gvr());
+                    }
+                }
+            }
+            let text = self.core.metrics.text(&self.core.storage);
+            return response::whole(200, metrics::CONTENT_TYPE, text);
         }
         if *method != Method::GET && *method != Method::HEAD {
             return response::error(&ApiError::MethodNotAllowed, Accepted::JSON);
+        }
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        if parts == ["version"] {
+            return response::whole(200, "application/json", discovery::VERSION);
+        }
+        let now = self.core.clock.now();
+        if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
+            return answer;
+        }
+        if let Some(answer) = aggregated::answer(self.core.catalog, path, headers) {
+            return answer;
         }
         let query = Query::parse(query);
         let accepted = match handlers::negotiate(headers, &query, None) {
@@ -216,36 +270,13 @@ impl ApiServer {
             Err(error) => return response::error(&error, Accepted::JSON),
         };
         let catalog = self.core.catalog;
-        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let aggregated = discovery::accepts_aggregated(header(headers, &ACCEPT));
         let document = match parts.as_slice() {
             [""] => Some(discovery::root_paths(catalog)),
-            ["version"] => Some(discovery::version()),
-            ["api"] if aggregated => {
-                return aggregated_discovery(&discovery::aggregated_api(catalog), headers);
-            }
-            ["apis"] if aggregated => {
-                return aggregated_discovery(&discovery::aggregated_apis(catalog), headers);
-            }
             ["api"] => Some(discovery::api_versions(catalog, header(headers, &HOST))),
             ["apis"] => Some(discovery::api_group_list(catalog)),
             ["api", version] => discovery::api_resource_list(catalog, "", version),
             ["apis", group] => discovery::api_group(catalog, group),
             ["apis", group, version] => discovery::api_resource_list(catalog, group, version),
-            ["openapi", "v3"] => {
-                let index = self
-                    .core
-                    .openapi_index
-                    .get_or_init(|| Bytes::from(openapi::index(catalog).to_string()));
-                // Upstream's handler sets no type, and Go's guess at the content is this one.
-                return response::whole(200, "text/plain; charset=utf-8", index.clone());
-            }
-            ["openapi", "v3", key @ ..] => {
-                return match openapi::document(catalog, &key.join("/")) {
-                    Some(document) => response::value(200, &document, Accepted::JSON),
-                    None => response::empty(404),
-                };
-            }
             _ => None,
         };
         match document {
@@ -255,30 +286,23 @@ impl ApiServer {
     }
 }
 
-/// An aggregated document with its ETag: a client that holds it is told so.
-fn aggregated_discovery(
-    document: &serde_json::Value,
-    headers: &HeaderMap,
-) -> Response<ResponseBody> {
-    let body = document.to_string();
-    let etag = format!("\"{:016X}\"", fnv1a(body.as_bytes()));
-    let held = header(headers, &IF_NONE_MATCH) == etag;
-    let mut response = if held {
-        response::whole(304, discovery::AGGREGATED_CONTENT_TYPE, Bytes::new())
-    } else {
-        response::whole(200, discovery::AGGREGATED_CONTENT_TYPE, body)
-    };
-    if let Ok(etag) = etag.parse() {
-        response.headers_mut().insert(ETAG, etag);
+/// Lets the handler answer, and adds what the answer is to be warned of.
+fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
+    let meter = request.meter();
+    let answer = handlers::handle(&request);
+    let unserved = matches!(
+        answer,
+        Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
+    );
+    let mut response = answer.unwrap_or_else(|error| response::error(&error, request.accepted));
+    // A watch counts itself when it is over; what no route serves, upstream does not count.
+    if let Some(body) = response.body().bytes().filter(|_| !unserved) {
+        meter.finish(response.status().as_u16(), Some(body.len()));
     }
+    let mut warnings = request.warnings.into_inner();
+    warnings.extend(request.resource.warning.clone().filter(|_| !unserved));
+    response::add_warnings(&mut response, &warnings);
     response
-}
-
-/// 64-bit FNV-1a: a change of the document changes it, which is all an ETag must do.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {

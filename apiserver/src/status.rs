@@ -46,13 +46,16 @@ pub enum ApiError {
     },
     /// 409 `AlreadyExists` after `generateName` found no free name. Mirrors `NewGenerateNameConflict`.
     #[error(
-        "{resource} {name:?} already exists, the server was not able to generate a unique name for the object"
+        "{}{resource} {name:?} already exists, the server was not able to generate a unique name for the object",
+        if *terminating { "object is being deleted: " } else { "" }
     )]
     GenerateNameConflict {
         /// The resource.
         resource: GroupResource,
         /// The last name tried.
         name: String,
+        /// Whether the object of this name is on its way out.
+        terminating: bool,
     },
     /// 409 `Conflict`. Mirrors `NewConflict`.
     #[error("Operation cannot be fulfilled on {resource} {name:?}: {message}")]
@@ -164,6 +167,9 @@ pub enum ApiError {
     /// 500 without a reason: what upstream makes of an error it has no class for.
     #[error("{0}")]
     Unknown(String),
+    /// 503 `ServiceUnavailable`. Mirrors `NewServiceUnavailable`.
+    #[error("{0}")]
+    ServiceUnavailable(String),
     /// 504 `Timeout`: the version asked for is not there yet. Mirrors `NewTimeoutError`.
     #[error("Timeout: {message}")]
     Timeout {
@@ -185,6 +191,14 @@ fn forbidden_prefix(resource: &GroupResource, name: &str) -> String {
 }
 
 impl ApiError {
+    /// 400 for an object that names another namespace than its request.
+    pub(crate) fn foreign_namespace() -> Self {
+        Self::BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+                .to_owned(),
+        )
+    }
+
     /// The HTTP status code.
     #[must_use]
     pub fn code(&self) -> u16 {
@@ -206,6 +220,7 @@ impl ApiError {
             Self::Invalid { .. } | Self::InvalidRequest { .. } => 422,
             Self::TooManyRequests { .. } => 429,
             Self::Internal(_) | Self::Unknown(_) => 500,
+            Self::ServiceUnavailable(_) => 503,
             Self::Timeout { .. } => 504,
         }
     }
@@ -231,6 +246,7 @@ impl ApiError {
             Self::TooManyRequests { .. } => "TooManyRequests",
             Self::Internal(_) => "InternalError",
             Self::Unknown(_) => "",
+            Self::ServiceUnavailable(_) => "ServiceUnavailable",
             Self::Timeout { .. } => "Timeout",
         }
     }
@@ -267,7 +283,7 @@ impl ApiError {
             Self::NotFound { resource, name }
             | Self::AlreadyExists { resource, name }
             | Self::AlreadyExistsTerminating { resource, name }
-            | Self::GenerateNameConflict { resource, name }
+            | Self::GenerateNameConflict { resource, name, .. }
             | Self::Conflict { resource, name, .. }
             | Self::InvalidRequest { resource, name, .. }
             | Self::Forbidden { resource, name, .. } => {
@@ -293,6 +309,7 @@ impl ApiError {
             | Self::Expired(_)
             | Self::ExpiredContinue { .. }
             | Self::TooLarge(_)
+            | Self::ServiceUnavailable(_)
             | Self::Unknown(_) => return None,
         };
         let causes: Vec<Value> = match self {

@@ -5,11 +5,13 @@
 mod object;
 mod table;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
+use dashmap::mapref::multiple::RefMulti;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -19,7 +21,8 @@ use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::event;
 
 pub(crate) use object::{ObjectKey, StoredObject};
-pub(crate) use table::{Change, Commit, Event, Snapshot, Table, WindowError, watch_frame};
+pub use table::WatchControl;
+pub(crate) use table::{Asked, Change, Commit, Event, Snapshot, Table, WindowError, watch_frame};
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,17 +149,8 @@ impl Storage {
     /// The table of `gvr`'s resource, made on first use; versions of a resource share it,
     /// and so do the two groups that have events.
     pub(crate) fn table(&self, gvr: &GroupVersionResource) -> Arc<Table> {
-        let canonical;
-        let gvr = if gvr.group == event::GROUP {
-            canonical = GroupVersionResource {
-                group: String::new(),
-                ..gvr.clone()
-            };
-            &canonical
-        } else {
-            gvr
-        };
-        let key = gvr.group_resource();
+        let mut key = gvr.group_resource();
+        canonicalize(&mut key.group);
         if let Some(table) = self.tables.get(&key) {
             return Arc::clone(&table);
         }
@@ -164,20 +158,46 @@ impl Storage {
             let revisions = Arc::clone(&self.revisions);
             let objects = (self.initial.objects)(&key);
             let started = self.initial.revision;
+            let mut gvr = gvr.clone();
+            canonicalize(&mut gvr.group);
+            let window_events_max = self.window_events_max;
             Arc::new(Table::new(
-                gvr.clone(),
+                gvr,
                 revisions,
                 (objects, started),
-                self.window_events_max,
+                window_events_max,
             ))
         });
         Arc::clone(&table)
     }
 
-    /// Forgets the past events of every resource.
-    pub(crate) fn compact(&self) {
-        for table in &self.tables {
-            table.compact();
+    /// Forgets the past events of a resource, or of every one.
+    pub(crate) fn compact(&self, resource: Option<&GroupResource>) {
+        self.each_table(resource, Table::compact);
+    }
+
+    /// Asks the watches of a resource, or all watches, for `control`.
+    pub(crate) fn control_watches(&self, control: WatchControl, resource: Option<&GroupResource>) {
+        self.each_table(resource, |table| table.control_watches(control));
+    }
+
+    /// Every table with its resource, sorted.
+    pub(crate) fn tables(&self) -> BTreeMap<GroupResource, Arc<Table>> {
+        let pair = |entry: RefMulti<'_, GroupResource, Arc<Table>>| {
+            (entry.key().clone(), Arc::clone(entry.value()))
+        };
+        self.tables.iter().map(pair).collect()
+    }
+
+    fn each_table(&self, resource: Option<&GroupResource>, visit: impl Fn(&Table)) {
+        let Some(resource) = resource else {
+            self.tables().values().for_each(|table| visit(table));
+            return;
+        };
+        let mut key = resource.clone();
+        canonicalize(&mut key.group);
+        if let Some(table) = self.tables.get(&key).map(|table| Arc::clone(&table)) {
+            visit(&table);
         }
     }
 
@@ -205,5 +225,12 @@ impl Storage {
             return Vec::new();
         };
         journal.lock().get(seen..).unwrap_or_default().to_vec()
+    }
+}
+
+/// Makes the group of events that of the table they are in.
+fn canonicalize(group: &mut String) {
+    if group == event::GROUP {
+        group.clear();
     }
 }

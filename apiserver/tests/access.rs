@@ -215,3 +215,67 @@ async fn components_are_healthy_once_they_are_said_to_run() {
         [(&names[0], &no), (&names[1], &yes), (&names[2], &yes)]
     );
 }
+
+#[tokio::test]
+async fn a_question_about_access_has_no_name_and_whole_selectors() {
+    const REVIEWS: &str = "/apis/authorization.k8s.io/v1";
+    let server = server();
+    let asked = |more: Value| {
+        let mut attributes = json!({ "verb": "get", "resource": "pods", "namespace": "default" });
+        let fields = more.as_object().into_iter().flatten();
+        for (field, value) in fields {
+            attributes[field] = value.clone();
+        }
+        json!({ "user": "u", "resourceAttributes": attributes })
+    };
+    let path = "spec.resourceAttributes";
+    let rows = [
+        (
+            "subjectaccessreviews",
+            json!({ "metadata": { "name": "x" }, "spec": asked(json!({})) }),
+            "metadata: Invalid value: {\"name\":\"x\",\"managedFields\":[".to_owned(),
+            ": must be empty",
+        ),
+        (
+            "namespaces/default/localsubjectaccessreviews",
+            json!({ "metadata": { "labels": { "a": "b" } }, "spec": asked(json!({})) }),
+            "metadata: Invalid value: {\"namespace\":\"default\",\"labels\":{\"a\":\"b\"}"
+                .to_owned(),
+            ": must be empty except for namespace",
+        ),
+        (
+            "selfsubjectaccessreviews",
+            json!({ "spec": asked(json!({ "fieldSelector": {} })) }),
+            format!("{path}.fieldSelector.requirements: Required value: "),
+            "when spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required",
+        ),
+        (
+            "subjectaccessreviews",
+            json!({ "spec": asked(json!({ "labelSelector": {
+                "rawSelector": "a=b", "requirements": [{ "key": "", "operator": "In" }],
+            } })) }),
+            format!("[{path}.labelSelector.rawSelector: Invalid value: \"a=b\": may not"),
+            "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')]",
+        ),
+    ];
+    for (resource, body, start, end) in rows {
+        let request = format!("POST {REVIEWS}/{resource}");
+        let (code, status) = send(&server, &request, &[ADMIN], body).await;
+        let message = status["message"].as_str().unwrap_or_default();
+        let rest = message.strip_prefix(".authorization.k8s.io \"\" is invalid: ");
+        assert_eq!(code, 422, "{status}");
+        assert!(
+            rest.is_some_and(|rest| rest.starts_with(&start)),
+            "{message}"
+        );
+        assert!(message.ends_with(end), "{message}");
+    }
+    // One that is of the cluster has no namespace, whatever it says.
+    let body = json!({ "metadata": { "namespace": "n" }, "spec": asked(json!({})) });
+    let request = format!("POST {REVIEWS}/selfsubjectaccessreviews");
+    let (code, answer) = send(&server, &request, &[ADMIN], body).await;
+    assert_eq!(
+        (code, &answer["metadata"]["namespace"]),
+        (201, &Value::Null)
+    );
+}

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kubeproof_apiserver::{ApiServer, serve};
+use kubeproof_apiserver::{ApiServer, WatchControl, serve};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 
 struct Running {
@@ -20,11 +21,15 @@ struct Running {
 }
 
 async fn start() -> Running {
+    start_with(ApiServer::builder().build()).await
+}
+
+async fn start_with(server: ApiServer) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async { drop(stopped.await) };
-    let served = tokio::spawn(serve(ApiServer::builder().build(), listener, shutdown));
+    let served = tokio::spawn(serve(server, listener, shutdown));
     Running {
         address,
         stop,
@@ -109,6 +114,133 @@ async fn clients_that_misbehave_cost_only_their_own_connection() {
         answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"),
         "{answer}"
     );
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Creates a ConfigMap of 64 KiB, not by the socket.
+async fn create(server: &ApiServer, name: &str) {
+    let object = json!({"metadata": {"name": name}, "data": {"k": "x".repeat(64 * 1024)}});
+    let request = Request::post(CONFIGMAPS)
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(object.to_string())))
+        .unwrap();
+    assert_eq!(server.handle(request).await.status(), 201);
+}
+
+/// Opens a watch from now on over HTTP/1.1, with little room for what is not read.
+async fn watch(running: &Running, server: &ApiServer) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(16 * 1024).unwrap();
+    let mut stream = socket.connect(running.address).await.unwrap();
+    let from = server.resource_version();
+    let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={from}");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200 OK"));
+    stream
+}
+
+/// Everything up to the end of the connection, however it ends.
+async fn rest(mut stream: TcpStream) -> String {
+    let mut read = Vec::new();
+    // A reset is an end as well.
+    let _ = stream.read_to_end(&mut read).await;
+    String::from_utf8(read).unwrap()
+}
+
+/// The events in a chunked body, each `TYPE name`; one that was cut off is left out.
+fn events(chunked: &str) -> Vec<String> {
+    let lines = chunked
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    lines
+        .filter(Value::is_object)
+        .map(|event| {
+            let name = text(&event["object"]["metadata"]["name"]);
+            format!("{} {name}", text(&event["type"]))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_client_that_reads_late_is_expired_and_nobody_else_misses_an_event() {
+    let server = ApiServer::builder().watch_window_events(16).build();
+    let running = start_with(server.clone()).await;
+    let slow = watch(&running, &server).await;
+    let stream = TokioIo::new(TcpStream::connect(running.address).await.unwrap());
+    let (mut client, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    let task = tokio::spawn(connection);
+    let from = server.resource_version();
+    let request = Request::get(format!("{CONFIGMAPS}?watch=1&resourceVersion={from}"))
+        .header("host", "x")
+        .body(Empty::<Bytes>::new())
+        .unwrap();
+    let mut prompt = client.send_request(request).await.unwrap().into_body();
+    let names: Vec<String> = (0..120).map(|index| format!("m{index:04}")).collect();
+    for name in &names {
+        create(&server, name).await;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\n") {
+            let frame = prompt.frame().await.unwrap().unwrap();
+            line.extend_from_slice(&frame.into_data().unwrap());
+        }
+        let event: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(event["object"]["metadata"]["name"], name.as_str());
+    }
+    let seen = rest(slow).await;
+    assert!(seen.ends_with("0\r\n\r\n"), "a proper end");
+    let seen = events(&seen);
+    let (last, seen) = seen.split_last().unwrap();
+    assert_eq!(last, "ERROR -", "410 Expired");
+    assert!((1..names.len()).contains(&seen.len()), "{}", seen.len());
+    let in_order = seen.iter().zip(&names);
+    for (event, name) in in_order {
+        assert_eq!(*event, format!("ADDED {name}"));
+    }
+    drop(prompt);
+    drop(client);
+    drop(task.await);
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_for_a_minute_loses_its_connection() {
+    let server = ApiServer::builder().build();
+    let running = start_with(server.clone()).await;
+    let stuck = watch(&running, &server).await;
+    for index in 0..120 {
+        create(&server, &format!("m{index:04}")).await;
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let seen = rest(stuck).await;
+    assert!(!seen.ends_with("0\r\n\r\n"), "cut off");
+    let seen = events(&seen);
+    assert!((1..120).contains(&seen.len()), "{}", seen.len());
+    assert!(seen.iter().all(|event| event.starts_with("ADDED")));
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_closed_watch_ends_properly_and_a_dropped_one_in_the_middle() {
+    let server = ApiServer::builder().build();
+    let running = start_with(server.clone()).await;
+    for (control, is_whole) in [(WatchControl::Close, true), (WatchControl::Drop, false)] {
+        let stream = watch(&running, &server).await;
+        server.control_watches(control, None);
+        let seen = rest(stream).await;
+        assert_eq!(seen == "0\r\n\r\n", is_whole, "{control:?}: {seen:?}");
+    }
     running.stop.send(()).unwrap();
     running.served.await.unwrap().unwrap();
 }

@@ -118,3 +118,114 @@ async fn a_part_of_a_pod_changes_by_its_own_subresource_alone() {
         );
     }
 }
+
+#[tokio::test]
+async fn an_evicted_pod_tells_why_it_goes() {
+    let server = with_pod("Running").await;
+    let node = json!({ "metadata": { "name": "p" }, "target": { "name": "n" } });
+    let binding = format!("POST {PODS}/p/binding");
+    assert_eq!(send(&server, &binding, node).await.0, 201);
+    let eviction = json!({"metadata": {"name": "p"}});
+    let evict = format!("POST {PODS}/p/eviction");
+    assert_eq!(send(&server, &evict, eviction).await.0, 201);
+    let (_, pod) = send(&server, &format!("GET {PODS}/p"), Value::Null).await;
+    let conditions = pod["status"]["conditions"].as_array().unwrap();
+    let why = conditions.last().unwrap();
+    assert_eq!(why["type"], "DisruptionTarget");
+    assert_eq!(why["reason"], "EvictionByEvictionAPI");
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 30);
+}
+
+#[tokio::test]
+async fn two_budgets_make_a_failure_of_an_eviction_with_the_code_of_a_success() {
+    let server = with_pod("Running").await;
+    for name in ["b", "c"] {
+        let selector = json!({"matchLabels": {"a": "b"}});
+        let budget = json!({"metadata": {"name": name}, "spec": {"selector": selector}});
+        send(&server, &format!("POST {BUDGETS}"), budget).await;
+    }
+    let eviction = json!({"metadata": {"name": "p"}});
+    let evict = format!("POST {PODS}/p/eviction");
+    let (code, answer) = send(&server, &evict, eviction).await;
+    assert_eq!((code, &answer["code"]), (201, &json!(500)));
+    let (left, _) = send(&server, &format!("GET {PODS}/p"), Value::Null).await;
+    assert_eq!(left, 200);
+}
+
+#[tokio::test]
+async fn a_binding_is_of_the_version_it_says_and_ends_the_nomination() {
+    let server = with_pod("Pending").await;
+    let nominated = json!({ "status": { "nominatedNodeName": "m" } });
+    send(&server, &format!("PATCH {PODS}/p/status"), nominated).await;
+    let binding = |metadata: Value| json!({ "metadata": metadata, "target": { "name": "n" } });
+    let bind = format!("POST {PODS}/p/binding");
+    let old = binding(json!({ "name": "p", "resourceVersion": "1" }));
+    let (code, answer) = send(&server, &bind, old).await;
+    assert_eq!(code, 409);
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.contains("ResourceVersion in precondition: 1,"));
+    let (code, _) = send(&server, &bind, binding(json!({ "name": "p" }))).await;
+    assert_eq!(code, 201);
+    let (_, pod) = send(&server, &format!("GET {PODS}/p"), Value::Null).await;
+    assert_eq!(pod["status"]["nominatedNodeName"], Value::Null);
+}
+
+#[tokio::test]
+async fn what_no_kubelet_answers_is_refused_before_it_would_be_asked() {
+    let server = with_pod("Running").await;
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let services = "/api/v1/namespaces/default/services";
+    send(&server, &format!("POST {services}"), service).await;
+    let rows = [
+        (
+            "pods/p/log?tailLines=-1&limitBytes=0",
+            422,
+            "PodLogOptions \"p\" is invalid: [tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: Invalid value: 0: must be greater than 0]",
+        ),
+        (
+            "pods/p/log?tailLines=x",
+            400,
+            "strconv.ParseInt: parsing \"x\": invalid syntax",
+        ),
+        ("pods/p/proxy", 400, "address not allowed"),
+        ("pods/none/proxy/path/of/it", 404, "pods \"none\" not found"),
+        ("pods/ftp:p:1/proxy", 400, "invalid pod request \"ftp:p:1\""),
+        (
+            "services/s/proxy/",
+            503,
+            "no endpoints available for service \"s\"",
+        ),
+        (
+            "services/s:81/proxy/",
+            503,
+            "no service port 81 found for service \"s\"",
+        ),
+    ];
+    for (path, code, message) in rows {
+        let request = format!("GET /api/v1/namespaces/default/{path}");
+        let (answered, body) = send(&server, &request, Value::Null).await;
+        assert_eq!((answered, &body["message"]), (code, &json!(message)));
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_created_below_what_is_in_a_namespace_that_goes() {
+    let server = with_pod("Running").await;
+    let accounts = "/api/v1/namespaces/n/serviceaccounts";
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    send(&server, "POST /api/v1/namespaces", named("n")).await;
+    send(&server, &format!("POST {accounts}"), named("a")).await;
+    let token = format!("POST {accounts}/a/token");
+    let (code, answer) = send(&server, &token, named("other")).await;
+    let message = "TokenRequest.authentication.k8s.io \"a\" is invalid: metadata.name: Invalid value: \"other\": must match the service account name if specified";
+    assert_eq!((code, &answer["message"]), (422, &json!(message)));
+    assert_eq!(send(&server, &token, json!({})).await.0, 201);
+    send(&server, "DELETE /api/v1/namespaces/n", json!({})).await;
+    let (code, answer) = send(&server, &token, json!({})).await;
+    let cause = &answer["details"]["causes"][0]["reason"];
+    assert_eq!((code, cause), (403, &json!("NamespaceTerminating")));
+    let eviction = "POST /api/v1/namespaces/none/pods/p/eviction";
+    let (code, answer) = send(&server, eviction, named("p")).await;
+    let message = "namespaces \"none\" not found";
+    assert_eq!((code, &answer["message"]), (404, &json!(message)));
+}

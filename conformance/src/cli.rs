@@ -1,5 +1,6 @@
 //! The commands and their flags.
 
+mod exchange;
 mod run;
 mod serve;
 
@@ -21,6 +22,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Run scenarios and compare each with its golden; the whole suite by default.
     Run(run::RunArgs),
+    /// Compare a server's answers with recorded ones, or record them.
+    Exchange(exchange::ExchangeArgs),
 }
 
 /// Parses the arguments and carries out the command.
@@ -28,6 +31,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(args),
         Command::Run(args) => run::run(args),
+        Command::Exchange(args) => exchange::exchange(args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

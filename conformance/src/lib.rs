@@ -7,9 +7,11 @@
 //! - [`refusals`]: what the server refused controllers
 //! - [`timeline`] and [`outcome`]: the two parts of a transcript
 //! - [`suite`]: scenario files and their goldens
+//! - [`exchange`]: recorded exchanges with a real API server, and their replay
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
 
 pub mod api;
+pub mod exchange;
 pub mod outcome;
 pub mod refusals;
 pub mod runner;

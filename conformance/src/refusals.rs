@@ -68,8 +68,8 @@ impl Recorder {
             return Ok(answer.map(Either::Left));
         }
         let (head, body) = answer.into_parts();
-        let Ok(body) = body.collect().await;
-        let bytes = body.to_bytes();
+        let body = body.collect().await;
+        let bytes = body.expect("a refusal is no stream").to_bytes();
         let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         if is_told(&method, &resource, &status) {
             self.refusals.lock().push(Refusal {

@@ -1,8 +1,8 @@
 //! Bodies: read whole with a limit on the way in, whole or streamed on the way out.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
@@ -17,8 +17,30 @@ const REQUEST_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// Reads a request's body whole.
 ///
 /// # Errors
-/// `TooLarge` above 3 MiB, `BadRequest` when the client goes away in the middle.
-pub(crate) async fn read<B>(body: B) -> Result<Bytes, ApiError>
+/// `TooLarge` above 3 MiB, `BadRequest` when the client goes away in the middle, `Timeout` when it
+/// takes longer than `timeout`.
+pub(crate) async fn read<B>(body: B, timeout: Option<Duration>) -> Result<Bytes, ApiError>
+where
+    B: Body<Data = Bytes>,
+{
+    // Most requests have no body: no timer for them.
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let Some(timeout) = timeout else {
+        return read_all(body).await;
+    };
+    let read = tokio::time::timeout(timeout, read_all(body)).await;
+    read.unwrap_or_else(|_| {
+        Err(ApiError::Timeout {
+            message: "request did not complete within the allotted timeout".to_owned(),
+            retry_after_seconds: 0,
+            causes: Vec::new(),
+        })
+    })
+}
+
+async fn read_all<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,
 {
@@ -43,15 +65,30 @@ pub struct ResponseBody(Inner);
 
 enum Inner {
     Whole(Option<Bytes>),
-    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+    Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Dropped>> + Send>>),
 }
+
+/// Why a body ends in the middle: the server was asked to drop the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection is dropped")]
+pub struct Dropped;
 
 impl ResponseBody {
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(Some(bytes.into())))
     }
 
-    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    /// The bytes that are not sent yet; `None` for a stream.
+    pub(crate) fn bytes(&self) -> Option<&Bytes> {
+        match &self.0 {
+            Inner::Whole(bytes) => bytes.as_ref(),
+            Inner::Stream(_) => None,
+        }
+    }
+
+    pub(crate) fn stream(
+        stream: impl Stream<Item = Result<Bytes, Dropped>> + Send + 'static,
+    ) -> Self {
         Self(Inner::Stream(Box::pin(stream)))
     }
 }
@@ -69,12 +106,12 @@ impl std::fmt::Debug for ResponseBody {
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Dropped;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Dropped>>> {
         match &mut self.0 {
             Inner::Whole(bytes) => {
                 let frame = bytes.take().filter(|bytes| !bytes.is_empty());
@@ -83,7 +120,7 @@ impl Body for ResponseBody {
             Inner::Stream(stream) => stream
                 .as_mut()
                 .poll_next(cx)
-                .map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+                .map(|next| next.map(|bytes| bytes.map(Frame::data))),
         }
     }
 

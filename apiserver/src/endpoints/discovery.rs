@@ -8,10 +8,6 @@ use super::health;
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::{Catalog, Group, ResourceInfo, SubresourceInfo, Version};
 
-/// The media type of an aggregated discovery answer.
-pub(crate) const AGGREGATED_CONTENT_TYPE: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
 /// `GET /api`: the versions of the core group.
 ///
 /// `server_address` is the `host:port` that clients reach the server at.
@@ -91,40 +87,6 @@ pub(crate) fn aggregated_apis(catalog: &Catalog) -> Value {
     aggregated(named_groups(catalog))
 }
 
-/// Whether an `Accept` header asks for aggregated discovery (`apidiscovery.k8s.io/v2`).
-///
-/// The order of the clauses doesn't matter: among equal weights the one with more parameters wins,
-/// so the aggregated form is chosen also where plain `application/json` comes first.
-#[must_use]
-pub(crate) fn accepts_aggregated(accept: &str) -> bool {
-    let mut best_plain = 0.0_f32;
-    let mut best_aggregated = 0.0_f32;
-    for clause in accept.split(',') {
-        let mut parts = clause.split(';').map(str::trim);
-        let media_type = parts.next().unwrap_or_default();
-        let (mut group, mut version, mut kind, mut weight) = ("", "", "", 1.0_f32);
-        for parameter in parts {
-            match parameter.split_once('=') {
-                Some(("g", value)) => group = value,
-                Some(("v", value)) => version = value,
-                Some(("as", value)) => kind = value,
-                Some(("q", value)) => weight = value.parse().unwrap_or(1.0),
-                _ => {}
-            }
-        }
-        match (media_type, group, version, kind) {
-            ("application/json", "apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") => {
-                best_aggregated = best_aggregated.max(weight);
-            }
-            ("application/json" | "application/*" | "*/*", "", "", "") => {
-                best_plain = best_plain.max(weight);
-            }
-            _ => {}
-        }
-    }
-    best_aggregated > 0.0 && best_aggregated >= best_plain
-}
-
 /// `GET /`: every path that can be asked for outside of the resources themselves, sorted.
 #[must_use]
 pub(crate) fn root_paths(catalog: &Catalog) -> Value {
@@ -132,6 +94,7 @@ pub(crate) fn root_paths(catalog: &Catalog) -> Value {
         "/api",
         "/apis",
         "/apis/",
+        "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
         "/version",
@@ -156,25 +119,25 @@ pub(crate) fn root_paths(catalog: &Catalog) -> Value {
     json!({"paths": paths})
 }
 
-/// `GET /version`.
-#[must_use]
-pub(crate) fn version() -> Value {
-    json!({
-        "major": "1",
-        "minor": "36",
-        "emulationMajor": "1",
-        "emulationMinor": "36",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "35",
-        "gitVersion": "v1.36.2",
-        "gitCommit": "$Format:%H$",
-        "gitTreeState": "",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "go1.26.6",
-        "compiler": "gc",
-        "platform": "linux/amd64",
-    })
-}
+/// The version of Kubernetes whose behaviour this is.
+pub(crate) const GIT_VERSION: &str = "v1.36.2";
+
+/// `GET /version`: indented, and in the order of the Go type, for everybody.
+pub(crate) const VERSION: &str = r#"{
+  "major": "1",
+  "minor": "36",
+  "emulationMajor": "1",
+  "emulationMinor": "36",
+  "minCompatibilityMajor": "1",
+  "minCompatibilityMinor": "35",
+  "gitVersion": "v1.36.2",
+  "gitCommit": "$Format:%H$",
+  "gitTreeState": "",
+  "buildDate": "1970-01-01T00:00:00Z",
+  "goVersion": "go1.26.6",
+  "compiler": "gc",
+  "platform": "linux/amd64"
+}"#;
 
 /// The path under which a version's resources are, such as `/apis/apps/v1`.
 pub(super) fn version_path(version: &Version) -> String {
@@ -413,33 +376,17 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_discovery_is_chosen_by_parameters_not_by_order() {
-        let v = |version: &str| {
-            format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList")
-        };
-        assert!(accepts_aggregated(&v("v2")));
-        assert!(accepts_aggregated(&format!("{},application/json", v("v2"))));
-        assert!(accepts_aggregated(&format!("application/json,{}", v("v2"))));
-        assert!(!accepts_aggregated(&format!(
-            "{},application/json",
-            v("v9")
-        )));
-        assert!(!accepts_aggregated(&format!(
-            "{},application/json",
-            v("v2beta1")
-        )));
-        assert!(!accepts_aggregated("application/json"));
-        assert!(!accepts_aggregated(&format!(
-            "{};q=0.5,application/json",
-            v("v2")
-        )));
-    }
-
-    #[test]
     fn root_lists_versions_and_health_checks() {
         let root = root_paths(Catalog::builtin());
         let has = |path: &str| root["paths"].as_array().unwrap().contains(&json!(path));
         assert!(has("/apis/apps/v1") && has("/api/v1") && has("/livez/ping") && has("/version"));
         assert!(!has("/apis//v1"));
+    }
+
+    #[test]
+    fn the_version_is_json_in_the_order_of_the_go_type() {
+        let version: Value = serde_json::from_str(VERSION).unwrap();
+        assert_eq!(version["gitVersion"], GIT_VERSION);
+        assert!(VERSION.starts_with("{\n  \"major\": \"1\",\n  \"minor\""));
     }
 }

@@ -12,15 +12,17 @@ mod get;
 mod kubelet;
 pub(crate) mod list;
 mod list_options;
+mod owner_references;
 mod patch;
 mod pod_part;
+mod proxy;
 mod review;
 mod scale;
 mod subresource;
 mod token;
 mod update;
 mod watch;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::body::ResponseBody;
+use super::metrics::{RequestLabels, RequestMeter};
 use super::negotiation::{self, Accepted, Transform};
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
@@ -40,6 +43,7 @@ use crate::auth::User;
 use crate::field_manager::Writer;
 use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
+use crate::registry::certificate_signing_request::CertificateSigningRequest;
 use crate::registry::store::{Store, Written};
 use crate::registry::strategy;
 use crate::server::Core;
@@ -66,15 +70,28 @@ pub(crate) struct Request<'a> {
 
 impl Request<'_> {
     fn store(&self, dry_run: bool) -> Store<'_> {
+        let strategy = match self.info.subresource.as_deref() {
+            Some("approval") => &CertificateSigningRequest { approval: true },
+            _ => strategy(&self.resource.gvr().group_resource()),
+        };
         Store {
             core: self.core,
             resource: &self.resource,
-            strategy: strategy(&self.resource.gvr().group_resource()),
+            strategy,
             user_agent: &self.user_agent,
             writer: Some(self.writer()),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
         }
+    }
+
+    /// What counts the request.
+    pub(crate) fn meter(&self) -> RequestMeter {
+        let is_apply = self
+            .patch_type()
+            .is_ok_and(|patch| patch == PatchType::Apply);
+        let labels = RequestLabels::new(&self.info, &self.query, is_apply);
+        RequestMeter::start(&self.core.metrics, &self.core.clock, labels)
     }
 
     fn writer(&self) -> Writer<'_> {
@@ -170,7 +187,9 @@ impl Request<'_> {
 /// # Errors
 /// Whatever the verb refuses; `MethodNotAllowed` and `NoSuchPath` for what is not served.
 pub(crate) fn handle(request: &Request<'_>) -> Answer {
-    if !request.info.rest.is_empty() {
+    let info = &request.info;
+    let proxies = info.subresource.as_deref() == Some("proxy");
+    if !is_path(request) || (!info.rest.is_empty() && !proxies) {
         return Err(ApiError::NoSuchPath);
     }
     let Some(verb) = request.info.verb else {
@@ -180,6 +199,8 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         let subresource = request
             .resource
             .subresource(name)
+            // Of a path below `watch`: subresources have none.
+            .filter(|_| verb != Verb::Watch)
             .ok_or(ApiError::NoSuchPath)?;
         if !subresource
             .verbs
@@ -190,18 +211,17 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         }
         return subresource::handle(request, name, verb);
     }
-    if !request.resource.has_verb(verb.as_str()) {
+    let named = request.info.name.is_some();
+    let all_namespaces = request.resource.namespaced && request.info.namespace.is_none();
+    let is_read = matches!(verb, Verb::List | Verb::Watch);
+    if !request.resource.has_verb(verb.as_str()) || (all_namespaces && !is_read) {
         return Err(ApiError::MethodNotAllowed);
     }
-    let named = request.info.name.is_some();
-    let in_namespace = request.info.namespace.is_some();
     match verb {
         Verb::Get => get::get(request),
         Verb::List => list::list(request),
         Verb::Watch => watch::watch(request),
-        Verb::Create if named || in_namespace != request.resource.namespaced => {
-            Err(ApiError::MethodNotAllowed)
-        }
+        Verb::Create if named => Err(ApiError::MethodNotAllowed),
         Verb::Create if request.resource.gvk().kind == "Binding" => {
             subresource::create_binding(request)
         }
@@ -213,6 +233,26 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         Verb::Delete => delete::delete(request),
         Verb::DeleteCollection => delete_collection::delete_collection(request),
     }
+}
+
+/// Whether some method is served at the path of the request.
+fn is_path(request: &Request<'_>) -> bool {
+    let resource = &request.resource;
+    let in_namespace = request.info.namespace.is_some();
+    let verbs: &[&str] = match (
+        request.info.name.is_some(),
+        resource.namespaced,
+        in_namespace,
+    ) {
+        (_, false, true) | (true, true, false) => &[],
+        // Of all namespaces together there is a list and nothing else.
+        (false, true, false) => &["list"],
+        (false, _, _) => &["list", "create", "deletecollection"],
+        // A resource may have subresources only.
+        (true, _, _) if request.info.subresource.is_some() => return true,
+        (true, _, _) => &["get", "update", "patch", "delete"],
+    };
+    verbs.iter().any(|verb| resource.has_verb(verb))
 }
 
 /// Agrees on a representation; watches offer stream forms as well.

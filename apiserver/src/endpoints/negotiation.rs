@@ -4,8 +4,21 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 
+use super::yaml;
 use crate::schema::write_object;
 use crate::status::ApiError;
+
+/// Every encoding of objects, as the messages name them.
+const MEDIA_TYPES: [&str; 3] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+];
+/// The encodings of watch events.
+const STREAM_MEDIA_TYPES: [&str; 2] = [
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
 
 /// How a body is encoded on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,82 +73,168 @@ impl Accepted {
     };
 }
 
-/// Chooses the first clause of `Accept` that can be served; the order counts, weights do not.
+/// Chooses the clause of `Accept` that can be served and weighs most.
+///
+/// Two layers of upstream have their say: the router wants one media type that it knows by name,
+/// and the handler then reads the clauses with their parameters, by weight.
 ///
 /// # Errors
-/// `NotAcceptable` when there is none; `streams` adds the watch forms to the message.
+/// `NotAcceptable` when there is none; `streams` adds the watch forms to the router's message.
 pub(crate) fn accepted(
     headers: &HeaderMap,
     pretty: Option<&str>,
     streams: bool,
 ) -> Result<Accepted, ApiError> {
-    let pretty = match pretty {
-        Some(value) => !matches!(value, "false" | "0"),
+    let pretty = match pretty.filter(|value| !value.is_empty()) {
+        Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         None => asks_from_a_terminal(headers),
     };
-    let Some(accept) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
         return Ok(Accepted {
             pretty,
             ..Accepted::JSON
         });
     };
-    if accept.trim().is_empty() {
-        return Ok(Accepted {
-            pretty,
-            ..Accepted::JSON
-        });
-    }
-    for clause in accept.split(',') {
-        let mut parts = clause.split(';').map(str::trim);
-        let media = match parts.next().unwrap_or_default() {
-            "application/json" | "*/*" | "application/*" => MediaType::Json,
-            "application/yaml" => MediaType::Yaml,
-            _ => continue,
-        };
-        let (mut as_kind, mut group, mut version) = ("", "", "");
-        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-            match key {
-                "as" => as_kind = value,
-                "g" => group = value,
-                "v" => version = value,
-                _ => {}
-            }
+    let is_routed = accept.split(',').any(|clause| {
+        let media = clause.split(';').next().unwrap_or_default().trim();
+        media == "*/*" || MEDIA_TYPES.contains(&media)
+    });
+    if !is_routed {
+        let mut available = MEDIA_TYPES.to_vec();
+        if streams {
+            available.extend(STREAM_MEDIA_TYPES);
         }
-        let known = group == "meta.k8s.io" && matches!(version, "v1" | "v1beta1");
-        let transform = match as_kind {
-            "" => Transform::None,
-            "Table" if known => Transform::Table,
-            "PartialObjectMetadata" if known => Transform::PartialObjectMetadata,
-            "PartialObjectMetadataList" if known => Transform::PartialObjectMetadataList,
-            _ => continue,
+        return Err(ApiError::NotAcceptable(format!(
+            "406: Not Acceptable\n\nAvailable representations: {}",
+            available.join(", ")
+        )));
+    }
+    clauses(accept)
+        .iter()
+        .find_map(|clause| {
+            [MediaType::Json, MediaType::Yaml]
+                .into_iter()
+                .filter(|media| clause.names(*media))
+                .find_map(|media| clause.representation(media, pretty))
+        })
+        .ok_or_else(|| only_accepted(&MEDIA_TYPES))
+}
+
+/// The representation of a watch's events.
+///
+/// # Errors
+/// `NotAcceptable` for an encoding that cannot be streamed.
+pub(crate) fn accepted_stream(accepted: Accepted) -> Result<Accepted, ApiError> {
+    match accepted.media {
+        MediaType::Json => Ok(accepted),
+        MediaType::Yaml => Err(only_accepted(&STREAM_MEDIA_TYPES)),
+    }
+}
+
+fn only_accepted(media_types: &[&str]) -> ApiError {
+    ApiError::NotAcceptableKind(format!(
+        "only the following media types are accepted: {}",
+        media_types.join(", ")
+    ))
+}
+
+/// A clause of `Accept`.
+struct Clause<'a> {
+    media: (&'a str, &'a str),
+    weight: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+/// The clauses of `accept`, the weightiest first, wildcards behind their like.
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
+    // Upstream's comparison is no order (of `*/*;q=1` and `a/b;q=0.5` each precedes the other), so
+    // its way of sorting shows: a clause moves ahead while it precedes the one before it.
+    for end in 1..clauses.len() {
+        let mut at = end;
+        while at > 0 && clauses[at].precedes(&clauses[at - 1]) {
+            clauses.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+    clauses
+}
+
+impl<'a> Clause<'a> {
+    fn parse(clause: &'a str) -> Option<Self> {
+        let mut parts = clause.trim().split(';');
+        let media = match parts.next()?.split_once('/') {
+            Some((_, subtype)) if subtype.contains('/') => return None,
+            Some((kind, subtype)) => (kind.trim(), subtype.trim()),
+            None if clause.trim() == "*" => ("*", "*"),
+            None => return None,
         };
-        let version = if version == "v1beta1" {
-            "v1beta1"
-        } else {
-            "v1"
+        let (weights, parameters): (Vec<_>, Vec<_>) = parts
+            .filter_map(|part| part.split_once('='))
+            .map(|(key, value)| (key.trim(), value.trim()))
+            .partition(|(key, _)| *key == "q");
+        let weight = weights
+            .last()
+            .map(|(_, value)| value.parse().unwrap_or(0.0));
+        Some(Self {
+            media,
+            weight: weight.unwrap_or(1.0),
+            parameters,
+        })
+    }
+
+    fn precedes(&self, other: &Self) -> bool {
+        self.weight > other.weight
+            || (self.media.0 != "*" && other.media.0 == "*")
+            || (self.media.1 != "*" && other.media.1 == "*")
+    }
+
+    fn names(&self, media: MediaType) -> bool {
+        match self.media {
+            ("*" | "application", "*") => true,
+            (kind, subtype) => media.as_str().split_once('/') == Some((kind, subtype)),
+        }
+    }
+
+    /// What the parameters make of `media`; `None` when it cannot be had like that.
+    fn representation(&self, media: MediaType, pretty: bool) -> Option<Accepted> {
+        let parameter = |key: &str| {
+            let values = self.parameters.iter().rev();
+            values
+                .into_iter()
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| *value)
         };
-        return Ok(Accepted {
+        let streams = match parameter("stream") {
+            None | Some("") => true,
+            Some(schema) => schema == "watch" && media == MediaType::Json,
+        };
+        if !streams || parameter("sv").is_some_and(|version| !version.is_empty()) {
+            return None;
+        }
+        let asked = (parameter("as"), parameter("g"), parameter("v"));
+        let version = match asked.2 {
+            Some("v1beta1") => "v1beta1",
+            _ => "v1",
+        };
+        let transform = match asked {
+            (None, None, None) => Transform::None,
+            (Some(kind), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => match kind {
+                "Table" => Transform::Table,
+                "PartialObjectMetadata" => Transform::PartialObjectMetadata,
+                "PartialObjectMetadataList" => Transform::PartialObjectMetadataList,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Accepted {
             media,
             transform,
             version,
-            pretty,
-        });
+            pretty: pretty || parameter("pretty") == Some("1"),
+        })
     }
-    let mut available = vec![
-        "application/json",
-        "application/yaml",
-        "application/vnd.kubernetes.protobuf",
-    ];
-    if streams {
-        available.extend([
-            "application/json;stream=watch",
-            "application/vnd.kubernetes.protobuf;stream=watch",
-        ]);
-    }
-    Err(ApiError::NotAcceptable(format!(
-        "406: Not Acceptable\n\nAvailable representations: {}",
-        available.join(", ")
-    )))
 }
 
 fn asks_from_a_terminal(headers: &HeaderMap) -> bool {
@@ -172,9 +271,7 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
 /// `value` encoded as agreed.
 pub(crate) fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
     match accepted.media {
-        MediaType::Yaml => serde_saphyr::to_string(value)
-            .expect("a JSON value with string keys can be written as YAML")
-            .into_bytes(),
+        MediaType::Yaml => yaml::to_string(value).into_bytes(),
         MediaType::Json if accepted.pretty => {
             let mut text = serde_json::to_vec_pretty(value).expect("a JSON value can be written");
             text.push(b'\n');
@@ -185,6 +282,69 @@ pub(crate) fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
             write_object(&mut text, value);
             text.push(b'\n');
             text
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn negotiated(accept: &str) -> Result<(MediaType, Transform, bool), String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, accept.parse().unwrap());
+        accepted(&headers, None, false)
+            .map(|accepted| (accepted.media, accepted.transform, accepted.pretty))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_weightiest_clause_that_can_be_served_is_taken() {
+        use MediaType::{Json, Yaml};
+        let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let cases = [
+            ("application/yaml, application/json", Yaml, Transform::None),
+            (
+                "application/yaml;q=0.5, application/json",
+                Json,
+                Transform::None,
+            ),
+            ("*/*, application/yaml;q=0.1", Yaml, Transform::None),
+            ("application/yaml;stream=watch, */*", Json, Transform::None),
+            ("application/json;stream=watch", Json, Transform::None),
+            (table, Json, Transform::Table),
+            (
+                "application/json;as=Table;g=meta.k8s.io;v=v9, application/yaml",
+                Yaml,
+                Transform::None,
+            ),
+        ];
+        for (accept, media, transform) in cases {
+            let got = negotiated(accept).map(|(media, transform, _)| (media, transform));
+            assert_eq!(got, Ok((media, transform)), "{accept}");
+        }
+        assert_eq!(
+            negotiated("application/json;pretty=1").map(|got| got.2),
+            Ok(true)
+        );
+    }
+
+    #[test]
+    fn the_router_and_the_handler_refuse_in_their_own_words() {
+        let router = "406: Not Acceptable\n\nAvailable representations: application/json, \
+                      application/yaml, application/vnd.kubernetes.protobuf";
+        for accept in ["text/plain", "application/*", "application/cbor;q=1"] {
+            assert_eq!(negotiated(accept), Err(router.to_owned()), "{accept}");
+        }
+        let handler = "only the following media types are accepted: application/json, \
+                       application/yaml, application/vnd.kubernetes.protobuf";
+        for accept in [
+            "application/json;as=Nope;g=meta.k8s.io;v=v1",
+            "application/json;as=Table",
+            "application/json;stream=nope",
+            "application/json;sv=v2",
+        ] {
+            assert_eq!(negotiated(accept), Err(handler.to_owned()), "{accept}");
         }
     }
 }

@@ -1,466 +1,454 @@
-//! OpenAPI v3: which operations and parameters each path has, made from the catalog.
+//! OpenAPI: documents of v3, one for each group version, and the one of v2.
 //!
-//! Operations name no schemas and no request bodies. Clients read these documents for support of
-//! parameters (`kubectl` looks for `fieldValidation` under PATCH), and fall back to the types they
-//! were built with where an operation describes no body.
+//! They are made when first asked for, from the catalog, the data in the folder of this module,
+//! and the custom kinds; JSON and protobuf that was served is kept for the next client.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod custom;
+mod definitions;
+mod gnostic;
+mod information;
+mod names;
+mod operations;
+mod paths;
+#[cfg(test)]
+mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use http::header::{
+    ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+};
+use http::{HeaderMap, Response, StatusCode};
+use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::discovery;
-use crate::meta::GroupVersionKind;
-use crate::registry::catalog::{Catalog, ResourceInfo, SubresourceInfo, Version};
+use self::definitions::Form;
+use self::operations::Paths;
+use super::body::ResponseBody;
+use super::{discovery, response};
+use crate::registry::catalog::{Catalog, Version};
 
-/// Query parameters of an operation: name and type, sorted by name.
-type Parameters = &'static [(&'static str, &'static str)];
+pub(crate) use self::custom::CustomKind;
 
-const LIST: Parameters = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
-];
-const WRITE: Parameters = &[
-    ("dryRun", "string"),
-    ("fieldManager", "string"),
-    ("fieldValidation", "string"),
-];
-const PATCH: Parameters = &[
-    ("dryRun", "string"),
-    ("fieldManager", "string"),
-    ("fieldValidation", "string"),
-    ("force", "boolean"),
-];
-const DELETE: Parameters = &[
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    (
-        "ignoreStoreReadErrorWithClusterBreakingPotential",
-        "boolean",
-    ),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
-const DELETE_COLLECTION: Parameters = &[
-    ("continue", "string"),
-    ("dryRun", "string"),
-    ("fieldSelector", "string"),
-    ("gracePeriodSeconds", "integer"),
-    (
-        "ignoreStoreReadErrorWithClusterBreakingPotential",
-        "boolean",
-    ),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("timeoutSeconds", "integer"),
-];
+/// Keys of the documents on service account tokens.
+const ISSUER: &str = ".well-known/openid-configuration";
+const KEY_SET: &str = "openid/v1/jwks";
 
-/// Subresources that pass a connection through to a pod, node or service.
-const CONNECT: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
-/// `GET /openapi/v3`: where the document of each group version is, with a hash of its content.
-#[must_use]
-pub(crate) fn index(catalog: &Catalog) -> Value {
-    let groups = catalog
-        .groups()
-        .iter()
-        .filter(|group| !group.name.is_empty());
-    let names = groups.map(|group| format!("apis/{}", group.name));
-    let versions = catalog.groups().iter().flat_map(|group| &group.versions);
-    let mut keys: Vec<String> = versions.map(key).chain(names).collect();
-    keys.extend(["api", "apis", "version"].map(str::to_owned));
-    let mut paths = Map::new();
-    for key in keys {
-        let content = document(catalog, &key).expect("every key of the index has a document");
-        let url = format!("/openapi/v3/{key}?hash={}", content_hash(&content));
-        paths.insert(key, json!({"serverRelativeURL": url}));
-    }
-    json!({"paths": paths})
+/// ETags of the documents that every server has, by key.
+static BUILTIN_ETAGS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let keys = keys().into_iter();
+    keys.map(|key| {
+        let etag = etag_v3(&[], &key);
+        (key, etag)
+    })
+    .collect()
+});
+
+/// The documents of a server.
+#[derive(Debug, Default)]
+pub(crate) struct OpenApi {
+    state: Mutex<State>,
 }
 
-/// `GET /openapi/v3/KEY`, with `key` as in the index: `api/v1`, `apis/apps/v1`, `apis/apps`, ...
-///
-/// `None` for a key that isn't in the index.
-#[must_use]
-pub(crate) fn document(catalog: &Catalog, key: &str) -> Option<Value> {
-    let paths = match key.split('/').collect::<Vec<_>>()[..] {
-        ["version"] => informational("/version/", "version"),
-        ["api"] => informational("/api/", "core"),
-        ["apis"] => informational("/apis/", "apis"),
-        ["apis", group] => {
-            catalog
-                .group(group)
-                .filter(|group| !group.name.is_empty())?;
-            informational(&format!("/apis/{group}/"), &short_group(group).join(""))
+#[derive(Debug, Default)]
+struct State {
+    custom: Arc<Vec<CustomKind>>,
+    /// The index and its ETags by key, once somebody asked.
+    index: Option<Arc<Index>>,
+    /// What was served, by key and encoding; the document of v2 has the key `""`.
+    served: BTreeMap<(String, Encoding), Bytes>,
+    /// ETag of the document of v2.
+    v2_etag: Option<String>,
+}
+
+#[derive(Debug)]
+struct Index {
+    json: Bytes,
+    etags: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Encoding {
+    Json,
+    Protobuf,
+}
+
+impl OpenApi {
+    /// Replaces the custom kinds that the documents describe.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "custom resources are not served yet")
+    )]
+    pub(crate) fn set_custom(&self, kinds: Vec<CustomKind>) {
+        let mut state = self.state.lock();
+        let is_custom = |key: &str| {
+            let mut all = state.custom.iter().chain(&kinds);
+            key.is_empty() || all.any(|kind| custom_key(kind) == key)
+        };
+        let stale: BTreeSet<String> = state
+            .served
+            .keys()
+            .filter(|(key, _)| is_custom(key))
+            .map(|(key, _)| key.clone())
+            .collect();
+        state.served.retain(|(key, _), _| !stale.contains(key));
+        state.custom = Arc::new(kinds);
+        state.index = None;
+        state.v2_etag = None;
+    }
+
+    /// The answer to a GET of `path`, if that is one of OpenAPI.
+    pub(crate) fn answer(
+        &self,
+        path: &str,
+        query: &[(String, String)],
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Option<Response<ResponseBody>> {
+        match path {
+            "/openapi/v2" => return Some(self.v2(headers)),
+            "/openapi/v3" => return Some(self.index()),
+            _ => {}
         }
-        ["api", version] => version_paths(catalog.version("", version)?),
+        let key = path.strip_prefix("/openapi/v3/")?;
+        let hash = query.iter().find(|(name, _)| name == "hash");
+        let hash = hash.map(|(_, hash)| hash.as_str());
+        Some(self.v3(key, hash, headers, now))
+    }
+
+    /// `GET /openapi/v3`: where the document of each group version is, with a hash of its content.
+    fn index(&self) -> Response<ResponseBody> {
+        // Upstream's handler sets no type, and Go's guess at the content is this one.
+        response::whole(
+            200,
+            "text/plain; charset=utf-8",
+            self.index_of_v3().json.clone(),
+        )
+    }
+
+    /// `GET /openapi/v3/KEY`, with `key` as in the index: `api/v1`, `apis/apps/v1`, `apis/apps`, ...
+    ///
+    /// What has the hash that the request names never changes, so it may be kept for a year; a
+    /// request for another hash is sent to that of today.
+    fn v3(
+        &self,
+        key: &str,
+        hash: Option<&str>,
+        headers: &HeaderMap,
+        now: Timestamp,
+    ) -> Response<ResponseBody> {
+        let index = self.index_of_v3();
+        let Some(etag) = index.etags.get(key) else {
+            return response::empty(404);
+        };
+        let Some(encoding) = accepted(headers, Form::V3) else {
+            return not_acceptable();
+        };
+        let hash = hash.filter(|hash| !hash.is_empty());
+        if hash.is_some_and(|hash| hash != etag) {
+            let mut response = answer(Bytes::new(), etag, encoding, Form::V3, headers);
+            *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+            let location = HeaderValue::from_str(&url(key, etag)).expect("keys are of paths");
+            response.headers_mut().insert(LOCATION, location);
+            return response;
+        }
+        let body = self.served(key, encoding, || {
+            let document = document_v3(&self.custom(), key);
+            document.expect("every key of the index has a document")
+        });
+        let mut response = answer(body, etag, encoding, Form::V3, headers);
+        if hash.is_some() {
+            let forever = HeaderValue::from_static("public, immutable");
+            response.headers_mut().insert(CACHE_CONTROL, forever);
+            response.headers_mut().insert(EXPIRES, in_a_year(now));
+        }
+        response
+    }
+
+    /// `GET /openapi/v2`.
+    fn v2(&self, headers: &HeaderMap) -> Response<ResponseBody> {
+        let Some(encoding) = accepted(headers, Form::V2) else {
+            return not_acceptable();
+        };
+        let body = self.served("", encoding, || document_v2(&self.custom()));
+        let known = self.state.lock().v2_etag.clone();
+        let etag = known.unwrap_or_else(|| {
+            let etag = hash_of(&document_v2(&self.custom()));
+            self.state.lock().v2_etag.insert(etag).clone()
+        });
+        answer(body, &etag, encoding, Form::V2, headers)
+    }
+
+    fn custom(&self) -> Arc<Vec<CustomKind>> {
+        Arc::clone(&self.state.lock().custom)
+    }
+
+    fn index_of_v3(&self) -> Arc<Index> {
+        if let Some(index) = &self.state.lock().index {
+            return Arc::clone(index);
+        }
+        let custom = self.custom();
+        let mut etags = BUILTIN_ETAGS.clone();
+        for key in custom.iter().map(custom_key) {
+            etags
+                .entry(key)
+                .or_insert_with_key(|key| etag_v3(&custom, key));
+        }
+        let paths: Map<String, Value> = etags
+            .iter()
+            .map(|(key, etag)| (key.clone(), json!({"serverRelativeURL": url(key, etag)})))
+            .collect();
+        let json = Bytes::from(json!({"paths": paths}).to_string());
+        let index = Arc::new(Index { json, etags });
+        self.state.lock().index = Some(Arc::clone(&index));
+        index
+    }
+
+    /// What was served before, or the document that `make` makes.
+    fn served(&self, key: &str, encoding: Encoding, make: impl FnOnce() -> Value) -> Bytes {
+        let at = (key.to_owned(), encoding);
+        if let Some(bytes) = self.state.lock().served.get(&at) {
+            return bytes.clone();
+        }
+        let document = make();
+        let bytes = match encoding {
+            Encoding::Json => Bytes::from(document.to_string()),
+            Encoding::Protobuf if key.is_empty() => gnostic::encode_v2(&document),
+            Encoding::Protobuf => gnostic::encode_v3(&document),
+        };
+        self.state.lock().served.insert(at, bytes.clone());
+        bytes
+    }
+}
+
+/// The first encoding of `Accept`, best quality first, that documents have.
+fn accepted(headers: &HeaderMap, form: Form) -> Option<Encoding> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let accept = accept.filter(|accept| !accept.is_empty()).unwrap_or("*/*");
+    let mut clauses: Vec<(f32, &str)> = accept
+        .split(',')
+        .map(|clause| {
+            let (kind, parameters) = clause.split_once(';').unwrap_or((clause, ""));
+            let mut parameters = parameters.split(';');
+            let quality = parameters.find_map(|text| text.trim().strip_prefix("q="));
+            let quality = quality.and_then(|text| text.parse().ok());
+            (quality.unwrap_or(1.0), kind.trim())
+        })
+        .collect();
+    clauses.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let version = if form == Form::V2 { "v2" } else { "v3" };
+    clauses.into_iter().find_map(|(_, kind)| {
+        let kind = kind.replace("@v1.0+", ".v1.0+");
+        match kind.as_str() {
+            "*/*" | "application/*" | "application/json" => Some(Encoding::Json),
+            kind if kind == protobuf_type(version) => Some(Encoding::Protobuf),
+            _ => None,
+        }
+    })
+}
+
+fn protobuf_type(version: &str) -> String {
+    format!("application/com.github.proto-openapi.spec.{version}.v1.0+protobuf")
+}
+
+fn answer(
+    body: Bytes,
+    etag: &str,
+    encoding: Encoding,
+    form: Form,
+    headers: &HeaderMap,
+) -> Response<ResponseBody> {
+    let content_type = match (encoding, form) {
+        (Encoding::Json, _) => "application/json".to_owned(),
+        (Encoding::Protobuf, Form::V2) => protobuf_type("v2"),
+        (Encoding::Protobuf, Form::V3) => protobuf_type("v3"),
+    };
+    let etag = format!("\"{etag}\"");
+    let held = headers
+        .get(IF_NONE_MATCH)
+        .and_then(|value| value.to_str().ok());
+    let mut response = match held {
+        Some(held) if held.split(',').any(|held| held.trim() == etag) => response::empty(304),
+        _ => response::whole(200, &content_type, body),
+    };
+    let etag = HeaderValue::from_str(&etag).expect("a hash is text");
+    response.headers_mut().insert(ETAG, etag);
+    response
+        .headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn not_acceptable() -> Response<ResponseBody> {
+    let mut response = response::empty(406);
+    response
+        .headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn in_a_year(now: Timestamp) -> HeaderValue {
+    let then = now.to_zoned(TimeZone::UTC).saturating_add(1.year());
+    let text = then.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string();
+    HeaderValue::from_str(&text).expect("a date is text")
+}
+
+fn url(key: &str, etag: &str) -> String {
+    format!("/openapi/v3/{key}?hash={etag}")
+}
+
+/// The keys of the documents that every server has.
+fn keys() -> BTreeSet<String> {
+    let groups = Catalog::builtin().groups();
+    let named = groups.iter().filter(|group| !group.name.is_empty());
+    let named = named.map(|group| format!("apis/{}", group.name));
+    let versions = groups.iter().flat_map(|group| &group.versions);
+    let versions = versions.map(|version| discovery::version_path(version)[1..].to_owned());
+    let informational = ["api", "apis", "version", ISSUER, KEY_SET].map(str::to_owned);
+    versions.chain(named).chain(informational).collect()
+}
+
+fn custom_key(kind: &CustomKind) -> String {
+    format!("apis/{}/{}", kind.gvk.group, kind.gvk.version)
+}
+
+/// The paths of the document `key`; `None` where there are none.
+fn builtin_paths(key: &str) -> Option<Paths> {
+    let catalog = Catalog::builtin();
+    let of_meta = |path: &str, tag: &str, id: &str, what: &str, kind: &str| {
+        information::answering(path, tag, id, what, &format!("{META}.{kind}"))
+    };
+    let versions = "get available API versions";
+    if key == ISSUER {
+        return Some(information::issuer());
+    }
+    if key == KEY_SET {
+        return Some(information::key_set());
+    }
+    let paths = match key.split('/').collect::<Vec<_>>()[..] {
+        ["version"] => information::answering(
+            "/version/",
+            "version",
+            "getCodeVersion",
+            "get the version information for this server",
+            "io.k8s.apimachinery.pkg.version.Info",
+        ),
+        ["api"] => of_meta(
+            "/api/",
+            "core",
+            "getCoreAPIVersions",
+            versions,
+            "APIVersions",
+        ),
+        ["apis"] => of_meta("/apis/", "apis", "getAPIVersions", versions, "APIGroupList"),
+        ["apis", group] => {
+            let known = catalog.group(group).filter(|group| !group.name.is_empty());
+            let tag = names::group_tag(&known?.name);
+            let id = format!("get{}APIGroup", names::capitalized(&tag));
+            let what = "get information of a group";
+            of_meta(&format!("/apis/{group}/"), &tag, &id, what, "APIGroup")
+        }
+        ["api", version] => version_paths(catalog.version("", version))?,
         ["apis", group, version] if !group.is_empty() => {
-            version_paths(catalog.version(group, version)?)
+            version_paths(catalog.version(group, version))?
         }
         _ => return None,
     };
-    let version = &discovery::version()["gitVersion"];
-    Some(json!({
+    Some(paths)
+}
+
+fn version_paths(version: Option<&Version>) -> Option<Paths> {
+    version.map(paths::of_version)
+}
+
+/// The document of v3 at `key`.
+fn document_v3(custom: &[CustomKind], key: &str) -> Option<Value> {
+    if let Some(paths) = builtin_paths(key) {
+        let info = json!({"title": "Kubernetes", "version": discovery::GIT_VERSION});
+        let mut document = described_v3(info, &paths, &BTreeMap::new());
+        document["components"]["securitySchemes"] = bearer_token();
+        return Some(document);
+    }
+    let kinds = custom.iter().filter(|kind| custom_key(kind) == key);
+    let kinds: Vec<CustomKind> = kinds.cloned().collect();
+    if kinds.is_empty() {
+        return None;
+    }
+    let info = json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"});
+    let definitions = custom::definitions_of(&kinds, Form::V3);
+    Some(described_v3(info, &custom::paths_of(&kinds), &definitions))
+}
+
+fn described_v3(info: Value, paths: &Paths, custom: &BTreeMap<String, Value>) -> Value {
+    json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": version},
-        "paths": paths,
-        "components": {},
-    }))
+        "info": info,
+        "paths": operations::written_paths(paths, Form::V3),
+        "components": {"schemas": schemas(paths, custom, Form::V3)},
+    })
 }
 
-/// A document outside of the resources has one path with one operation.
-fn informational(path: &str, tag: &str) -> Map<String, Value> {
-    let operation = json!({
-        "tags": [tag],
-        "operationId": format!("get{}", capitalized(tag)),
-        "responses": responses(),
-    });
-    Map::from_iter([(path.to_owned(), json!({"get": operation}))])
+fn etag_v3(custom: &[CustomKind], key: &str) -> String {
+    hash_of(&document_v3(custom, key).expect("a listed key has a document"))
 }
 
-fn version_paths(version: &Version) -> Map<String, Value> {
-    let root = discovery::version_path(version);
-    let mut paths = Map::new();
-    let operation = json!({
-        "tags": [tag(version)],
-        "operationId": format!("get{}APIResources", api_name(version)),
-        "responses": responses(),
-    });
-    paths.insert(format!("{root}/"), json!({"get": operation}));
-    for info in &version.resources {
-        resource_paths(version, &root, info, &mut paths);
+/// The document of v2: all paths and definitions in one.
+fn document_v2(custom: &[CustomKind]) -> Value {
+    let mut paths = custom::paths_of(custom);
+    for key in keys() {
+        paths.extend(builtin_paths(&key).expect("a listed key has paths"));
     }
-    paths
+    let definitions = custom::definitions_of(custom, Form::V2);
+    json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": discovery::GIT_VERSION},
+        "paths": operations::written_paths(&paths, Form::V2),
+        "definitions": schemas(&paths, &definitions, Form::V2),
+        "parameters": operations::shared_parameters(),
+        "securityDefinitions": bearer_token(),
+        "security": [{"BearerToken": []}],
+    })
 }
 
-fn resource_paths(
-    version: &Version,
-    root: &str,
-    info: &ResourceInfo,
-    paths: &mut Map<String, Value>,
-) {
-    let scope = if info.namespaced { "Namespaced" } else { "" };
-    let (plural, kind) = (&info.gvr().resource, &info.gvk().kind);
-    let collection = match info.namespaced {
-        true => format!("{root}/namespaces/{{namespace}}/{plural}"),
-        false => format!("{root}/{plural}"),
-    };
-    let builder = PathBuilder {
-        version,
-        gvk: info.gvk(),
-        object: format!("{scope}{kind}"),
-    };
-    let mut on_collection = Map::new();
-    let mut on_object = Map::new();
-    for verb in &info.verbs {
-        match verb.as_str() {
-            "list" => builder.add(&mut on_collection, "get", "list", "list", LIST),
-            "create" => builder.add(&mut on_collection, "post", "create", "post", WRITE),
-            "deletecollection" => {
-                let operation = builder.operation(
-                    "delete",
-                    "Collection",
-                    "deletecollection",
-                    DELETE_COLLECTION,
-                );
-                on_collection.insert("delete".to_owned(), operation);
+fn schemas(paths: &Paths, custom: &BTreeMap<String, Value>, form: Form) -> Value {
+    let found = definitions::closure(operations::definitions_of(paths), custom);
+    let written = found
+        .into_iter()
+        .map(|(name, schema)| (name, definitions::written(schema, form)));
+    Value::Object(written.collect())
+}
+
+fn bearer_token() -> Value {
+    json!({"BearerToken": {
+        "type": "apiKey",
+        "name": "authorization",
+        "in": "header",
+        "description": "Bearer Token authentication",
+    }})
+}
+
+/// 64-bit FNV-1a of a document's JSON, without holding that.
+fn hash_of(document: &Value) -> String {
+    struct Hasher(u64);
+    impl io::Write for Hasher {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
             }
-            "watch" => {} // A parameter of list.
-            verb => builder.add_object_verb(&mut on_object, verb),
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
         }
     }
-    let parameters = |names: &[&str]| {
-        let path = names
-            .iter()
-            .filter(|name| **name != "namespace" || info.namespaced);
-        path_parameters(path.copied())
-    };
-    if info.namespaced && info.has_verb("list") {
-        let object = format!("{kind}ForAllNamespaces");
-        let everywhere = PathBuilder {
-            version,
-            gvk: info.gvk(),
-            object,
-        };
-        let mut operations = Map::new();
-        everywhere.add(&mut operations, "get", "list", "list", LIST);
-        insert(
-            paths,
-            format!("{root}/{plural}"),
-            operations,
-            parameters(&[]),
-        );
-    }
-    insert(
-        paths,
-        collection.clone(),
-        on_collection,
-        parameters(&["namespace"]),
-    );
-    let object_path = format!("{collection}/{{name}}");
-    insert(
-        paths,
-        object_path.clone(),
-        on_object,
-        parameters(&["name", "namespace"]),
-    );
-    for sub in &info.subresources {
-        let operations = subresource_operations(version, scope, info, sub);
-        let path = format!("{object_path}/{}", sub.name);
-        insert(paths, path, operations, parameters(&["name", "namespace"]));
-    }
-}
-
-fn subresource_operations(
-    version: &Version,
-    scope: &str,
-    info: &ResourceInfo,
-    sub: &SubresourceInfo,
-) -> Map<String, Value> {
-    let object = format!("{scope}{}{}", info.gvk().kind, capitalized(&sub.name));
-    let builder = PathBuilder {
-        version,
-        gvk: &sub.gvk,
-        object,
-    };
-    let mut operations = Map::new();
-    for verb in &sub.verbs {
-        if CONNECT.contains(&sub.name.as_str()) {
-            let method = match verb.as_str() {
-                "create" => "post",
-                "update" => "put",
-                other => other,
-            };
-            let operation = builder.operation("connect", &capitalized(method), "connect", &[]);
-            operations.insert(method.to_owned(), operation);
-        } else if verb == "create" {
-            builder.add(&mut operations, "post", "create", "post", WRITE);
-        } else {
-            builder.add_object_verb(&mut operations, verb);
-        }
-    }
-    operations
-}
-
-/// What the operations of one path have in common.
-struct PathBuilder<'a> {
-    version: &'a Version,
-    gvk: &'a GroupVersionKind,
-    /// The end of the operation ids, such as `NamespacedPodStatus`.
-    object: String,
-}
-
-impl PathBuilder<'_> {
-    fn add_object_verb(&self, operations: &mut Map<String, Value>, verb: &str) {
-        match verb {
-            "get" => self.add(operations, "get", "read", "get", &[]),
-            "update" => self.add(operations, "put", "replace", "put", WRITE),
-            "patch" => self.add(operations, "patch", "patch", "patch", PATCH),
-            "delete" => self.add(operations, "delete", "delete", "delete", DELETE),
-            _ => {}
-        }
-    }
-
-    fn add(
-        &self,
-        operations: &mut Map<String, Value>,
-        method: &str,
-        id_verb: &str,
-        action: &str,
-        parameters: Parameters,
-    ) {
-        operations.insert(
-            method.to_owned(),
-            self.operation(id_verb, "", action, parameters),
-        );
-    }
-
-    /// An operation whose id is `id_verb`, group and version, `infix`, object.
-    fn operation(&self, id_verb: &str, infix: &str, action: &str, parameters: Parameters) -> Value {
-        let id = format!("{id_verb}{}{infix}{}", api_name(self.version), self.object);
-        let mut operation = json!({
-            "tags": [tag(self.version)],
-            "operationId": id,
-            "responses": responses(),
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": {
-                "group": self.gvk.group, "version": self.gvk.version, "kind": self.gvk.kind,
-            },
-        });
-        if !parameters.is_empty() {
-            let query = parameters
-                .iter()
-                .map(|(name, kind)| parameter(name, "query", kind));
-            operation["parameters"] = query.collect();
-        }
-        operation
-    }
-}
-
-fn insert(
-    paths: &mut Map<String, Value>,
-    path: String,
-    mut operations: Map<String, Value>,
-    parameters: Value,
-) {
-    if !operations.is_empty() {
-        operations.insert("parameters".to_owned(), parameters);
-        paths.insert(path, Value::Object(operations));
-    }
-}
-
-/// Parameters that all operations of a path have.
-fn path_parameters<'a>(names: impl Iterator<Item = &'a str>) -> Value {
-    let in_path = names.map(|name| {
-        let mut parameter = parameter(name, "path", "string");
-        parameter["required"] = json!(true);
-        parameter
-    });
-    in_path
-        .chain([parameter("pretty", "query", "string")])
-        .collect()
-}
-
-fn parameter(name: &str, place: &str, kind: &str) -> Value {
-    json!({"name": name, "in": place, "schema": {"type": kind, "uniqueItems": true}})
-}
-
-fn responses() -> Value {
-    json!({"200": {"description": "OK"}, "401": {"description": "Unauthorized"}})
-}
-
-/// The key of a version's document, such as `apis/apps/v1`.
-fn key(version: &Version) -> String {
-    discovery::version_path(version)
-        .trim_start_matches('/')
-        .to_owned()
-}
-
-fn content_hash(content: &Value) -> String {
-    let mut hasher = DefaultHasher::new();
-    content.to_string().hash(&mut hasher);
-    format!("{:016X}", hasher.finish())
-}
-
-/// Group and version within an operation id, such as `RbacAuthorizationV1`.
-fn api_name(version: &Version) -> String {
-    let parts = short_group(&version.group_version.group);
-    let name: String = parts.into_iter().map(capitalized).collect();
-    name + &capitalized(&version.group_version.version)
-}
-
-/// The tag of a version's operations, such as `rbacAuthorization_v1`.
-fn tag(version: &Version) -> String {
-    let mut parts = short_group(&version.group_version.group).into_iter();
-    let first = parts.next().unwrap_or_default().to_owned();
-    let group = parts.fold(first, |name, part| name + &capitalized(part));
-    format!("{group}_{}", version.group_version.version)
-}
-
-/// The parts of a group's name without the domain that all of them share.
-fn short_group(group: &str) -> Vec<&str> {
-    match group.trim_end_matches(".k8s.io") {
-        "" => vec!["core"],
-        group => group.split('.').collect(),
-    }
-}
-
-fn capitalized(word: &str) -> String {
-    let mut letters = word.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn operation(key: &str, path: &str, method: &str) -> Value {
-        document(Catalog::builtin(), key).unwrap()["paths"][path][method].clone()
-    }
-
-    fn parameters(operation: &Value) -> Vec<&str> {
-        let parameters = operation["parameters"].as_array().unwrap().iter();
-        parameters
-            .map(|parameter| parameter["name"].as_str().unwrap())
-            .collect()
-    }
-
-    /// What kubectl looks for before it leaves field validation to the server.
-    #[test]
-    fn every_patch_operation_has_the_parameter_field_validation() {
-        let index = index(Catalog::builtin());
-        for key in index["paths"].as_object().unwrap().keys() {
-            let document = document(Catalog::builtin(), key).unwrap();
-            for operations in document["paths"].as_object().unwrap().values() {
-                let patch = &operations["patch"];
-                if patch["x-kubernetes-action"] == "patch" {
-                    assert!(parameters(patch).contains(&"fieldValidation"), "{key}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn operations_carry_kind_action_and_parameters() {
-        let path = "/apis/apps/v1/namespaces/{namespace}/statefulsets/{name}";
-        let patch = operation("apis/apps/v1", path, "patch");
-        assert_eq!(patch["operationId"], "patchAppsV1NamespacedStatefulSet");
-        assert_eq!(patch["x-kubernetes-action"], "patch");
-        assert_eq!(
-            patch["x-kubernetes-group-version-kind"],
-            json!({"group": "apps", "version": "v1", "kind": "StatefulSet"})
-        );
-        assert_eq!(
-            parameters(&patch),
-            ["dryRun", "fieldManager", "fieldValidation", "force"]
-        );
-        let scale = operation("apis/apps/v1", &format!("{path}/scale"), "get");
-        assert_eq!(scale["operationId"], "readAppsV1NamespacedStatefulSetScale");
-        assert_eq!(scale["x-kubernetes-group-version-kind"]["kind"], "Scale");
-    }
-
-    #[test]
-    fn collections_list_create_and_delete() {
-        let pods = "/api/v1/namespaces/{namespace}/pods";
-        let delete = operation("api/v1", pods, "delete");
-        assert_eq!(delete["operationId"], "deleteCoreV1CollectionNamespacedPod");
-        assert_eq!(delete["x-kubernetes-action"], "deletecollection");
-        let everywhere = operation("api/v1", "/api/v1/pods", "get");
-        assert_eq!(everywhere["operationId"], "listCoreV1PodForAllNamespaces");
-        let nodes = operation("api/v1", "/api/v1/nodes", "post");
-        assert_eq!(nodes["operationId"], "createCoreV1Node");
-        let exec = operation("api/v1", &format!("{pods}/{{name}}/exec"), "post");
-        assert_eq!(exec["operationId"], "connectCoreV1PostNamespacedPodExec");
-        let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-        let list = operation("apis/rbac.authorization.k8s.io/v1", roles, "get");
-        assert_eq!(list["operationId"], "listRbacAuthorizationV1ClusterRole");
-        assert_eq!(list["tags"], json!(["rbacAuthorization_v1"]));
-    }
-
-    #[test]
-    fn the_index_points_at_each_document_with_a_hash_of_it() {
-        let catalog = Catalog::builtin();
-        let url = |index: &Value, key: &str| index["paths"][key]["serverRelativeURL"].to_string();
-        let whole = index(catalog);
-        assert!(url(&whole, "apis/apps/v1").starts_with("\"/openapi/v3/apis/apps/v1?hash="));
-        assert_eq!(whole, index(catalog));
-        let hash = |key: &str| url(&whole, key).split_once("hash=").unwrap().1.to_owned();
-        assert_ne!(hash("apis/apps/v1"), hash("api/v1"));
-        assert_eq!(document(catalog, "apis/nope.example.com/v1"), None);
-        assert_eq!(document(catalog, "apis//v1"), None);
-        assert!(document(catalog, "version").is_some());
-    }
+    let mut hasher = Hasher(0xcbf2_9ce4_8422_2325);
+    serde_json::to_writer(&mut hasher, document).expect("hashing cannot fail");
+    format!("{:016X}", hasher.0)
 }

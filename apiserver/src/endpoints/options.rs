@@ -1,17 +1,18 @@
 //! The options of a request: query parameters, and the body of a DELETE.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::meta::GroupKind;
+use crate::meta::validation::validate_field_manager;
 use crate::patch::PatchType;
 use crate::schema::FieldValidation;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
-/// Bytes that the name of a field manager may have.
-const FIELD_MANAGER_BYTES_MAX: usize = 128;
-
-/// The decoded pairs of a query string.
+/// The decoded pairs of a query string. Go passes over a pair that it cannot read: one with a
+/// semicolon or a broken escape.
 pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     let decode = |text: &str| {
         percent_decode_str(&text.replace('+', " "))
@@ -20,11 +21,21 @@ pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     };
     query
         .split('&')
-        .filter(|pair| !pair.is_empty())
+        .filter(|pair| !pair.is_empty() && !pair.contains(';') && is_well_escaped(pair))
         .map(move |pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(key), decode(value))
         })
+}
+
+/// Whether two hexadecimal digits follow every `%`.
+pub(crate) fn is_well_escaped(text: &str) -> bool {
+    let mut parts = text.split('%');
+    parts.next();
+    parts.all(|part| {
+        let digits = part.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
 }
 
 /// The query parameters of a request, read as upstream reads them: the first value counts.
@@ -58,13 +69,15 @@ impl Query {
     }
 
     pub(crate) fn integer(&self, key: &str) -> Result<Option<i64>, ApiError> {
-        let Some(text) = self.get(key).filter(|text| !text.is_empty()) else {
+        let Some(text) = self.get(key) else {
             return Ok(None);
         };
-        text.parse().map(Some).map_err(|_| {
-            ApiError::BadRequest(format!(
-                "strconv.ParseInt: parsing {text:?}: invalid syntax"
-            ))
+        text.parse().map(Some).map_err(|error: ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            ApiError::BadRequest(format!("strconv.ParseInt: parsing {text:?}: {why}"))
         })
     }
 
@@ -90,47 +103,46 @@ impl Query {
     }
 
     fn write_options(&self, mut errors: FieldErrors, kind: &str) -> Result<bool, ApiError> {
-        if kind != "DeleteOptions"
-            && let Some(manager) = self.get("fieldManager")
-        {
-            check_field_manager(manager, &mut errors);
-        }
+        let manager = self.get("fieldManager").unwrap_or_default();
+        validate_field_manager(manager, &FieldPath::new("fieldManager"), &mut errors);
         let values: Vec<&str> = self.all("dryRun").collect();
-        check_dry_run(&values, errors, kind)
+        check_dry_run(&values, &mut errors);
+        check_field_validation(self, &mut errors);
+        invalid(kind, errors)?;
+        Ok(!values.is_empty())
     }
 }
 
-fn check_field_manager(manager: &str, errors: &mut FieldErrors) {
-    let path = FieldPath::new("fieldManager");
-    if manager.len() > FIELD_MANAGER_BYTES_MAX {
-        errors.too_long(&path, FIELD_MANAGER_BYTES_MAX);
-    }
-    for (at, letter) in manager
-        .char_indices()
-        .filter(|(_, letter)| letter.is_control())
-    {
-        let detail = format!(
-            "invalid character U+{:04X} (at position {at})",
-            u32::from(letter)
-        );
-        errors.invalid(&path, &manager.into(), &detail);
-    }
-}
-
-fn check_dry_run(values: &[&str], mut errors: FieldErrors, kind: &str) -> Result<bool, ApiError> {
-    for value in values.iter().filter(|value| **value != "All") {
+fn check_dry_run(values: &[&str], errors: &mut FieldErrors) {
+    if values.iter().any(|value| *value != "All") {
         let path = FieldPath::new("dryRun");
-        errors.not_supported(&path, &Value::from(*value), &["All"]);
+        errors.not_supported(&path, &Value::from(values.to_vec()), &["All"]);
     }
+}
+
+fn check_field_validation(query: &Query, errors: &mut FieldErrors) -> FieldValidation {
+    match query.get("fieldValidation") {
+        None | Some("" | "Warn") => return FieldValidation::Warn,
+        Some("Strict") => return FieldValidation::Strict,
+        Some("Ignore") => {}
+        Some(other) => {
+            let path = FieldPath::new("fieldValidation");
+            errors.not_supported(&path, &other.into(), &["", "Ignore", "Strict", "Warn"]);
+        }
+    }
+    FieldValidation::Ignore
+}
+
+/// `Invalid` options of this kind, unless there is nothing wrong with them.
+fn invalid(kind: &str, errors: FieldErrors) -> Result<(), ApiError> {
     if errors.is_empty() {
-        return Ok(!values.is_empty());
+        return Ok(());
     }
-    let kind = GroupKind {
-        group: "meta.k8s.io".to_owned(),
-        kind: kind.to_owned(),
-    };
     Err(ApiError::Invalid {
-        kind,
+        kind: GroupKind {
+            group: "meta.k8s.io".to_owned(),
+            kind: kind.to_owned(),
+        },
         name: String::new(),
         errors,
     })
@@ -138,25 +150,10 @@ fn check_dry_run(values: &[&str], mut errors: FieldErrors, kind: &str) -> Result
 
 /// Reads `fieldValidation`; `kind` names the options in the error.
 pub(crate) fn field_validation(query: &Query, kind: &str) -> Result<FieldValidation, ApiError> {
-    match query.get("fieldValidation") {
-        None | Some("" | "Warn") => Ok(FieldValidation::Warn),
-        Some("Strict") => Ok(FieldValidation::Strict),
-        Some("Ignore") => Ok(FieldValidation::Ignore),
-        Some(other) => {
-            let mut errors = FieldErrors::new();
-            let path = FieldPath::new("fieldValidation");
-            errors.not_supported(&path, &other.into(), &["", "Ignore", "Strict", "Warn"]);
-            let kind = GroupKind {
-                group: "meta.k8s.io".to_owned(),
-                kind: kind.to_owned(),
-            };
-            Err(ApiError::Invalid {
-                kind,
-                name: String::new(),
-                errors,
-            })
-        }
-    }
+    let mut errors = FieldErrors::new();
+    let validation = check_field_validation(query, &mut errors);
+    invalid(kind, errors)?;
+    Ok(validation)
 }
 
 /// What becomes of an object's dependents.
@@ -196,79 +193,88 @@ impl Preconditions {
     }
 }
 
-/// `metav1.DeleteOptions`, from the body or, without one, from the query.
+/// `metav1.DeleteOptions`: the body, or without one the query.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) propagation: Option<Propagation>,
+    /// `orphanDependents`, which `propagation` follows and two answers look at by itself.
+    pub(crate) orphan_dependents: Option<bool>,
     pub(crate) preconditions: Preconditions,
     pub(crate) dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// Reads the options; `body` wins over the query where it says something.
+    /// Reads the options; with a `body`, the query says nothing.
     pub(crate) fn parse(body: Option<&Value>, query: &Query) -> Result<Self, ApiError> {
-        let empty = Value::Null;
-        let body = body.unwrap_or(&empty);
-        let mut errors = FieldErrors::new();
-        let grace_period_seconds = match body["gracePeriodSeconds"].as_i64() {
-            Some(seconds) => Some(seconds),
-            None => query.integer("gracePeriodSeconds")?,
+        match body {
+            Some(body) => Self::from_body(body),
+            None => Self::from_query(query),
+        }
+    }
+
+    /// Reads the options of a body.
+    pub(crate) fn from_body(body: &Value) -> Result<Self, ApiError> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let options = Self {
+            grace_period_seconds: body["gracePeriodSeconds"].as_i64(),
+            orphan_dependents: body["orphanDependents"].as_bool(),
+            preconditions: Preconditions {
+                uid: text(&body["preconditions"]["uid"]),
+                rv: text(&body["preconditions"]["resourceVersion"]),
+            },
+            ..Self::default()
         };
-        let policy = body["propagationPolicy"]
-            .as_str()
-            .or_else(|| query.get("propagationPolicy"));
-        let orphan = body["orphanDependents"].as_bool().or_else(|| {
-            query
-                .get("orphanDependents")
-                .map(|_| query.flag("orphanDependents"))
-        });
-        if policy.is_some() && orphan.is_some() {
-            let path = FieldPath::new("propagationPolicy");
+        let dry_run = body["dryRun"].as_array().into_iter().flatten();
+        let dry_run: Vec<&str> = dry_run.filter_map(Value::as_str).collect();
+        options.validated(body["propagationPolicy"].as_str(), &dry_run)
+    }
+
+    fn from_query(query: &Query) -> Result<Self, ApiError> {
+        let text = |key: &str| {
+            let text = query.get(key).filter(|text| !text.is_empty());
+            text.map(str::to_owned)
+        };
+        let orphan = query.get("orphanDependents");
+        let options = Self {
+            grace_period_seconds: query.integer("gracePeriodSeconds")?,
+            orphan_dependents: orphan.map(|_| query.flag("orphanDependents")),
+            preconditions: Preconditions {
+                uid: text("uid"),
+                rv: text("resourceVersion"),
+            },
+            ..Self::default()
+        };
+        let dry_run: Vec<&str> = query.all("dryRun").collect();
+        options.validated(query.get("propagationPolicy"), &dry_run)
+    }
+
+    fn validated(mut self, policy: Option<&str>, dry_run: &[&str]) -> Result<Self, ApiError> {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("propagationPolicy");
+        if policy.is_some() && self.orphan_dependents.is_some() {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
             errors.invalid(&path, &policy.into(), detail);
         }
-        let propagation = match (orphan, policy) {
-            (Some(true), _) | (None, Some("Orphan")) => Some(Propagation::Orphan),
-            (Some(false), _) | (None, Some("Background")) => Some(Propagation::Background),
-            (None, Some("Foreground")) => Some(Propagation::Foreground),
-            (None, None | Some("")) => None,
-            (None, Some(other)) => {
-                let path = FieldPath::new("propagationPolicy");
-                let supported = ["Background", "Foreground", "Orphan"];
+        let stated = match policy {
+            None => None,
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some(other) => {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
                 errors.not_supported(&path, &other.into(), &supported);
                 None
             }
         };
-        if !errors.is_empty() {
-            let kind = GroupKind {
-                group: "meta.k8s.io".to_owned(),
-                kind: "DeleteOptions".to_owned(),
-            };
-            return Err(ApiError::Invalid {
-                kind,
-                name: String::new(),
-                errors,
-            });
-        }
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let preconditions = Preconditions {
-            uid: text(&body["preconditions"]["uid"]),
-            rv: text(&body["preconditions"]["resourceVersion"]),
+        check_dry_run(dry_run, &mut errors);
+        invalid("DeleteOptions", errors)?;
+        self.propagation = match self.orphan_dependents {
+            Some(true) => Some(Propagation::Orphan),
+            Some(false) => Some(Propagation::Background),
+            None => stated,
         };
-        let listed: Vec<&str> = body["dryRun"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let dry_run = check_dry_run(&listed, FieldErrors::new(), "DeleteOptions")?
-            || query.dry_run("DeleteOptions")?;
-        Ok(Self {
-            grace_period_seconds,
-            propagation,
-            preconditions,
-            dry_run,
-        })
+        self.dry_run = !dry_run.is_empty();
+        Ok(self)
     }
 }

@@ -3,6 +3,8 @@
 use http::Method;
 
 use crate::auth::Attributes;
+use crate::meta::selector::FieldSelector;
+use crate::meta::validation::path_segment_name;
 
 /// What is to be done with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +45,12 @@ pub(crate) struct RequestInfo {
     pub(crate) subresource: Option<String>,
     /// Path segments behind the subresource.
     pub(crate) rest: Vec<String>,
-    /// `None` for a method that resources do not know.
+    /// `None` for a method that is not served here.
     pub(crate) verb: Option<Verb>,
+    /// What authorization is asked for, which reads more into a request than is served.
+    asked: Option<Verb>,
+    /// The name that the field selector of a list or watch asks for.
+    selected_name: Option<String>,
 }
 
 impl RequestInfo {
@@ -81,12 +87,12 @@ impl RequestInfo {
         if resource == "namespaces" && namespace.is_some() && name.is_some() {
             namespace = None;
         }
-        let watch = legacy_watch || (name.is_none() && wants_watch(query));
-        let verb = match *method {
-            Method::GET if watch => Some(Verb::Watch),
-            Method::GET if name.is_some() => Some(Verb::Get),
-            // HEAD is no verb of a resource: upstream refuses it.
-            Method::GET => Some(Verb::List),
+        let is_watch = legacy_watch || (name.is_none() && wants_watch(query));
+        let asked = match *method {
+            _ if legacy_watch => Some(Verb::Watch),
+            Method::GET | Method::HEAD if is_watch => Some(Verb::Watch),
+            Method::GET | Method::HEAD if name.is_some() => Some(Verb::Get),
+            Method::GET | Method::HEAD => Some(Verb::List),
             Method::POST => Some(Verb::Create),
             Method::PUT => Some(Verb::Update),
             Method::PATCH => Some(Verb::Patch),
@@ -94,7 +100,10 @@ impl RequestInfo {
             Method::DELETE => Some(Verb::DeleteCollection),
             _ => None,
         };
-        let rest = rest.collect();
+        // No route answers to HEAD, and those below `watch` answer to GET only.
+        let is_routed = *method == Method::GET || (*method != Method::HEAD && !legacy_watch);
+        let selected_name =
+            matches!(asked, Some(Verb::List | Verb::Watch)).then(|| selected_name(query));
         Some(Self {
             group,
             version,
@@ -102,30 +111,59 @@ impl RequestInfo {
             resource,
             name,
             subresource,
-            rest,
-            verb,
+            rest: rest.collect(),
+            verb: asked.filter(|_| is_routed),
+            asked,
+            selected_name: selected_name.flatten(),
         })
+    }
+
+    /// Whether the path says that there is a watch or proxy, and not of what; upstream fails there.
+    pub(crate) fn lacks_kind(path: &str) -> bool {
+        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let verb = match parts.as_slice() {
+            ["api", _, verb] | ["apis", _, _, verb] => verb,
+            _ => return false,
+        };
+        matches!(*verb, "watch" | "proxy")
+    }
+
+    /// Whether the request may stay open: no deadline applies, and it counts apart from others.
+    pub(crate) fn is_long_running(&self) -> bool {
+        const SUBRESOURCES: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+        let subresource = self.subresource.as_deref().unwrap_or_default();
+        self.asked == Some(Verb::Watch) || SUBRESOURCES.contains(&subresource)
     }
 
     /// What authorization must allow. A namespace is in itself.
     pub(crate) fn attributes(&self) -> Attributes {
-        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let text = |part: Option<&String>| part.cloned().unwrap_or_default();
         let own = self.group.is_empty() && self.resource == "namespaces";
         let namespace = if own { &self.name } else { &self.namespace };
+        let name = self.name.as_ref().or(self.selected_name.as_ref());
         Attributes::Resource {
-            verb: self.verb.map_or("", Verb::as_str).to_owned(),
+            verb: self.asked.map_or("", Verb::as_str).to_owned(),
             group: self.group.clone(),
             resource: self.resource.clone(),
-            subresource: text(&self.subresource),
-            namespace: text(namespace),
-            name: text(&self.name),
+            subresource: text(self.subresource.as_ref()),
+            namespace: text(namespace.as_ref()),
+            name: name.cloned().unwrap_or_default(),
         }
     }
 }
 
+/// The value that `metadata.name` must have, if a selector asks for one that names have.
+fn selected_name(query: &str) -> Option<String> {
+    let (_, selector) = super::options::pairs(query).find(|(key, _)| key == "fieldSelector")?;
+    let selector = FieldSelector::parse(&selector).ok()?;
+    let name = selector.requires_exact_match("metadata.name")?;
+    path_segment_name(name).is_empty().then(|| name.to_owned())
+}
+
 fn wants_watch(query: &str) -> bool {
     super::options::pairs(query)
-        .any(|(key, value)| key == "watch" && matches!(value.as_str(), "" | "1" | "true"))
+        .find(|(key, _)| key == "watch")
+        .is_some_and(|(_, value)| !matches!(value.to_lowercase().as_str(), "false" | "0"))
 }
 
 #[cfg(test)]
@@ -166,6 +204,14 @@ mod tests {
                 "deletecollection /v1 nodes - - -",
             ),
             ("DELETE", "/api/v1/nodes/n", "delete /v1 nodes - n -"),
+            ("GET", "/api/v1/pods?watch=0&watch=1", "list /v1 pods - - -"),
+            ("GET", "/api/v1/pods?watch=x", "watch /v1 pods - - -"),
+            ("HEAD", "/api/v1/nodes/n", "? /v1 nodes - n -"),
+            (
+                "POST",
+                "/api/v1/watch/namespaces/ns/pods",
+                "? /v1 pods ns - -",
+            ),
         ];
         for (method, uri, want) in table {
             let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -186,6 +232,43 @@ mod tests {
         }
         for path in ["/", "/api", "/api/v1", "/apis/apps/v1", "/healthz"] {
             assert_eq!(RequestInfo::parse(&Method::GET, path, ""), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn authorization_sees_what_no_route_serves() {
+        let asked = |method: &str, uri: &str| {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let info = RequestInfo::parse(&method.parse().unwrap(), path, query).unwrap();
+            match info.attributes() {
+                Attributes::Resource { verb, name, .. } => format!("{verb} {name}"),
+                Attributes::Path { .. } => unreachable!("a resource path"),
+            }
+        };
+        assert_eq!(asked("HEAD", "/api/v1/nodes/n"), "get n");
+        assert_eq!(asked("HEAD", "/api/v1/nodes"), "list ");
+        assert_eq!(asked("POST", "/api/v1/watch/nodes"), "watch ");
+        assert_eq!(
+            asked("GET", "/api/v1/nodes?fieldSelector=metadata.name%3Dn"),
+            "list n"
+        );
+        assert_eq!(
+            asked("GET", "/api/v1/nodes?fieldSelector=metadata.name!%3Dn"),
+            "list "
+        );
+        assert_eq!(
+            asked("DELETE", "/api/v1/nodes?fieldSelector=metadata.name%3Dn"),
+            "deletecollection "
+        );
+    }
+
+    #[test]
+    fn a_verb_in_the_path_needs_something_to_act_on() {
+        for path in ["/api/v1/watch", "/apis/apps/v1/watch/", "/api/v1/proxy"] {
+            assert!(RequestInfo::lacks_kind(path), "{path}");
+        }
+        for path in ["/api/v1/watch/pods", "/api/v1/pods", "/apis/watch"] {
+            assert!(!RequestInfo::lacks_kind(path), "{path}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Responses: objects, lists and failures as HTTP.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::body::ResponseBody;
-use super::negotiation::{Accepted, MediaType, encode};
+use super::negotiation::{Accepted, MediaType, Transform, encode};
 use crate::status::ApiError;
 
 /// A response with a whole body.
@@ -23,7 +23,16 @@ pub(crate) fn whole(
         CONTENT_TYPE,
         content_type.expect("media types are written in this crate"),
     );
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// Plain text, as Go's `http.Error` sends it.
+pub(crate) fn text(code: u16, body: impl Into<Bytes>) -> Response<ResponseBody> {
+    let mut response = whole(code, "text/plain; charset=utf-8", body);
+    let nosniff = HeaderValue::from_static("nosniff");
+    response
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
     response
 }
 
@@ -51,8 +60,13 @@ pub(crate) fn json(code: u16, json: Bytes, accepted: Accepted) -> Response<Respo
 /// A failure as a `Status`.
 pub(crate) fn error(error: &ApiError, accepted: Accepted) -> Response<ResponseBody> {
     if *error == ApiError::PageNotFound {
-        return whole(404, "text/plain; charset=utf-8", format!("{error}\n"));
+        return text(404, format!("{error}\n"));
     }
+    // A clause of `Accept` that transforms objects says nothing of a failure.
+    let accepted = match accepted.transform {
+        Transform::None => accepted,
+        _ => Accepted::JSON,
+    };
     let mut response = value(error.code(), &error.to_status(), accepted);
     if let Some(seconds) = error.retry_after_seconds() {
         response

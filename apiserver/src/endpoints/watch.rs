@@ -12,10 +12,17 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::body::Dropped;
 use super::handlers::list::Selectors;
-use crate::meta::GroupVersionKind;
+use super::metrics::WatchMeter;
+use crate::meta::GroupVersionResource;
+use crate::registry::event;
+use crate::schema::write_object;
 use crate::status::ApiError;
-use crate::storage::{Event, EventType, StoredObject, Table, WindowError, watch_frame};
+use crate::storage::{Asked, Event, EventType, StoredObject, Table, WindowError, watch_frame};
+
+/// The annotation of the bookmark that follows the last of the initial objects (KEP-3157).
+pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Upstream sends a bookmark about once a minute to those who allow it.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -24,29 +31,60 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Events taken from the window at a time.
 const EVENTS_MAX: usize = 256;
 
-/// Turns an object into what the client wants to see of it; `None` for the object itself.
-pub(crate) type Render = Arc<dyn Fn(&StoredObject, bool) -> Value + Send + Sync>;
+/// How long a watch waits for a version that is not there yet.
+const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+/// No watch lasts longer, whatever its client asks for.
+const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Turns an object into what the client wants to see of it; `None` when it cannot be shown like
+/// that. The flag says whether it is the first of the stream.
+pub(crate) type Render = Arc<dyn Fn(&Value, bool) -> Option<Value> + Send + Sync>;
+
+/// What a watch begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The events after a version.
+    After(u64),
+    /// The events from now on.
+    Now,
+    /// The present objects as ADDED, once the version is reached.
+    Present {
+        /// 0 for whatever there is.
+        not_older_than: u64,
+        /// Whether a bookmark tells that they are all.
+        ends_with_bookmark: bool,
+    },
+}
 
 /// What a watch delivers, and from where on.
 pub(crate) struct WatchRequest {
     pub(crate) table: Arc<Table>,
-    pub(crate) gvk: GroupVersionKind,
+    /// In whose shape objects are shown.
+    pub(crate) gvr: GroupVersionResource,
     pub(crate) namespace: Option<String>,
     pub(crate) selectors: Selectors,
-    /// The version after which events are delivered.
-    pub(crate) rv: u64,
-    /// Objects to deliver as ADDED first.
-    pub(crate) initial: Vec<Arc<StoredObject>>,
-    /// Ask for the bookmark that ends the initial events.
-    pub(crate) ends_initial_events: bool,
+    pub(crate) start: Start,
     pub(crate) bookmarks: bool,
+    /// The object that bookmarks show, but for its version.
+    pub(crate) bookmark: Value,
+    /// Zero ends the watch before it has begun.
     pub(crate) timeout: Duration,
+    /// `None` shows objects as they are.
     pub(crate) render: Option<Render>,
+    pub(crate) meter: WatchMeter,
 }
 
 struct Cursor {
     request: WatchRequest,
+    /// The version up to which everything has been looked at.
+    rv: u64,
     changed: Arc<Notify>,
+    asked: Asked,
+    /// Objects still to be delivered before any event.
+    initial: std::vec::IntoIter<Arc<StoredObject>>,
+    /// A version to wait for before there are initial objects, and how long.
+    awaited: Option<(u64, Instant)>,
+    bookmark_due: bool,
     frames: VecDeque<Bytes>,
     deadline: Instant,
     next_bookmark: Instant,
@@ -55,29 +93,12 @@ struct Cursor {
 }
 
 /// The stream of a watch's lines. Dropping it ends the watch; nothing else is held for it.
-pub(crate) fn stream(mut request: WatchRequest) -> impl Stream<Item = Bytes> + Send {
-    let now = Instant::now();
-    let initial = std::mem::take(&mut request.initial);
-    let mut cursor = Cursor {
-        changed: request.table.changed(),
-        frames: VecDeque::new(),
-        deadline: now + request.timeout,
-        next_bookmark: next_bookmark(now, now + request.timeout),
-        first: true,
-        ended: false,
-        request,
-    };
-    for object in &initial {
-        let frame = cursor.frame_of(EventType::Added, object);
-        cursor.frames.push_back(frame);
-    }
-    if cursor.request.ends_initial_events {
-        let annotations = json!({ "k8s.io/initial-events-end": "true" });
-        let frame = cursor.bookmark(Some(annotations));
-        cursor.frames.push_back(frame);
-    }
-    futures::stream::unfold(cursor, |mut cursor| async {
+pub(crate) fn stream(request: WatchRequest) -> impl Stream<Item = Result<Bytes, Dropped>> + Send {
+    futures::stream::unfold(Cursor::new(request), |mut cursor| async {
         let frame = cursor.next().await?;
+        if let Ok(frame) = &frame {
+            cursor.request.meter.sent(frame.len());
+        }
         Some((frame, cursor))
     })
 }
@@ -91,54 +112,170 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 }
 
 impl Cursor {
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.frames.pop_front() {
-                return Some(frame);
+    fn new(request: WatchRequest) -> Self {
+        let now = Instant::now();
+        let deadline = now + request.timeout.min(TIMEOUT_MAX);
+        let mut cursor = Self {
+            rv: 0,
+            changed: request.table.changed(),
+            asked: request.table.asked(),
+            initial: Vec::new().into_iter(),
+            awaited: None,
+            bookmark_due: false,
+            frames: VecDeque::new(),
+            deadline,
+            next_bookmark: next_bookmark(now, deadline),
+            first: true,
+            ended: request.timeout.is_zero(),
+            request,
+        };
+        match cursor.request.start {
+            Start::After(rv) => cursor.rv = rv,
+            Start::Now => cursor.rv = cursor.request.table.snapshot().rv,
+            Start::Present { not_older_than, .. } => {
+                cursor.awaited = Some((not_older_than, now + FRESHNESS_WAIT));
+                cursor.take_present();
             }
-            if self.ended {
+        }
+        cursor
+    }
+
+    /// Takes the present objects, unless they are older than the version awaited.
+    fn take_present(&mut self) {
+        let Some((awaited, _)) = self.awaited else {
+            return;
+        };
+        let snapshot = self.request.table.snapshot();
+        if snapshot.rv < awaited {
+            return;
+        }
+        let namespace = self.request.namespace.as_deref();
+        let selected: Vec<_> = snapshot
+            .range(namespace, None)
+            .filter(|object| self.request.selectors.matches(namespace, object))
+            .cloned()
+            .collect();
+        self.rv = snapshot.rv;
+        self.initial = selected.into_iter();
+        self.bookmark_due = matches!(
+            self.request.start,
+            Start::Present {
+                ends_with_bookmark: true,
+                ..
+            }
+        );
+        self.awaited = None;
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, Dropped>> {
+        loop {
+            let asked = self.request.table.asked();
+            if asked.drops > self.asked.drops {
+                self.asked = asked;
+                self.ended = true;
+                return Some(Err(Dropped));
+            }
+            if asked.closes > self.asked.closes {
+                return None;
+            }
+            // A line that cannot be made ends the stream, as a failing encoder does upstream.
+            if let Some(frame) = self.ready() {
+                return frame.map(Ok);
+            }
+            if self.ended || Instant::now() >= self.deadline {
                 return None;
             }
             // Waits before reading: a commit after the read wakes the wait below.
             let changed = Arc::clone(&self.changed);
             let mut changed = std::pin::pin!(changed.notified());
             changed.as_mut().enable();
-            match self.request.table.events_after(self.request.rv, EVENTS_MAX) {
-                Ok((events, reached)) => {
-                    for event in &events {
-                        if let Some(frame) = self.deliver(event) {
-                            self.frames.push_back(frame);
-                        }
-                    }
-                    self.request.rv = reached;
-                    if !events.is_empty() {
-                        continue;
-                    }
-                }
-                Err(error) => {
-                    self.ended = true;
-                    return Some(error_frame(&expired(self.request.rv, error)));
+            if self.request.table.asked() != asked || self.advance() {
+                continue;
+            }
+            if asked.bookmarks > self.asked.bookmarks {
+                self.asked = asked;
+                if self.request.bookmarks {
+                    return self.bookmark(false).map(Ok);
                 }
             }
-            let bookmark = self.request.bookmarks.then_some(self.next_bookmark);
-            let wake = bookmark.map_or(self.deadline, |at| at.min(self.deadline));
+            let wake = self.wake_time();
             tokio::select! {
                 biased;
                 () = changed => {}
                 () = tokio::time::sleep_until(wake) => {
-                    if wake == self.deadline {
-                        return None;
+                    if wake == self.next_bookmark && wake < self.deadline && self.awaited.is_none()
+                    {
+                        self.next_bookmark = next_bookmark(wake, self.deadline);
+                        return self.bookmark(false).map(Ok);
                     }
-                    self.next_bookmark = next_bookmark(self.next_bookmark, self.deadline);
-                    return Some(self.bookmark(None));
                 }
             }
         }
     }
 
+    /// The next line that needs no waiting; `Some(None)` when it cannot be made.
+    fn ready(&mut self) -> Option<Option<Bytes>> {
+        if let Some(object) = self.initial.next() {
+            return Some(self.frame_of(EventType::Added, &object));
+        }
+        if std::mem::take(&mut self.bookmark_due) {
+            return Some(self.bookmark(true));
+        }
+        self.frames.pop_front().map(Some)
+    }
+
+    /// Reads on from the window; whether there may be something to deliver now.
+    fn advance(&mut self) -> bool {
+        if let Some((awaited, until)) = self.awaited {
+            self.take_present();
+            let waits = self.awaited.is_some();
+            if waits && Instant::now() >= until {
+                let current = self.request.table.snapshot().rv;
+                self.fail(&expired(awaited, WindowError::Future { current }));
+                return true;
+            }
+            return !waits;
+        }
+        match self.request.table.events_after(self.rv, EVENTS_MAX) {
+            Ok((events, reached)) => {
+                for event in &events {
+                    match self.deliver(event) {
+                        Delivery::Unselected => {}
+                        Delivery::Line(frame) => self.frames.push_back(frame),
+                        Delivery::Impossible => {
+                            self.ended = true;
+                            break;
+                        }
+                    }
+                }
+                self.rv = reached;
+                !events.is_empty()
+            }
+            Err(error) => {
+                self.fail(&expired(self.rv, error));
+                true
+            }
+        }
+    }
+
+    fn fail(&mut self, error: &ApiError) {
+        self.awaited = None;
+        self.ended = true;
+        self.frames.push_back(frame("ERROR", &error.to_status()));
+    }
+
+    fn wake_time(&self) -> Instant {
+        let wait = match self.awaited {
+            Some((_, until)) => until,
+            None if self.request.bookmarks => self.next_bookmark,
+            None => self.deadline,
+        };
+        wait.min(self.deadline)
+    }
+
     /// The line for `event`, if it is one for this watch: a selector turns changes into
     /// arrivals and departures.
-    fn deliver(&mut self, event: &Event) -> Option<Bytes> {
+    fn deliver(&mut self, event: &Event) -> Delivery {
         let selects = |object: &StoredObject| {
             self.request
                 .selectors
@@ -153,42 +290,62 @@ impl Cursor {
             (false, true) => EventType::Added,
             (true, true) => EventType::Modified,
             (true, false) => EventType::Deleted,
-            (false, false) => return None,
+            (false, false) => return Delivery::Unselected,
         };
-        if event_type == EventType::Deleted && event.event_type != EventType::Deleted {
+        let line = if event_type == EventType::Deleted && event.event_type != EventType::Deleted {
             // It left the selection: upstream shows the state that was last in it, at this version.
             let previous = event.previous.as_ref().expect("it was selected before");
             let mut value = (*previous.value).clone();
             value["metadata"]["resourceVersion"] = event.rv.to_string().into();
             let departed = StoredObject::new(previous.key.clone(), event.rv, value);
-            return Some(self.frame_of(event_type, &departed));
-        }
-        if event_type == event.event_type && self.request.render.is_none() {
-            return Some(event.frame());
-        }
-        Some(self.frame_of(event_type, &event.object))
+            self.frame_of(event_type, &departed)
+        } else if event_type == event.event_type && self.shows_stored() {
+            Some(event.frame())
+        } else {
+            self.frame_of(event_type, &event.object)
+        };
+        line.map_or(Delivery::Impossible, Delivery::Line)
     }
 
-    fn frame_of(&mut self, event_type: EventType, object: &StoredObject) -> Bytes {
+    /// Whether the client sees the very bytes that storage holds.
+    fn shows_stored(&self) -> bool {
+        self.request.render.is_none() && self.request.gvr.group != event::GROUP
+    }
+
+    fn frame_of(&mut self, event_type: EventType, object: &StoredObject) -> Option<Bytes> {
+        if self.shows_stored() {
+            return Some(watch_frame(event_type.as_str(), &object.json()));
+        }
+        let shown = event::shown(&self.request.gvr, &object.value);
+        self.line(event_type.as_str(), &shown)
+    }
+
+    fn bookmark(&mut self, ends_initial_events: bool) -> Option<Bytes> {
+        let mut object = self.request.bookmark.clone();
+        object["metadata"]["resourceVersion"] = self.rv.to_string().into();
+        if ends_initial_events {
+            object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+        }
+        self.line("BOOKMARK", &object)
+    }
+
+    fn line(&mut self, event_type: &str, object: &Value) -> Option<Bytes> {
         let first = std::mem::take(&mut self.first);
-        match &self.request.render {
-            None => watch_frame(event_type, &object.json()),
-            Some(render) => frame(event_type.as_str(), &render(object, first)),
-        }
+        Some(match &self.request.render {
+            None => frame(event_type, object),
+            Some(render) => frame(event_type, &render(object, first)?),
+        })
     }
+}
 
-    fn bookmark(&self, annotations: Option<Value>) -> Bytes {
-        let mut metadata = json!({ "resourceVersion": self.request.rv.to_string() });
-        if let Some(annotations) = annotations {
-            metadata["annotations"] = annotations;
-        }
-        let object = json!({
-            "kind": self.request.gvk.kind,
-            "apiVersion": self.request.gvk.api_version(),
-            "metadata": metadata,
-        });
-        frame("BOOKMARK", &object)
-    }
+/// What an event is to a watch.
+enum Delivery {
+    /// Nothing.
+    Unselected,
+    /// A line.
+    Line(Bytes),
+    /// The end: the object cannot be shown as the client wants it.
+    Impossible,
 }
 
 /// Why the window can't serve version `rv`, as a client is told.
@@ -209,12 +366,8 @@ pub(crate) fn expired(rv: u64, error: WindowError) -> ApiError {
     }
 }
 
-fn error_frame(error: &ApiError) -> Bytes {
-    frame("ERROR", &error.to_status())
-}
-
 fn frame(event_type: &str, object: &Value) -> Bytes {
-    let mut line = json!({ "type": event_type, "object": object }).to_string();
-    line.push('\n');
-    line.into()
+    let mut json = Vec::with_capacity(512);
+    write_object(&mut json, object);
+    watch_frame(event_type, &json)
 }

@@ -21,6 +21,7 @@ pub use owner_references::validate_owner_references;
 /// The text of a change to a field that cannot change.
 pub const FIELD_IMMUTABLE: &str = "field is immutable";
 
+const NOT_STANDARD: &str = "name is neither a standard finalizer name nor is it fully qualified";
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 const SUBRESOURCE_BYTES_MAX: usize = 256;
@@ -113,15 +114,26 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -
 pub fn validate_standard_finalizers(meta: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (index, finalizer) in strings(meta, "finalizers").into_iter().enumerate() {
-        if !finalizer.contains('/')
-            && !["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
-        {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        if !is_standard_or_qualified(finalizer) {
             let path = path.child("finalizers").index(index);
-            errors.invalid(&path, &finalizer.into(), detail);
+            errors.invalid(&path, &finalizer.into(), NOT_STANDARD);
         }
     }
     errors
+}
+
+/// The name of a finalizer of a namespace, by both rules at once.
+pub(crate) fn validate_finalizer_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    for fault in qualified_name(name) {
+        errors.invalid(path, &name.into(), &fault);
+    }
+    if !is_standard_or_qualified(name) {
+        errors.invalid(path, &name.into(), NOT_STANDARD);
+    }
+}
+
+fn is_standard_or_qualified(finalizer: &str) -> bool {
+    finalizer.contains('/') || ["kubernetes", "orphan", "foregroundDeletion"].contains(&finalizer)
 }
 
 /// `new` must equal `old`.

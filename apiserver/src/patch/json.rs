@@ -4,9 +4,8 @@
 //! that is missing, `test` finds a missing member equal to null, a negative index counts from the
 //! end of a list, and what stands before the first `/` of a path does not matter.
 
-use serde_json::{Map, Value};
-
-use super::{in_decoding, json_type, unprocessable};
+use super::document::{self, Members, Node, Slot};
+use super::unprocessable;
 use crate::status::ApiError;
 
 const OPERATIONS_MAX: usize = 10_000;
@@ -16,187 +15,197 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// The patch does not apply; upstream keeps the reason to itself.
 struct Refused;
 
-/// Applies `patch` to `current`; a null patch has no operations.
-pub(super) fn apply(patch: Value, current: &Value) -> Result<Value, ApiError> {
-    let operations = operations(patch).map_err(in_decoding)?;
+/// Applies `operations` to the document `current`.
+pub(super) fn apply(operations: Vec<Members>, current: &str) -> Result<String, ApiError> {
     if operations.len() > OPERATIONS_MAX {
         return Err(ApiError::TooLarge(format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
             operations.len()
         )));
     }
-    let mut document = current.clone();
+    let members = document::members(current).unwrap_or_default();
+    let mut document = Node::Object(members);
     let mut copied_bytes = 0;
-    for operation in &operations {
+    for operation in operations {
         run(&mut document, operation, &mut copied_bytes).map_err(|Refused| unprocessable())?;
     }
-    Ok(document)
+    let mut text = String::new();
+    document.write(&mut text);
+    Ok(text)
 }
 
-fn operations(patch: Value) -> Result<Vec<Map<String, Value>>, String> {
-    let refuse = |value: &Value, target: &str| {
-        let found = json_type(value);
-        Err(format!("json: cannot unmarshal {found} into Go {target}"))
+/// The operations of a patch; null is a patch without any.
+///
+/// # Errors
+/// Go's text for why it is none, without a syntax error.
+pub(super) fn operations(patch: &str) -> Result<Vec<Members>, String> {
+    let refuse = |json: &str, target: &str| {
+        let found = super::json_type(json);
+        Err(format!(
+            "json: cannot unmarshal {found} into Go value of type jsonpatch.{target}"
+        ))
     };
-    let items = match patch {
-        Value::Array(items) => items,
-        Value::Null => Vec::new(),
-        other => return refuse(&other, "value of type []handlers.jsonPatchOp"),
+    if patch.trim() == "null" {
+        return Ok(Vec::new());
+    }
+    let Some(items) = document::items(patch) else {
+        return refuse(patch, "Patch");
     };
     let mut operations = Vec::with_capacity(items.len());
     for item in items {
-        let operation = match item {
-            Value::Object(operation) => operation,
-            Value::Null => Map::new(),
-            other => return refuse(&other, "value of type handlers.jsonPatchOp"),
+        let Some(mut item) = item else {
+            operations.push(Members::new());
+            continue;
         };
-        for key in ["op", "path", "from"] {
-            match operation.get(key) {
-                None | Some(Value::Null | Value::String(_)) => {}
-                Some(other) => {
-                    let target = format!("struct field jsonPatchOp.{key} of type string");
-                    return refuse(other, &target);
-                }
-            }
+        match item.object() {
+            Some(members) => operations.push(std::mem::take(members)),
+            None => return refuse(item.to_raw().get(), "Operation"),
         }
-        operations.push(operation);
     }
     Ok(operations)
 }
 
 fn run(
-    document: &mut Value,
-    operation: &Map<String, Value>,
+    document: &mut Node,
+    mut operation: Members,
     copied_bytes: &mut usize,
 ) -> Result<(), Refused> {
-    let text = |key: &str| operation.get(key).and_then(Value::as_str).ok_or(Refused);
-    let value = operation.get("value");
-    let path = text("path")?;
-    match text("op")? {
-        "add" => {
-            let (container, key) = find(document, path)?;
-            add(container, &key, value.cloned().unwrap_or_default())
-        }
-        "remove" => {
-            let (container, key) = find(document, path)?;
-            remove(container, &key).map(drop)
-        }
-        "replace" if path.is_empty() => {
-            *document = value
-                .filter(|value| is_container(value))
-                .ok_or(Refused)?
-                .clone();
-            Ok(())
-        }
-        "replace" => {
-            let (container, key) = find(document, path)?;
-            let value = value.cloned().unwrap_or_default();
-            match container {
-                Value::Array(items) => *item(items, &key)? = value,
-                _ => return add(container, &key, value),
+    let value = operation.remove("value");
+    let text = |key: &str| {
+        let value = operation.get(key).and_then(Option::as_ref);
+        value.and_then(Node::string).ok_or(Refused)
+    };
+    let kind = text("op")?;
+    match kind.as_str() {
+        "add" => find(document, &text("path")?)?.add(value.flatten()),
+        "remove" => find(document, &text("path")?)?.remove().map(drop),
+        "replace" => match text("path")?.as_str() {
+            "" => {
+                let mut value = value.flatten().ok_or(Refused)?;
+                if value.object().is_none() && value.array().is_none() {
+                    return Err(Refused);
+                }
+                *document = value;
+                Ok(())
             }
-            Ok(())
-        }
+            path => find(document, path)?.replace(value.flatten()),
+        },
         "move" => {
-            let (container, key) = find(document, text("from")?)?;
-            let value = remove(container, &key)?;
-            let (container, key) = find(document, path)?;
-            add(container, &key, value)
+            let value = find(document, &text("from")?)?.remove()?;
+            find(document, &text("path")?)?.add(value)
         }
         "copy" => {
-            let (container, key) = find(document, text("from")?)?;
-            let value = get(container, &key)?.clone();
-            *copied_bytes += value.to_string().len();
+            let held = find(document, &text("from")?)?.get()?;
+            let copy = held.map(|held| held.to_raw());
+            *copied_bytes += copy.as_ref().map_or(0, |copy| copy.get().len());
+            let place = find(document, &text("path")?)?;
             if *copied_bytes > COPIED_BYTES_MAX {
                 return Err(Refused);
             }
-            let (container, key) = find(document, path)?;
-            add(container, &key, value)
+            place.add(copy.map(Node::Raw))
         }
-        "test" if path.is_empty() => (Some(&*document) == value).then_some(()).ok_or(Refused),
         "test" => {
-            let (container, key) = find(document, path)?;
-            let found = get(container, &key)?;
-            (found == value.unwrap_or(&Value::Null))
-                .then_some(())
-                .ok_or(Refused)
+            let path = text("path")?;
+            let is_equal = match (path.as_str(), value) {
+                ("", Some(Some(mut value))) => document.equals(&mut value),
+                ("", _) => false,
+                (path, value) => match (find(document, path)?.get()?, value.flatten()) {
+                    (None, None) => true,
+                    (Some(held), Some(mut value)) => held.equals(&mut value),
+                    _ => false,
+                },
+            };
+            is_equal.then_some(()).ok_or(Refused)
         }
         _ => Err(Refused),
     }
 }
 
-fn is_container(value: &Value) -> bool {
-    value.is_object() || value.is_array()
+/// The list or object that a path ends in, and its last segment.
+enum Place<'d> {
+    Member(&'d mut Members, String),
+    Item(&'d mut Vec<Slot>, String),
 }
 
-/// The list or object that `path` ends in, and the last segment.
-fn find<'v>(document: &'v mut Value, path: &str) -> Result<(&'v mut Value, String), Refused> {
+fn find<'d>(document: &'d mut Node, path: &str) -> Result<Place<'d>, Refused> {
     let mut segments: Vec<String> = path
         .split('/')
         .skip(1)
         .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
         .collect();
     let last = segments.pop().ok_or(Refused)?;
-    let mut container = document;
+    let mut node = document;
     for segment in segments {
-        container = match container {
-            Value::Array(items) => item(items, &segment)?,
-            Value::Object(members) => members.get_mut(&segment).ok_or(Refused)?,
-            _ => return Err(Refused),
-        };
+        node = open(node, segment)?.get()?.ok_or(Refused)?;
     }
-    if is_container(container) {
-        Ok((container, last))
-    } else {
-        Err(Refused)
+    open(node, last)
+}
+
+fn open(node: &mut Node, key: String) -> Result<Place<'_>, Refused> {
+    if node.array().is_some() {
+        return node
+            .array()
+            .map(|items| Place::Item(items, key))
+            .ok_or(Refused);
+    }
+    let members = node.object().ok_or(Refused)?;
+    Ok(Place::Member(members, key))
+}
+
+impl<'d> Place<'d> {
+    /// What is there; a missing member reads as null, a missing item not.
+    fn get(self) -> Result<Option<&'d mut Node>, Refused> {
+        Ok(match self {
+            Self::Member(members, key) => members.get_mut(&key).and_then(Option::as_mut),
+            Self::Item(items, key) => {
+                let index = position(&key, items.len())?;
+                items[index].as_mut()
+            }
+        })
+    }
+
+    fn add(self, value: Slot) -> Result<(), Refused> {
+        match self {
+            Self::Member(members, key) => {
+                members.insert(key, value);
+            }
+            Self::Item(items, key) if key == "-" => items.push(value),
+            Self::Item(items, key) => items.insert(position(&key, items.len() + 1)?, value),
+        }
+        Ok(())
+    }
+
+    fn replace(self, value: Slot) -> Result<(), Refused> {
+        match self {
+            Self::Member(members, key) => {
+                members.insert(key, value);
+            }
+            Self::Item(items, key) => {
+                let index = position(&key, items.len())?;
+                items[index] = value;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(self) -> Result<Slot, Refused> {
+        match self {
+            Self::Member(members, key) => members.remove(&key).ok_or(Refused),
+            Self::Item(items, key) => {
+                let index = position(&key, items.len())?;
+                Ok(items.remove(index))
+            }
+        }
     }
 }
 
-/// The position that `key` means in a list of `length`; the end itself only where `end` allows.
+/// The position that `key` means in a list of `length`.
 fn position(key: &str, length: usize) -> Result<usize, Refused> {
     let index: i64 = key.parse().map_err(|_| Refused)?;
     let length = i64::try_from(length).map_err(|_| Refused)?;
     let index = if index < 0 { index + length } else { index };
-    if (0..length).contains(&index) {
-        usize::try_from(index).map_err(|_| Refused)
-    } else {
-        Err(Refused)
-    }
-}
-
-fn item<'v>(items: &'v mut [Value], key: &str) -> Result<&'v mut Value, Refused> {
-    let index = position(key, items.len())?;
-    Ok(&mut items[index])
-}
-
-/// A missing member reads as null, a missing item not.
-fn get<'v>(container: &'v mut Value, key: &str) -> Result<&'v Value, Refused> {
-    const NULL: &Value = &Value::Null;
-    match container {
-        Value::Array(items) => Ok(item(items, key)?),
-        other => Ok(other.get(key).unwrap_or(NULL)),
-    }
-}
-
-fn add(container: &mut Value, key: &str, value: Value) -> Result<(), Refused> {
-    match container {
-        Value::Array(items) if key == "-" => items.push(value),
-        Value::Array(items) => items.insert(position(key, items.len() + 1)?, value),
-        Value::Object(members) => {
-            members.insert(key.to_owned(), value);
-        }
-        _ => return Err(Refused),
-    }
-    Ok(())
-}
-
-fn remove(container: &mut Value, key: &str) -> Result<Value, Refused> {
-    match container {
-        Value::Array(items) => {
-            let index = position(key, items.len())?;
-            Ok(items.remove(index))
-        }
-        Value::Object(members) => members.remove(key).ok_or(Refused),
+    match usize::try_from(index) {
+        Ok(position) if index < length => Ok(position),
         _ => Err(Refused),
     }
 }

@@ -1,42 +1,49 @@
 //! JSON merge patch (RFC 7396).
 
-use serde_json::{Map, Value};
+use super::document::{self, Members, Node, Slot};
 
-/// Applies `patch` to `current`.
-pub(super) fn apply(patch: Map<String, Value>, current: &Value) -> Value {
-    let mut members = current.as_object().cloned().unwrap_or_default();
-    merge(&mut members, patch);
-    Value::Object(members)
+/// Applies `patch` to the document `current`; `None` if it is no patch.
+///
+/// A list is no patch either, but upstream takes it for the outcome.
+pub(super) fn apply(patch: &str, current: &str) -> Option<String> {
+    let outcome = match document::members(patch) {
+        Some(patch) => {
+            let mut members = document::members(current)?;
+            merge(&mut members, patch);
+            Node::Object(members)
+        }
+        None => {
+            let mut items = Node::Array(document::items(patch)?);
+            items.prune_nulls();
+            items
+        }
+    };
+    let mut text = String::new();
+    outcome.write(&mut text);
+    Some(text)
 }
 
-fn merge(members: &mut Map<String, Value>, patch: Map<String, Value>) {
-    for (key, value) in patch {
-        match (members.get_mut(&key), value) {
-            (_, Value::Null) => {
-                members.remove(&key);
-            }
-            (Some(Value::Object(members)), Value::Object(patch)) => merge(members, patch),
-            // A list that replaces an object keeps its nulls, one that replaces anything else
-            // does not, as far as objects in it have them. So does upstream's library.
-            (Some(Value::Object(_)), value) => {
-                members.insert(key, value);
-            }
-            (_, mut value) => {
-                discard_nulls(&mut value);
-                members.insert(key, value);
-            }
-        }
+fn merge(members: &mut Members, patch: Members) {
+    for (name, value) in patch {
+        let Some(value) = value else {
+            members.remove(&name);
+            continue;
+        };
+        let held = members.entry(name).or_default();
+        merge_value(held, value);
     }
 }
 
-/// Drops the null members of all objects in `value`; null items of lists stay.
-pub(super) fn discard_nulls(value: &mut Value) {
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
-            members.values_mut().for_each(discard_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(discard_nulls),
-        _ => {}
+fn merge_value(held: &mut Slot, mut patch: Node) {
+    let Some(members) = held.as_mut().and_then(Node::object) else {
+        patch.prune_nulls();
+        *held = Some(patch);
+        return;
+    };
+    // A list that replaces an object keeps its nulls, one that replaces anything else does not, as
+    // far as objects in it have them.
+    match patch.object() {
+        Some(patch) => merge(members, std::mem::take(patch)),
+        None => *held = Some(patch),
     }
 }

@@ -11,19 +11,23 @@ use std::mem;
 
 use serde_json::{Map, Value};
 
-use super::merge::discard_nulls;
 use super::unprocessable;
 use crate::schema::Object;
 use crate::status::ApiError;
 use fields::{Field, Type};
 use lists::{in_order, merge_list, validate_order};
-use text::{bad_arg_type, bad_patch_type};
+use text::{bad_arg_type, bad_patch_type, show_map};
 
 /// `replace`, `delete` or, where it makes no sense, `merge`.
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ELEMENT_ORDER: &str = "$setElementOrder";
+
+/// A patch as upstream's errors show it.
+pub(super) fn shown(patch: &Map<String, Value>) -> String {
+    show_map(patch)
+}
 
 /// Applies `patch` to `current`, an object of the type `schema`.
 pub(super) fn apply(
@@ -187,6 +191,18 @@ fn list_name<'k>(key: &'k str, prefix: &str) -> Result<&'k str, ApiError> {
         };
         ApiError::BadRequest(format!("invalid patch format of {what}"))
     })
+}
+
+/// Drops the null members of all objects in `value`; null items of lists stay.
+fn discard_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(discard_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(discard_nulls),
+        _ => {}
+    }
 }
 
 /// What remains of a part of the patch that nothing is held for; `None` if it is a directive.

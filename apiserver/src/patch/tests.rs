@@ -20,15 +20,18 @@ fn refusal(error: ApiError) -> Refusal {
     (error.code(), error.to_string())
 }
 
+fn outcome(patch_type: PatchType, body: &str, current: &Value) -> Result<Patched, Refusal> {
+    let schema = Some(schema("", "Pod"));
+    let validation = FieldValidation::Warn;
+    apply(patch_type, body.as_bytes(), current, schema, validation).map_err(refusal)
+}
+
 fn patched(patch_type: PatchType, patch: &Value, current: &Value) -> Result<Value, Refusal> {
-    let body = patch.to_string();
-    apply(
-        patch_type,
-        body.as_bytes(),
-        current,
-        Some(schema("", "Pod")),
-    )
-    .map_err(refusal)
+    let Patched { outcome, .. } = outcome(patch_type, &patch.to_string(), current)?;
+    Ok(match outcome {
+        Outcome::Text(text) => serde_json::from_str(&text).unwrap(),
+        Outcome::Fields { object, .. } => object,
+    })
 }
 
 fn json_patched(patch: Value, current: &Value) -> Result<Value, Refusal> {
@@ -113,32 +116,30 @@ fn malformed_patches_are_bad_requests() {
     ];
     let current = json!({"metadata": {}, "spec": {}});
     for (patch_type, body, message) in cases {
-        let found = apply(
-            *patch_type,
-            body.as_bytes(),
-            &current,
-            Some(schema("", "Pod")),
-        );
-        assert_eq!(
-            found.map_err(refusal),
-            Err((400, message.clone())),
-            "{body}"
-        );
+        let found = outcome(*patch_type, body, &current).unwrap_err();
+        assert_eq!(found, (400, message.clone()), "{body}");
     }
 }
 
 #[test]
 fn a_custom_resource_takes_no_strategic_merge_patch() {
-    let found = apply(PatchType::StrategicMerge, b"{}", &json!({}), None);
+    let validation = FieldValidation::Ignore;
+    let found = apply(
+        PatchType::StrategicMerge,
+        b"{}",
+        &json!({}),
+        None,
+        validation,
+    );
     assert_eq!(
-        found.map_err(refusal),
-        Err((
+        refusal(found.unwrap_err()),
+        (
             415,
             "the body of the request was in an unknown format - accepted media types include: \
              application/json-patch+json, application/merge-patch+json, \
              application/apply-patch+yaml"
                 .into()
-        ))
+        )
     );
 }
 
@@ -277,19 +278,85 @@ fn merge_patches() {
 
 #[test]
 fn strict_faults_are_found_in_patches() {
-    let operations = br#"[{"op": "test", "op": "test", "path": "/a", "valu": 1}]"#;
+    let faults = |patch_type, body: &str| {
+        let current = json!({"data": {"a": "1"}});
+        outcome(patch_type, body, &current).map(|patched| patched.faults)
+    };
+    let operations =
+        r#"[{"valu": 1, "op": "add", "op": "add", "path": "/a", "value": {"b": 1, "b": 2}}]"#;
+    let found = [
+        "json patch unknown field \"[0].valu\"",
+        "json patch duplicate field \"[0].op\"",
+        "json patch duplicate field \"[0].value.b\"",
+    ];
     assert_eq!(
-        strict_faults(PatchType::Json, operations),
-        [
-            "json patch duplicate field \"[0].op\"",
-            "json patch unknown field \"[0].valu\""
-        ]
+        faults(PatchType::Json, operations),
+        Ok(found.map(str::to_owned).to_vec())
     );
     assert_eq!(
-        strict_faults(PatchType::Merge, br#"{"a": {"b": 1, "b": 2}}"#),
-        ["duplicate field \"a.b\""]
+        faults(PatchType::Merge, r#"{"a": {"b": 1, "b": 2}}"#),
+        Ok(vec!["duplicate field \"a.b\"".to_owned()])
     );
-    assert!(strict_faults(PatchType::Merge, b"{").is_empty());
+}
+
+#[test]
+fn without_field_validation_the_faults_of_a_patch_are_told_by_the_patch_library() {
+    let go = "json: cannot unmarshal";
+    for (patch_type, body, refused) in [
+        (
+            PatchType::Json,
+            "{}",
+            (
+                400,
+                format!("{go} object into Go value of type jsonpatch.Patch"),
+            ),
+        ),
+        (
+            PatchType::Json,
+            "[1]",
+            (
+                400,
+                format!("{go} number into Go value of type jsonpatch.Operation"),
+            ),
+        ),
+        (
+            PatchType::Json,
+            r#"[{"op": 1}]"#,
+            (422, NOT_APPLICABLE.into()),
+        ),
+        (PatchType::Merge, "{", (400, "Invalid JSON Patch".into())),
+        (PatchType::Merge, "1", (400, "Invalid JSON Patch".into())),
+    ] {
+        let validation = FieldValidation::Ignore;
+        let found = apply(patch_type, body.as_bytes(), &json!({}), None, validation);
+        assert_eq!(refusal(found.unwrap_err()), refused, "{body}");
+    }
+}
+
+#[test]
+fn the_text_that_was_patched_is_sorted_as_far_as_the_patch_looked_into_it() {
+    let current = json!({
+        "kind": "ConfigMap", "apiVersion": "v1",
+        "metadata": {"name": "a", "labels": {"z": "1", "a": "<"}, "annotations": {"b": ""}},
+    });
+    let text = |patch_type, body: &str| match outcome(patch_type, body, &current).unwrap().outcome {
+        Outcome::Text(text) => text,
+        Outcome::Fields { .. } => unreachable!("not a strategic merge patch"),
+    };
+    assert_eq!(
+        text(
+            PatchType::Json,
+            r#"[{"op": "add", "path": "/x", "value": { "z": 1, "a": 2 }}]"#
+        ),
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"a":"\u003c","z":"1"},"annotations":{"b":""}},"x":{"z":1,"a":2}}"#
+    );
+    assert_eq!(
+        text(
+            PatchType::Merge,
+            r#"{"metadata": {"labels": null}, "x": { "z": 1, "a": 2 }}"#
+        ),
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"b":""},"name":"a"},"x":{"a":2,"z":1}}"#
+    );
 }
 
 fn names(list: &Value) -> Vec<&str> {

@@ -13,10 +13,6 @@ use crate::status::{FieldErrors, FieldPath};
 pub(super) struct Endpoints;
 
 impl Strategy for Endpoints {
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
     fn default(&self, endpoints: &mut Value) {
         let Some(fields) = endpoints.as_object_mut() else {
             return;

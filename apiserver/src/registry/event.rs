@@ -33,8 +33,8 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
-    fn allows_create_on_update(&self) -> bool {
-        true
+    fn is_garbage_collected(&self) -> bool {
+        false
     }
 
     fn validate(&self, event: &Value) -> FieldErrors {

@@ -10,14 +10,6 @@ use crate::status::{FieldErrors, FieldPath};
 pub(super) struct Lease;
 
 impl Strategy for Lease {
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn validate(&self, lease: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec");

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Context, Strategy};
-use crate::meta::object::{child_mut, meta_mut, name};
-use crate::meta::validation::NameRule;
+use crate::meta::object::{child_mut, is_terminating, meta_mut, name};
+use crate::meta::validation::{NameRule, validate_finalizer_name};
+use crate::status::{FieldErrors, FieldPath};
 
 /// The finalizer in `spec` that the namespace controller takes away.
 const KUBERNETES: &str = "kubernetes";
@@ -25,6 +26,39 @@ impl Strategy for Namespace {
         }
     }
 
+    /// A generated name is not known when defaults are set.
+    fn canonicalize(&self, namespace: &mut Value) {
+        self.default(namespace);
+    }
+
+    fn validate(&self, namespace: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        for finalizer in finalizers(namespace) {
+            let path = FieldPath::new("spec.finalizers");
+            validate_finalizer_name(finalizer, &path, &mut errors);
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let (phase, detail) = match is_terminating(new) {
+            false => (
+                "Active",
+                "may only be 'Active' if `deletionTimestamp` is empty",
+            ),
+            true => (
+                "Terminating",
+                "may only be 'Terminating' if `deletionTimestamp` is not empty",
+            ),
+        };
+        let own = new["status"]["phase"].as_str().unwrap_or_default();
+        if own != phase {
+            errors.invalid(&FieldPath::new("status.Phase"), &own.into(), detail);
+        }
+        errors
+    }
+
     fn prepare_for_create(&self, namespace: &mut Value, _context: Context<'_>) {
         let spec = child_mut(namespace, "spec");
         let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
@@ -41,13 +75,27 @@ impl Strategy for Namespace {
     }
 
     fn is_held(&self, namespace: &Value) -> bool {
-        namespace["spec"]["finalizers"]
-            .as_array()
-            .is_some_and(|held| !held.is_empty())
+        finalizers(namespace).next().is_some()
     }
 
     fn prepare_for_termination(&self, namespace: &mut Value) {
         child_mut(namespace, "status").insert("phase".to_owned(), "Terminating".into());
         meta_mut(namespace).remove("deletionGracePeriodSeconds");
     }
+}
+
+/// What holds a namespace, which is in its spec.
+fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
+    let finalizers = namespace["spec"]["finalizers"].as_array();
+    finalizers.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Faults of what `/finalize` makes of a namespace.
+pub(crate) fn validate_finalize(namespace: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (index, finalizer) in finalizers(namespace).enumerate() {
+        let path = FieldPath::new("spec.finalizers").index(index);
+        validate_finalizer_name(finalizer, &path, &mut errors);
+    }
+    errors
 }

@@ -35,10 +35,6 @@ pub(super) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 pub(super) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, volume: &mut Value) {
         let spec = child_mut(volume, "spec");
         default_text(spec, "persistentVolumeReclaimPolicy", "Retain");

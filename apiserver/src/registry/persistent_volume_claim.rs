@@ -16,10 +16,6 @@ use crate::status::{FieldErrors, FieldPath};
 pub(super) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, claim: &mut Value) {
         default(child_mut(claim, "spec"), "volumeMode", "Filesystem");
     }

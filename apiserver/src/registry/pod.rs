@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::pod_template::default_pod_spec;
 use super::{Context, Strategy, pod_validation};
+use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
 use crate::meta::object::{child_mut, default};
 use crate::status::FieldErrors;
@@ -15,10 +16,6 @@ pub(super) struct Pod;
 
 impl Strategy for Pod {
     fn counts_generation(&self) -> bool {
-        true
-    }
-
-    fn returns_deleted_object(&self) -> bool {
         true
     }
 
@@ -48,7 +45,7 @@ impl Strategy for Pod {
         }
     }
 
-    fn prepare_for_create(&self, pod: &mut Value, _context: Context<'_>) {
+    fn prepare_for_create(&self, pod: &mut Value, context: Context<'_>) {
         let qos = qos_class(pod);
         pod["status"] = json!({ "phase": "Pending", "qosClass": qos });
         let gated = pod["spec"]["schedulingGates"]
@@ -58,7 +55,7 @@ impl Strategy for Pod {
             pod["status"]["conditions"] = json!([{
                 "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
-                "lastProbeTime": null, "lastTransitionTime": null,
+                "lastProbeTime": null, "lastTransitionTime": rfc3339(context.now),
             }]);
         }
     }

@@ -18,17 +18,6 @@ impl Strategy for Role {
         NameRule::PathSegment
     }
 
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    /// No rules are encoded as null: upstream's conversion does not tell an empty list from none.
-    fn default(&self, role: &mut Value) {
-        if role["rules"].as_array().is_some_and(Vec::is_empty) {
-            role["rules"] = Value::Null;
-        }
-    }
-
     fn validate(&self, role: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("rules");

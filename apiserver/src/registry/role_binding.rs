@@ -22,10 +22,6 @@ impl Strategy for RoleBinding {
         NameRule::PathSegment
     }
 
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
     fn default(&self, binding: &mut Value) {
         let Some(fields) = binding.as_object_mut() else {
             return;

@@ -23,10 +23,6 @@ impl Strategy for Service {
         NameRule::DnsLabel
     }
 
-    fn returns_deleted_object(&self) -> bool {
-        true
-    }
-
     fn default(&self, service: &mut Value) {
         let spec = child_mut(service, "spec");
         default(spec, "sessionAffinity", "None");

@@ -2,25 +2,27 @@
 
 mod delete;
 mod ownership;
+mod refusals;
 
 use std::borrow::Cow;
+use std::mem;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy, event};
+use super::{Context, Strategy, conduct, event};
 use crate::admission;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
 use crate::field_manager::Writer;
-use crate::meta::GroupKind;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
+use refusals::{check_name, parse_rv};
 
 pub(crate) use delete::Deleted;
 
@@ -36,6 +38,8 @@ pub(crate) enum Part {
     Status,
     /// A subresource that changes the object by rules of its own: nothing is kept for it.
     Whole,
+    /// A write past the strategy, which does not even count the generation.
+    Raw,
 }
 
 /// Writes objects of one resource on behalf of one request.
@@ -77,78 +81,6 @@ impl Store<'_> {
         ObjectKey::new(namespace.filter(|_| self.resource.namespaced), name)
     }
 
-    pub(crate) fn not_found(&self, name: &str) -> ApiError {
-        ApiError::NotFound {
-            resource: self.resource.gvr().group_resource(),
-            name: name.to_owned(),
-        }
-    }
-
-    pub(crate) fn conflict(&self, name: &str, message: impl Into<String>) -> ApiError {
-        ApiError::Conflict {
-            resource: self.resource.gvr().group_resource(),
-            name: name.to_owned(),
-            message: message.into(),
-        }
-    }
-
-    fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
-        if errors.is_empty() {
-            return Ok(());
-        }
-        let mut kind = self.resource.gvk().group_kind();
-        if kind.group == event::GROUP {
-            // An event is the core group's in errors, as it is in storage.
-            kind.group.clear();
-        }
-        Err(ApiError::Invalid {
-            kind,
-            name: name.to_owned(),
-            errors,
-        })
-    }
-
-    /// A conflict that upstream's storage finds: its error shows through, with etcd's key.
-    pub(crate) fn storage_conflict(&self, namespace: &str, name: &str, message: &str) -> ApiError {
-        let gvr = self.resource.gvr();
-        let directory = match (gvr.group.as_str(), gvr.resource.as_str()) {
-            ("", "nodes") => "minions".to_owned(),
-            ("", "services") => "services/specs".to_owned(),
-            ("", "endpoints") => "services/endpoints".to_owned(),
-            ("", "replicationcontrollers") => "controllers".to_owned(),
-            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-            (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), resource) => {
-                format!("{group}/{resource}")
-            }
-            (_, resource) => resource.to_owned(),
-        };
-        let namespace = if namespace.is_empty() {
-            String::new()
-        } else {
-            format!("{namespace}/")
-        };
-        self.conflict(
-            name,
-            format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
-            ),
-        )
-    }
-
-    /// Faults that upstream's registry finds before it knows the kind: they name the resource.
-    fn invalid_resource(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
-        let gvr = self.resource.gvr();
-        let kind = GroupKind {
-            group: gvr.group.clone(),
-            kind: gvr.resource.clone(),
-        };
-        Err(ApiError::Invalid {
-            kind,
-            name: name.to_owned(),
-            errors,
-        })
-    }
-
     /// Reads one object.
     ///
     /// # Errors
@@ -158,6 +90,7 @@ impl Store<'_> {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Arc<StoredObject>, ApiError> {
+        check_name(name)?;
         self.table()
             .get(&self.key(namespace, name))
             .map(|stored| self.shown(stored))
@@ -185,10 +118,6 @@ impl Store<'_> {
         self.strategy.default(&mut object);
         self.own_created(&mut object);
         admission::admit_create(self.core, self.resource, &mut object)?;
-        if !matches!(meta(&object, "resourceVersion"), "" | "0") {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(ApiError::Unknown(message.to_owned()));
-        }
         self.fill_system_fields(&mut object);
         if self.resource.subresource("status").is_some() {
             self.clear_status(&mut object);
@@ -198,12 +127,15 @@ impl Store<'_> {
             &mut object,
             Context {
                 siblings: &siblings,
+                now: self.core.clock.now(),
             },
         );
         self.strategy.default(&mut object);
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_NAME_TRIES } else { 1 };
+        // A prefix given beside the name changes the text, although nothing was drawn.
+        let prefixed = !meta(&object, "generateName").is_empty();
         let mut name = String::new();
         let mut terminating = false;
         for _ in 0..tries {
@@ -214,6 +146,13 @@ impl Store<'_> {
                 object::name(&object).clone_into(&mut name);
             }
             self.validate_new(&object, &name)?;
+            self.strategy.canonicalize(&mut object);
+            let rv = parse_rv(meta(&object, "resourceVersion"));
+            if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
+                // Upstream's storage says so, for all others it is an error without a reason.
+                let message = "resourceVersion should not be set on objects to be created";
+                return Err(ApiError::Unknown(message.to_owned()));
+            }
             let key = self.key(namespace, &name);
             let table = self.table();
             if let Some(own) = table.get(&key) {
@@ -223,10 +162,16 @@ impl Store<'_> {
             if self.dry_run {
                 return Ok(Written::Unstored(object));
             }
+            meta_mut(&mut object).remove("resourceVersion");
+            let put = if generated {
+                object.clone()
+            } else {
+                mem::take(&mut object)
+            };
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(event::stored(self.resource.gvr(), object.clone())),
+                change: Change::Put(event::stored(self.resource.gvr(), put)),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
@@ -235,12 +180,14 @@ impl Store<'_> {
             }
         }
         let resource = self.resource.gvr().group_resource();
-        Err(if generated {
-            ApiError::GenerateNameConflict { resource, name }
-        } else if terminating {
-            ApiError::AlreadyExistsTerminating { resource, name }
-        } else {
-            ApiError::AlreadyExists { resource, name }
+        Err(match (prefixed, terminating) {
+            (true, _) => ApiError::GenerateNameConflict {
+                resource,
+                name,
+                terminating,
+            },
+            (false, true) => ApiError::AlreadyExistsTerminating { resource, name },
+            (false, false) => ApiError::AlreadyExists { resource, name },
         })
     }
 
@@ -250,7 +197,15 @@ impl Store<'_> {
         format!("{prefix}{}", self.core.entropy.name_suffix())
     }
 
-    fn set_namespace(&self, object: &mut Value, namespace: Option<&str>) -> Result<(), ApiError> {
+    /// Puts `object` into the namespace of the request.
+    ///
+    /// # Errors
+    /// `BadRequest` if it says that it is in another one.
+    pub(crate) fn set_namespace(
+        &self,
+        object: &mut Value,
+        namespace: Option<&str>,
+    ) -> Result<(), ApiError> {
         let Some(namespace) = namespace.filter(|_| self.resource.namespaced) else {
             if !self.resource.namespaced {
                 meta_mut(object).remove("namespace");
@@ -259,10 +214,7 @@ impl Store<'_> {
         };
         let own = object::namespace(object);
         if !own.is_empty() && own != namespace {
-            return Err(ApiError::BadRequest(
-                "the namespace of the provided object does not match the namespace sent on the request"
-                    .to_owned(),
-            ));
+            return Err(ApiError::foreign_namespace());
         }
         meta_mut(object).insert("namespace".to_owned(), namespace.into());
         Ok(())
@@ -286,7 +238,6 @@ impl Store<'_> {
         let now = rfc3339(self.core.clock.now());
         let meta = meta_mut(object);
         for field in [
-            "resourceVersion",
             "selfLink",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -330,6 +281,7 @@ impl Store<'_> {
         part: Part,
         mut change: impl FnMut(&Value) -> Result<Value, ApiError>,
     ) -> Result<Written, ApiError> {
+        check_name(name)?;
         let key = self.key(namespace, name);
         let table = self.table();
         loop {
@@ -342,13 +294,17 @@ impl Store<'_> {
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
             admission::admit_update(self.resource, &mut next, &current.value);
-            if part == Part::Main {
+            if matches!(part, Part::Main | Part::Status) {
                 let siblings = table.snapshot();
                 let context = Context {
                     siblings: &siblings,
+                    now: self.core.clock.now(),
                 };
-                self.strategy
-                    .prepare_for_update(&mut next, &current.value, context);
+                let (strategy, old) = (self.strategy, &*current.value);
+                match part {
+                    Part::Main => strategy.prepare_for_update(&mut next, old, context),
+                    _ => strategy.prepare_for_status_update(&mut next, old, context),
+                }
             }
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
@@ -369,7 +325,7 @@ impl Store<'_> {
             let change = if gone {
                 Change::Remove((*held.value).clone())
             } else {
-                Change::Put(event::stored(self.resource.gvr(), next.clone()))
+                Change::Put(event::stored(self.resource.gvr(), mem::take(&mut next)))
             };
             let commit = Commit {
                 key: &key,
@@ -400,21 +356,14 @@ impl Store<'_> {
             return Err(self.storage_conflict(object::namespace(current), name, &message));
         }
         let rv = meta(next, "resourceVersion");
-        if rv.is_empty() || rv == "0" {
-            if self.strategy.allows_unconditional_update() {
+        if parse_rv(rv)? == 0 {
+            if conduct::allows_unconditional_update(&self.resource.gvr().group_resource()) {
                 return Ok(());
             }
             let mut errors = FieldErrors::new();
             let path = FieldPath::new("metadata.resourceVersion");
             errors.invalid(&path, &0.into(), "must be specified for an update");
             return self.invalid_resource(name, errors);
-        }
-        if rv.parse::<u64>().is_err() {
-            let mut errors = FieldErrors::new();
-            let path = FieldPath::new("metadata.resourceVersion");
-            let detail = format!("strconv.ParseUint: parsing {rv:?}: invalid syntax");
-            errors.invalid(&path, &rv.into(), &detail);
-            return self.invalid(name, errors);
         }
         if rv != meta(current, "resourceVersion") {
             let message = "the object has been modified; please apply your changes to the latest version and try again";
@@ -423,33 +372,55 @@ impl Store<'_> {
         Ok(())
     }
 
+    /// What a status write makes of `current`. It may carry labels and annotations; the rest of what
+    /// it sends is not its own.
+    fn with_sent_status(&self, current: &Value, mut sent: Value) -> Value {
+        let resource = self.resource.gvr().group_resource();
+        let own = [
+            "labels",
+            "annotations",
+            "finalizers",
+            "ownerReferences",
+            "managedFields",
+        ];
+        let own = own.map(|field| (field, !conduct::keeps_on_status(&resource, field)));
+        let is_own = |field: &str| own.contains(&(field, true));
+        // What is sent is moved, not copied: managed fields are the greater part of many objects.
+        let copied = |fields: &Value, skip: &dyn Fn(&str) -> bool| -> Map<String, Value> {
+            let fields = fields.as_object().into_iter().flatten();
+            let kept = fields.filter(|(field, _)| !skip(field));
+            kept.map(|(field, value)| (field.clone(), value.clone()))
+                .collect()
+        };
+        let mut metadata = copied(&current["metadata"], &is_own);
+        let sent_metadata = sent["metadata"].as_object_mut().map(mem::take);
+        metadata.extend(
+            sent_metadata
+                .into_iter()
+                .flatten()
+                .filter(|(field, _)| is_own(field)),
+        );
+        let status = sent.as_object_mut().and_then(|sent| sent.remove("status"));
+        let mut next = copied(current, &|field| {
+            field == "metadata" || (field == "status" && status.is_some())
+        });
+        next.insert("metadata".to_owned(), Value::Object(metadata));
+        if let Some(status) = status {
+            next.insert("status".to_owned(), status);
+        }
+        Value::Object(next)
+    }
+
     /// Keeps what this request may not write: server-owned metadata and the other half.
     fn keep_system_fields(&self, next: &mut Value, current: &Value, part: Part) {
         if self.resource.subresource("status").is_some() {
             match part {
                 Part::Main => copy_field(next, current, "status"),
                 Part::Status => {
-                    let status = next.get("status").cloned();
-                    let labels = next["metadata"].clone();
-                    *next = current.clone();
-                    // A status write may carry labels and annotations; the rest is not its own.
-                    for field in [
-                        "labels",
-                        "annotations",
-                        "finalizers",
-                        "ownerReferences",
-                        "managedFields",
-                    ] {
-                        if self.keeps_on_status(field) {
-                            continue;
-                        }
-                        copy_field(&mut next["metadata"], &labels, field);
-                    }
-                    if let (Some(status), Some(fields)) = (status, next.as_object_mut()) {
-                        fields.insert("status".to_owned(), status);
-                    }
+                    let sent = mem::take(next);
+                    *next = self.with_sent_status(current, sent);
                 }
-                Part::Whole => {}
+                Part::Whole | Part::Raw => {}
             }
         }
         let system = [
@@ -463,7 +434,10 @@ impl Store<'_> {
         let kept = &current["metadata"];
         for field in system {
             let set = &next["metadata"][field];
-            let forced = matches!(field, "resourceVersion" | "selfLink" | "creationTimestamp");
+            let forced = match field {
+                "deletionTimestamp" => !kept[field].is_null(),
+                field => matches!(field, "resourceVersion" | "selfLink" | "creationTimestamp"),
+            };
             if set.is_null() || forced {
                 copy_field(&mut next["metadata"], kept, field);
             }
@@ -474,17 +448,8 @@ impl Store<'_> {
         }
     }
 
-    /// What a status write of a kind may not touch of the metadata.
-    fn keeps_on_status(&self, field: &str) -> bool {
-        let gvr = self.resource.gvr();
-        matches!(
-            (gvr.group.as_str(), gvr.resource.as_str(), field),
-            ("", "pods", "ownerReferences") | ("apps", "deployments", "labels")
-        )
-    }
-
     fn bump_generation(&self, next: &mut Value, current: &Value, part: Part) {
-        if !self.strategy.counts_generation() || part == Part::Status {
+        if !self.strategy.counts_generation() || matches!(part, Part::Status | Part::Raw) {
             return;
         }
         let is_spec = |name: &str| !matches!(name, "metadata" | "status" | "kind" | "apiVersion");
@@ -534,7 +499,7 @@ impl Store<'_> {
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),
-            Part::Whole => FieldErrors::new(),
+            Part::Whole | Part::Raw => FieldErrors::new(),
         });
         self.invalid(name, errors)
     }

@@ -1,5 +1,6 @@
 //! The questions the generic store asks a kind.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::endpoints::options::{DeleteOptions, Propagation};
@@ -12,6 +13,8 @@ use crate::storage::Snapshot;
 pub(crate) struct Context<'a> {
     /// The objects of the same resource, all namespaces.
     pub(crate) siblings: &'a Snapshot,
+    /// The time of the write.
+    pub(crate) now: Timestamp,
 }
 
 /// How a kind behaves. The defaults are those of a plain kind such as ConfigMap.
@@ -35,19 +38,9 @@ pub(crate) trait Strategy: Sync {
         false
     }
 
-    /// Whether an update may leave out `metadata.resourceVersion`.
-    fn allows_unconditional_update(&self) -> bool {
+    /// Whether the garbage collector looks at the kind, and so whether its finalizers are set.
+    fn is_garbage_collected(&self) -> bool {
         true
-    }
-
-    /// Whether a PUT of an absent object creates it.
-    fn allows_create_on_update(&self) -> bool {
-        false
-    }
-
-    /// Whether a DELETE that removes at once answers with the object instead of a Status.
-    fn returns_deleted_object(&self) -> bool {
-        false
     }
 
     /// What becomes of dependents when the request does not say.
@@ -66,8 +59,14 @@ pub(crate) trait Strategy: Sync {
         FieldErrors::new()
     }
 
+    /// Makes a valid new object what it is stored as; its name has been generated.
+    fn canonicalize(&self, _object: &mut Value) {}
+
     /// Drops or keeps what an update of the main resource may not change.
     fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) {}
+
+    /// Drops or keeps what an update of `/status` may not change.
+    fn prepare_for_status_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) {}
 
     /// Faults of an update of the main resource.
     fn validate_update(&self, new: &Value, _old: &Value) -> FieldErrors {

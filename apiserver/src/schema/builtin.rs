@@ -26,6 +26,18 @@ pub(crate) fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
     Some(&kind.object)
 }
 
+/// What a JSON patch is decoded into to find what its operations should not have.
+pub(super) static JSON_PATCH: LazyLock<Schema> = LazyLock::new(|| {
+    let operation = Object {
+        name: Cow::Borrowed("jsonPatchOp"),
+        atomic: false,
+        package: Cow::Borrowed("handlers"),
+        source: "op - string\npath - string\nfrom - string\nvalue - any",
+        fields: OnceLock::new(),
+    };
+    Schema::array(Schema::Object(Arc::new(operation)), None)
+});
+
 /// Every built-in kind.
 #[cfg(test)]
 pub(super) fn kinds() -> impl Iterator<Item = &'static Arc<Object>> {
@@ -189,6 +201,7 @@ fn schema(package: &str, text: &'static str) -> Schema {
         "quantity" => Schema::Quantity,
         "intorstring" => Schema::IntOrString,
         "raw" | "fields" => Schema::Raw,
+        "any" => Schema::Any,
         _ => {
             let (package, name) = text.rsplit_once('.').unwrap_or((package, text));
             let object = TABLE.types.get(&(package, name));

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::builtin::JSON_PATCH;
 use super::quantity::Quantity;
 use super::time::{self, Precision};
 use super::{Object, Schema, bytes, syntax_error};
@@ -67,8 +68,25 @@ pub(crate) fn decode_json(
     json: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
+    decode_text(&Schema::Object(Arc::clone(object)), json, validation)
+}
+
+/// What a strict decoding finds in a JSON patch: duplicate and unknown members of operations.
+///
+/// # Errors
+///
+/// When the document is not JSON, or no list of operations.
+pub(crate) fn json_patch_faults(json: &[u8]) -> Result<Vec<String>, DecodeError> {
+    Ok(decode_text(&JSON_PATCH, json, FieldValidation::Warn)?.warnings)
+}
+
+fn decode_text(
+    schema: &Schema,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let decoded = decode(object, &mut deserializer, validation);
+    let decoded = decode(schema, &mut deserializer, validation);
     let decoded = match decoded {
         Ok(decoded) => deserializer.end().map(|()| decoded).map_err(syntax),
         Err(err) => Err(err),
@@ -94,7 +112,16 @@ pub(crate) fn decode_value(
     value: Value,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    decode(object, value, validation)
+    decode(&Schema::Object(Arc::clone(object)), value, validation)
+}
+
+/// A value of a type that decodes itself, out of a map of fields; the text is that of the type.
+///
+/// # Errors
+///
+/// When the type refuses the value.
+pub(super) fn decode_scalar(schema: &Schema, value: Value) -> Result<Value, DecodeError> {
+    decode(schema, value, FieldValidation::Ignore).map(|decoded| decoded.value)
 }
 
 /// The duplicate fields of a JSON document of any type: `duplicate field "spec.replicas"`.
@@ -114,14 +141,13 @@ pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
 }
 
 fn decode<'de, D: Deserializer<'de>>(
-    object: &Arc<Object>,
+    schema: &Schema,
     deserializer: D,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    let schema = Schema::Object(Arc::clone(object));
     let mut state = State::new(validation != FieldValidation::Ignore);
     let read = Node {
-        schema: &schema,
+        schema,
         state: &mut state,
     };
     let read = read.deserialize(deserializer);

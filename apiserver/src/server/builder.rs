@@ -1,10 +1,12 @@
 //! How a server is set up.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::{ApiServer, Components, Core};
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
+use crate::endpoints::metrics::Metrics;
+use crate::endpoints::openapi::OpenApi;
 use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
@@ -97,9 +99,10 @@ impl ApiServerBuilder {
             catalog: Catalog::builtin(),
             token: self.token,
             authorization: self.authorization,
-            openapi_index: OnceLock::new(),
+            openapi: OpenApi::default(),
             tokens: Tokens::default(),
             components,
+            metrics: Arc::new(Metrics::new()),
         };
         ApiServer {
             core: Arc::new(core),

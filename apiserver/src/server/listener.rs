@@ -1,6 +1,7 @@
-//! The server on a socket: HTTP/1.1 and HTTP/2, plain.
+//! The server on a socket: HTTP/1.1 and HTTP/2, plain or over TLS.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -8,22 +9,48 @@ use std::pin::pin;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
-use super::ApiServer;
+use super::stall::StallLimit;
+use super::{ApiServer, Tls};
 
 /// Serves `server` on `listener` until `shutdown` completes; then stops accepting, ends the open
 /// connections with their watches, and joins them.
 ///
-/// A client that goes away, or sends what is not HTTP, costs its own connection and nothing else.
+/// A client that goes away, stops reading for a minute, or sends what is not HTTP, costs its own
+/// connection and nothing else.
 ///
 /// # Errors
 /// None of a connection's; those of the listener itself.
 pub async fn serve(
     server: ApiServer,
     listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    accept(server, listener, None, shutdown).await
+}
+
+/// [`serve`] over TLS: HTTP/2 or HTTP/1.1, as the client's ALPN has it.
+///
+/// # Errors
+/// None of a connection's, failed handshakes included; those of the listener itself.
+pub async fn serve_tls(
+    server: ApiServer,
+    listener: TcpListener,
+    tls: Tls,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    accept(server, listener, Some(tls.acceptor), shutdown).await
+}
+
+async fn accept(
+    server: ApiServer,
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut shutdown = pin!(shutdown);
@@ -42,7 +69,8 @@ pub async fn serve(
                 };
                 // Small answers must not wait for the next packet; the socket works without it too.
                 let _ = stream.set_nodelay(true);
-                connections.spawn(connection(server.clone(), stream, stopped.clone()));
+                let acceptor = acceptor.clone();
+                connections.spawn(connection(server.clone(), stream, acceptor, stopped.clone()));
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
@@ -55,15 +83,17 @@ pub async fn serve(
 
 async fn connection(
     server: ApiServer,
-    stream: tokio::net::TcpStream,
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let service = service_fn(move |request| {
-        let server = server.clone();
-        async move { Ok::<_, Infallible>(server.handle(request).await) }
-    });
-    let builder = auto::Builder::new(TokioExecutor::new());
-    let served = builder.serve_connection(TokioIo::new(stream), service);
+    let stream = StallLimit::new(stream);
+    let served = async {
+        match acceptor {
+            None => exchange(server, stream).await,
+            Some(acceptor) => exchange(server, acceptor.accept(stream).await?).await,
+        }
+    };
     tokio::select! {
         ended = served => {
             if let Err(error) = ended {
@@ -73,4 +103,19 @@ async fn connection(
         // Watches have no end of their own: dropping the connection ends them.
         _ = stopped.wait_for(|stopped| *stopped) => {}
     }
+}
+
+/// Answers the requests of a connection until it ends.
+async fn exchange(
+    server: ApiServer,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let service = service_fn(move |request| {
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(server.handle(request).await) }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .serve_connection(TokioIo::new(stream), service)
+        .await
 }

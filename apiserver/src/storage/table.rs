@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -34,16 +35,16 @@ impl Event {
     /// The line of a plain JSON watch, the same bytes for every watcher.
     pub(crate) fn frame(&self) -> Bytes {
         self.frame
-            .get_or_init(|| watch_frame(self.event_type, &self.object.json()))
+            .get_or_init(|| watch_frame(self.event_type.as_str(), &self.object.json()))
             .clone()
     }
 }
 
 /// One line of a watch stream.
-pub(crate) fn watch_frame(event_type: EventType, object: &[u8]) -> Bytes {
+pub(crate) fn watch_frame(event_type: &str, object: &[u8]) -> Bytes {
     let mut line = Vec::with_capacity(object.len() + 40);
     line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(event_type.as_str().as_bytes());
+    line.extend_from_slice(event_type.as_bytes());
     line.extend_from_slice(b"\",\"object\":");
     line.extend_from_slice(object);
     line.extend_from_slice(b"}\n");
@@ -58,6 +59,11 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    /// One object.
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<StoredObject>> {
+        self.objects.get(key)
+    }
+
     /// Objects of `namespace` (all for `None`) in key order, from `start` on if given.
     pub(crate) fn range(
         &self,
@@ -122,6 +128,33 @@ pub(crate) struct Table {
     revisions: Arc<Revisions>,
     state: RwLock<State>,
     changed: Arc<Notify>,
+    asks: Asks,
+}
+
+/// What can be asked of all watches of a resource at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchControl {
+    /// Send a bookmark now, if the client allows bookmarks.
+    Bookmark,
+    /// End as a watch does that has timed out.
+    Close,
+    /// End in the middle, as when the connection breaks.
+    Drop,
+}
+
+/// How often each [`WatchControl`] was asked for; a watch compares it with what it has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) bookmarks: u64,
+    pub(crate) closes: u64,
+    pub(crate) drops: u64,
+}
+
+#[derive(Debug, Default)]
+struct Asks {
+    bookmarks: AtomicU64,
+    closes: AtomicU64,
+    drops: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -158,11 +191,37 @@ impl Table {
             revisions,
             state: RwLock::new(state),
             changed: Arc::default(),
+            asks: Asks::default(),
+        }
+    }
+
+    /// Asks all watches for `control`; those that are stuck in a full socket see it later.
+    pub(crate) fn control_watches(&self, control: WatchControl) {
+        let count = match control {
+            WatchControl::Bookmark => &self.asks.bookmarks,
+            WatchControl::Close => &self.asks.closes,
+            WatchControl::Drop => &self.asks.drops,
+        };
+        count.fetch_add(1, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    /// What has been asked of watches so far.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            bookmarks: self.asks.bookmarks.load(Ordering::Acquire),
+            closes: self.asks.closes.load(Ordering::Acquire),
+            drops: self.asks.drops.load(Ordering::Acquire),
         }
     }
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         self.state.read().objects.get(key).cloned()
+    }
+
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.state.read().objects.len()
     }
 
     /// The objects now, with the version to watch from.
@@ -247,7 +306,7 @@ impl Table {
         Ok((events, reached.max(rv)))
     }
 
-    /// Woken after each commit to this table.
+    /// Woken after each commit to this table, and when something is asked of its watches.
     ///
     /// A `Notify` wakes in the order of waiting; a watch channel's receivers would wake in a
     /// random one, and with them the order of what clients do.
@@ -342,5 +401,7 @@ impl State {
     }
 }
 
+#[cfg(test)]
+mod informer;
 #[cfg(test)]
 mod tests;

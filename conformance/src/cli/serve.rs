@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kubeproof::api::Api;
 use kubeproof::scenario::read_objects;
 use kubeproof::suite;
-use kubeproof_apiserver::{ApiServer, Authorization, Clock};
+use kubeproof_apiserver::{ApiServer, Authorization, Clock, Tls};
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
 use serde_json::json;
@@ -49,16 +51,12 @@ pub(super) struct ServeArgs {
     /// Write a kubeconfig for this server there.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// Not built yet: refused.
-    #[arg(long, hide = true)]
+    /// Serve over TLS, with a certificate whose authority is in the kubeconfig.
+    #[arg(long)]
     tls: bool,
 }
 
 pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    anyhow::ensure!(
-        !args.tls,
-        "serve has no --tls in this version; it speaks plain HTTP"
-    );
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -100,9 +98,12 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
-    let url = format!("http://{}", listener.local_addr()?);
+    let address = listener.local_addr()?;
+    let tls = args.tls.then(|| Tls::generate(address.ip()));
+    let scheme = if args.tls { "https" } else { "http" };
+    let url = format!("{scheme}://{address}");
     if let Some(path) = &args.kubeconfig_out {
-        write_kubeconfig(path, &url, args.token.as_deref())?;
+        write_kubeconfig(path, &url, tls.as_ref(), args.token.as_deref())?;
     }
     println!("listening on {url}");
     let shutdown = async move {
@@ -111,7 +112,10 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             _ = terminate.recv() => {}
         }
     };
-    kubeproof_apiserver::serve(server, listener, shutdown).await?;
+    match tls {
+        Some(tls) => kubeproof_apiserver::serve_tls(server, listener, tls, shutdown).await?,
+        None => kubeproof_apiserver::serve(server, listener, shutdown).await?,
+    }
     manager.shutdown().await;
     Ok(())
 }
@@ -154,12 +158,21 @@ async fn load(client: &kube::Client, paths: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_kubeconfig(path: &Path, url: &str, token: Option<&str>) -> anyhow::Result<()> {
+fn write_kubeconfig(
+    path: &Path,
+    url: &str,
+    tls: Option<&Tls>,
+    token: Option<&str>,
+) -> anyhow::Result<()> {
+    let mut cluster = json!({"server": url});
+    if let Some(tls) = tls {
+        cluster["certificate-authority-data"] = STANDARD.encode(tls.authority_pem()).into();
+    }
     let user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "kubeproof", "cluster": {"server": url}}],
+        "clusters": [{"name": "kubeproof", "cluster": cluster}],
         "users": [{"name": "kubeproof", "user": user}],
         "contexts": [{
             "name": "kubeproof",

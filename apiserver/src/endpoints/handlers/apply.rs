@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{Answer, Request, decode, update};
 use crate::clock::rfc3339;
 use crate::field_manager::{FieldManager, Force};
-use crate::meta::object::{meta, meta_mut, name};
+use crate::meta::GroupVersionKind;
+use crate::meta::object::{meta, meta_mut};
 use crate::registry::store::{Part, Store, Written};
 use crate::status::ApiError;
 
@@ -59,15 +60,15 @@ fn applied(
     manager: &FieldManager,
     live: Option<&Value>,
 ) -> Result<Value, ApiError> {
-    let object = merged(request, manager, live)?;
-    let object = decode::value(request, request.resource.gvk(), object, "PatchOptions")?;
-    update::check_name(request, name(&object))?;
+    let object = merged(request, request.resource.gvk(), manager, live)?;
+    update::check_identity(request, &object)?;
     Ok(object)
 }
 
-/// `live`, an object or its Scale, with the configuration of the request merged into it.
+/// `live`, an object of kind `gvk`, with the configuration of the request merged into it.
 pub(super) fn merged(
     request: &Request<'_>,
+    gvk: &GroupVersionKind,
     manager: &FieldManager,
     live: Option<&Value>,
 ) -> Result<Value, ApiError> {
@@ -78,6 +79,7 @@ pub(super) fn merged(
     };
     let now = rfc3339(request.core.clock.now());
     let object = manager.apply(live, &configuration, force, &now)?;
+    let object = decode::applied(gvk, &configuration, object)?;
     decode::check_configuration(request, duplicates)?;
     Ok(object)
 }

@@ -1,12 +1,16 @@
 //! Page tokens: the version of the first page, and the key behind the last object shown.
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use serde_json::{Value, json};
 
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
 
+/// As lenient about the bits behind the last byte as Go is.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 const VERSION: &str = "meta.k8s.io/v1";
 
 /// What `continue` holds: base64 of JSON, as upstream writes it.
@@ -40,16 +44,13 @@ impl ContinueToken {
                 "invalid continue token: continue key is not valid: {why}"
             ))
         };
-        let bytes = URL_SAFE_NO_PAD
-            .decode(token.trim_end_matches('='))
-            .map_err(|error| {
-                invalid(match error {
-                    base64::DecodeError::InvalidByte(at, _) => {
-                        format!("illegal base64 data at input byte {at}")
-                    }
-                    _ => format!("illegal base64 data at input byte {}", token.len()),
-                })
-            })?;
+        let bytes = BASE64.decode(token).map_err(|error| {
+            let at = match error {
+                base64::DecodeError::InvalidByte(at, _) => at,
+                _ => token.find('=').unwrap_or(token.len().saturating_sub(1)),
+            };
+            invalid(format!("illegal base64 data at input byte {at}"))
+        })?;
         let value: Value = serde_json::from_slice(&bytes)
             .map_err(|_| invalid(crate::schema::syntax_error(&bytes).unwrap_or_default()))?;
         let version = value["v"].as_str().unwrap_or_default();
@@ -70,18 +71,23 @@ impl ContinueToken {
                 "encoded start key empty (version {VERSION})"
             )));
         }
-        if start.starts_with('/') || start.split('/').any(|part| part == "..") {
+        // The key must stay below that of the resource, whose own it continues.
+        let relative = start.strip_prefix('/').unwrap_or(start);
+        if relative
+            .split('/')
+            .any(|part| matches!(part, "" | "." | ".."))
+        {
             return Err(invalid(start.to_owned()));
         }
         Ok(Self {
             rv,
-            start: start.to_owned(),
+            start: relative.to_owned(),
         })
     }
 
     pub(super) fn encode(&self) -> String {
         let json = json!({ "v": VERSION, "rv": self.rv, "start": self.start });
-        URL_SAFE_NO_PAD.encode(json.to_string())
+        BASE64.encode(json.to_string())
     }
 
     /// The same place at any version.
@@ -120,5 +126,28 @@ mod tests {
         assert!(read.start(Some("ns")) > key);
         assert!(read.start(Some("ns")) < ObjectKey::new(Some("ns"), "a0"));
         assert_eq!(read.inconsistent().rv(), None);
+    }
+
+    #[test]
+    fn a_malformed_token_is_refused_at_its_first_fault() {
+        let of = |json: &str| BASE64.encode(json);
+        let prefix = "invalid continue token: continue key is not valid: ";
+        let v1 = |start: &str| {
+            of(&format!(
+                r#"{{"v":"meta.k8s.io/v1","rv":5,"start":"{start}"}}"#
+            ))
+        };
+        for (token, why) in [
+            ("a b", "illegal base64 data at input byte 1"),
+            ("abcde", "illegal base64 data at input byte 4"),
+            ("YQ==", "illegal base64 data at input byte 2"),
+            (v1("a/../b").as_str(), "a/../b"),
+            (v1("a//b").as_str(), "a//b"),
+            (v1("//a").as_str(), "//a"),
+        ] {
+            let error = ContinueToken::decode(token).unwrap_err();
+            assert_eq!(error.to_string(), format!("{prefix}{why}"), "{token}");
+        }
+        assert_eq!(ContinueToken::decode(&v1("/a")).unwrap().start, "a");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Request, decode};
+use super::{Answer, Request, decode, owner_references};
 use crate::meta::object::child_mut;
 
 pub(super) fn create(request: &Request<'_>) -> Answer {
@@ -11,6 +11,7 @@ pub(super) fn create(request: &Request<'_>) -> Answer {
     if request.resource.gvk().kind == "CertificateSigningRequest" {
         set_requestor(request, &mut object);
     }
+    owner_references::dedup(request, &mut object);
     let written = request.store(dry_run).create(request.namespace(), object)?;
     request.written(201, &written)
 }

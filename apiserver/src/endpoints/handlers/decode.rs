@@ -1,5 +1,6 @@
 //! The body of a write: its encoding, its kind, and its fields against the kind's schema.
 
+mod patched;
 #[cfg(test)]
 mod tests;
 
@@ -10,15 +11,15 @@ use serde_json::Value;
 
 use super::Request;
 use super::yaml::{Yaml, unmarshal_errors};
-
 use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
-use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
-use crate::patch::{self, PatchType};
+use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object};
-use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::status::ApiError;
+
+pub(super) use patched::{applied, patched};
 
 /// Bytes of a body that an error shows.
 const EXCERPT_BYTES_MAX: usize = 30;
@@ -93,37 +94,6 @@ pub(super) fn object(
     Ok(with_type_meta(value, disowns, gvk))
 }
 
-/// Decodes the outcome of a patch.
-///
-/// # Errors
-/// `Invalid` on the field `patch`, as upstream has it.
-pub(super) fn value(
-    request: &Request<'_>,
-    gvk: &GroupVersionKind,
-    patched: Value,
-    options: &str,
-) -> Result<Value, ApiError> {
-    let validation = field_validation(&request.query, options)?;
-    let Some(schema) = schema::builtin(gvk) else {
-        return Ok(patched);
-    };
-    let mut shown = Vec::new();
-    schema::write_object(&mut shown, &patched);
-    let shown = String::from_utf8_lossy(&shown).into_owned();
-    let found = type_meta(&patched).map_err(|why| invalid_patch(&shown, &why))?;
-    if found.kind != gvk.kind || found.api_version != gvk.api_version() {
-        let why = not_registered(&found.kind, &found.api_version);
-        return Err(invalid_patch(&shown, &why));
-    }
-    let disowns = disowns(&patched);
-    let decoded = schema::decode_value(schema, patched, validation)
-        .map_err(|error| invalid_patch(&shown, &error.to_string()))?;
-    for warning in decoded.warnings {
-        request.warn(warning);
-    }
-    Ok(with_type_meta(decoded.value, disowns, gvk))
-}
-
 /// The applied configuration in the body, YAML or JSON, and the keys that it sets twice.
 ///
 /// # Errors
@@ -139,7 +109,7 @@ pub(super) fn configuration(request: &Request<'_>) -> Result<(Value, Vec<String>
         Value::Null => Ok((Value::Object(serde_json::Map::new()), duplicates)),
         other => Err(refuse(format!(
             "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            patch::json_type(&other)
+            type_of(&other)
         ))),
     }
 }
@@ -163,29 +133,6 @@ pub(super) fn check_configuration(
             Ok(())
         }
     }
-}
-
-/// Warns of duplicate and unknown members of the patch itself, or refuses them.
-///
-/// # Errors
-/// `Invalid` under strict validation.
-pub(super) fn check_patch(request: &Request<'_>, patch_type: PatchType) -> Result<(), ApiError> {
-    let validation = field_validation(&request.query, "PatchOptions")?;
-    let faults = match validation {
-        FieldValidation::Ignore => Vec::new(),
-        _ => patch::strict_faults(patch_type, &request.body),
-    };
-    if validation == FieldValidation::Strict && !faults.is_empty() {
-        let text = format!("strict decoding error: {}", faults.join(", "));
-        return Err(invalid_patch(
-            &String::from_utf8_lossy(&request.body),
-            &text,
-        ));
-    }
-    for fault in faults {
-        request.warn(fault);
-    }
-    Ok(())
 }
 
 /// The body of a DELETE, if there is one.
@@ -269,35 +216,12 @@ fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value
     Ok(with_type_meta(decoded.value, false, gvk))
 }
 
-/// A fault of the patch as a whole, which has no kind.
-fn invalid_patch(shown: &str, detail: &str) -> ApiError {
-    let mut errors = FieldErrors::new();
-    errors.invalid(&FieldPath::new("patch"), &shown.into(), detail);
-    let kind = GroupKind {
-        group: String::new(),
-        kind: String::new(),
-    };
-    ApiError::Invalid {
-        kind,
-        name: String::new(),
-        errors,
-    }
-}
-
 struct TypeMeta {
     api_version: String,
     kind: String,
 }
 
 fn type_meta(value: &Value) -> Result<TypeMeta, String> {
-    let type_of = |value: &Value| match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
     if !value.is_object() && !value.is_null() {
         return Err(format!(
             "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
@@ -316,6 +240,18 @@ fn type_meta(value: &Value) -> Result<TypeMeta, String> {
         api_version: text("apiVersion")?,
         kind: text("kind")?,
     })
+}
+
+/// The name of a value's type in Go's decode errors.
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
 }
 
 /// Whether an object that says it is `found` may be handled as a `gvk`.

@@ -6,8 +6,8 @@ use super::{Answer, Request, decode};
 use crate::endpoints::options::DeleteOptions;
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
-use crate::registry::event;
 use crate::registry::store::Deleted;
+use crate::registry::{conduct, event};
 
 pub(super) fn delete(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;
@@ -15,10 +15,15 @@ pub(super) fn delete(request: &Request<'_>) -> Answer {
     let store = request.store(options.dry_run);
     let deleted = store.delete(request.namespace(), request.name(), &options)?;
     match deleted {
+        // The one client that is told so is the one that asked for cascading in the old way.
         Deleted::Terminating(object) => {
-            request.value(200, &event::shown(request.resource.gvr(), &object))
+            let accepted = options.orphan_dependents == Some(false);
+            let code = if accepted { 202 } else { 200 };
+            request.value(code, &event::shown(request.resource.gvr(), &object))
         }
-        Deleted::Gone(object) if store.strategy.returns_deleted_object() => {
+        Deleted::Gone(object)
+            if conduct::returns_deleted_object(&request.resource.gvr().group_resource()) =>
+        {
             request.value(200, &object)
         }
         Deleted::Gone(object) => Ok(response::value(

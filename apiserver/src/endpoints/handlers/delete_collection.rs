@@ -7,9 +7,10 @@ use crate::meta::object;
 
 /// The same options apply to every object, one by one; one that is gone already is passed over.
 pub(super) fn delete_collection(request: &Request<'_>) -> Answer {
+    let query = list::ListQuery::parse(request)?;
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
-    let page = list::page(request)?;
+    let page = list::page(request, &query)?;
     let store = request.store(options.dry_run);
     for item in &page.objects {
         let namespace = object::namespace(&item.value);

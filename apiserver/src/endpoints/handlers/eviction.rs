@@ -1,12 +1,15 @@
 //! POST of an Eviction: deletes a pod if its disruption budget allows.
 
+use http::Response;
 use serde_json::{Value, json};
 
-use super::subresource::success;
+use super::subresource::{admit, set_condition, success};
 use super::{Answer, Request, decode};
 use crate::clock::rfc3339;
+use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::DeleteOptions;
-use crate::meta::object::{child_mut, is_terminating, name, namespace};
+use crate::endpoints::response;
+use crate::meta::object::{child_mut, is_terminating, meta, name, namespace};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupResource, GroupVersionKind};
 use crate::registry::catalog::ResourceInfo;
@@ -22,15 +25,24 @@ const RETRY_AFTER_SECONDS: i64 = 10;
 pub(super) fn evict(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let eviction = decode::object(request, &kind(request)?, "CreateOptions")?;
+    admit(request, request.name())?;
     if name(&eviction) != request.name() {
         let message = "name in URL does not match name in Eviction object";
         return Err(ApiError::BadRequest(message.to_owned()));
     }
-    let mut options = DeleteOptions::parse(Some(&eviction["deleteOptions"]), &request.query)?;
+    request
+        .store(dry_run)
+        .get(request.namespace(), request.name())?;
+    let mut options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     options.dry_run |= dry_run;
     // A pod that changes between the look at it and its deletion is looked at again.
-    while evict_once(request, &options)? == Outcome::Raced {}
-    Ok(success(request))
+    loop {
+        match evict_once(request, &options)? {
+            Outcome::Evicted => return Ok(success(request)),
+            Outcome::Undecided => return Ok(undecided(request)),
+            Outcome::Raced => {}
+        }
+    }
 }
 
 /// The version of the body: upstream still reads the one that `policy` has dropped since.
@@ -50,23 +62,40 @@ fn kind(request: &Request<'_>) -> Result<GroupVersionKind, ApiError> {
 #[derive(PartialEq, Eq)]
 enum Outcome {
     Evicted,
+    /// More than one budget would have to decide.
+    Undecided,
     Raced,
+}
+
+/// Upstream makes a failure of this without letting the code of the answer know.
+fn undecided(request: &Request<'_>) -> Response<ResponseBody> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        "code": 500,
+    });
+    response::value(201, &status, request.accepted)
 }
 
 fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
     let store = request.store(options.dry_run);
     let pod = store.get(request.namespace(), request.name())?;
-    if !ignores_budget(&pod.value)
-        && let Some(budget) = budget_of(request, &pod.value)?
-        && counts(&budget, &pod.value)
-    {
-        take_from_budget(request, name(&budget), options.dry_run)?;
+    if !ignores_budget(&pod.value) {
+        match budgets_of(request, &pod.value).as_slice() {
+            [] => {}
+            [budget] if counts(budget, &pod.value) => {
+                take_from_budget(request, name(budget), options.dry_run)?;
+            }
+            [_] => {}
+            _ => return Ok(Outcome::Undecided),
+        }
     }
     let mut fixed = options.clone();
     if fixed.preconditions.rv.is_none() {
         fixed.preconditions.rv = Some(pod.rv.to_string());
     }
-    let deleted = store.delete(request.namespace(), request.name(), &fixed);
+    let deleted = disrupt(request, &store, fixed)
+        .and_then(|fixed| store.delete(request.namespace(), request.name(), &fixed));
     match deleted {
         Err(ApiError::Conflict { .. }) if options.preconditions.rv.is_none() => {
             // The conflict may be the one that the request asked to be told of.
@@ -78,6 +107,39 @@ fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome,
         }
         deleted => deleted.map(|_| Outcome::Evicted),
     }
+}
+
+/// Notes in the pod why it goes, and guards the deletion by the version that this makes.
+fn disrupt(
+    request: &Request<'_>,
+    store: &Store<'_>,
+    mut options: DeleteOptions,
+) -> Result<DeleteOptions, ApiError> {
+    if options.dry_run {
+        return Ok(options);
+    }
+    let store = Store {
+        writer: None,
+        ..*store
+    };
+    let now = rfc3339(request.core.clock.now());
+    let (namespace, name) = (request.namespace(), request.name());
+    let written = store.update(namespace, name, Part::Raw, |pod| {
+        store.check_delete_preconditions(pod, name, &options)?;
+        let condition = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastProbeTime": null,
+            "lastTransitionTime": now,
+        });
+        let mut next = pod.clone();
+        set_condition(&mut next, condition);
+        Ok(next)
+    })?;
+    options.preconditions.rv = Some(meta(written.value(), "resourceVersion").to_owned());
+    Ok(options)
 }
 
 /// Whether the pod does no work that its budget protects.
@@ -107,25 +169,18 @@ fn count(budget: &Value, field: &str) -> i64 {
     budget["status"][field].as_i64().unwrap_or(0)
 }
 
-/// The one budget that selects the pod.
-fn budget_of(request: &Request<'_>, pod: &Value) -> Result<Option<Value>, ApiError> {
+/// The budgets that select the pod.
+fn budgets_of(request: &Request<'_>, pod: &Value) -> Vec<Value> {
     let table = request.core.storage.table(budgets(request).gvr());
     let snapshot = table.snapshot();
-    let mut found = snapshot
-        .range(Some(namespace(pod)), None)
-        .filter(|budget| {
-            LabelSelector::from_object(&budget.value["spec"]["selector"]).is_ok_and(|selector| {
-                // An empty selector selects nothing here.
-                !selector.is_everything() && selector.matches(&pod["metadata"]["labels"])
-            })
+    let budgets = snapshot.range(Some(namespace(pod)), None);
+    let selecting = budgets.filter(|budget| {
+        LabelSelector::from_object(&budget.value["spec"]["selector"]).is_ok_and(|selector| {
+            // An empty selector selects nothing here.
+            !selector.is_everything() && selector.matches(&pod["metadata"]["labels"])
         })
-        .map(|budget| (*budget.value).clone());
-    let budget = found.next();
-    if found.next().is_some() {
-        let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-        return Err(ApiError::Unknown(message.to_owned()));
-    }
-    Ok(budget)
+    });
+    selecting.map(|budget| (*budget.value).clone()).collect()
 }
 
 fn budgets<'a>(request: &'a Request<'_>) -> &'a ResourceInfo {
@@ -219,12 +274,7 @@ fn too_many(why: String, retry_after_seconds: i64) -> ApiError {
 
 /// Shows in the conditions that the budget is used up.
 fn set_insufficient(budget: &mut Value, generation: &Value, now: &str) {
-    let status = child_mut(budget, "status");
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
-    let Some(conditions) = conditions.as_array_mut() else {
-        return;
-    };
-    let mut condition = json!({
+    let condition = json!({
         "type": "DisruptionAllowed",
         "status": "False",
         "reason": "InsufficientPods",
@@ -232,16 +282,5 @@ fn set_insufficient(budget: &mut Value, generation: &Value, now: &str) {
         "lastTransitionTime": now,
         "observedGeneration": generation,
     });
-    let own = conditions
-        .iter_mut()
-        .find(|condition| condition["type"] == "DisruptionAllowed");
-    match own {
-        Some(own) => {
-            if own["status"] == "False" {
-                condition["lastTransitionTime"] = own["lastTransitionTime"].clone();
-            }
-            *own = condition;
-        }
-        None => conditions.push(condition),
-    }
+    set_condition(budget, condition);
 }

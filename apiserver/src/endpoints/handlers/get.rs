@@ -12,10 +12,6 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
         return Err(ApiError::BadRequest(message.to_owned()));
     }
     let current = request.core.storage.revision();
-    if request.query.flag("export") {
-        let message = "the export parameter, deprecated since v1.14, is no longer supported";
-        return Err(ApiError::BadRequest(message.to_owned()));
-    }
     let rv = request.query.get("resourceVersion").unwrap_or_default();
     if let Some(rv) = storage_rv(rv)?
         && rv > current

@@ -6,9 +6,12 @@ use serde_json::Value;
 
 use super::{Answer, Request};
 use crate::endpoints::response;
+use crate::meta::GroupKind;
 use crate::registry::store::Store;
 use crate::registry::strategy;
-use crate::status::ApiError;
+use crate::status::{ApiError, FieldErrors, FieldPath};
+
+pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known addresses: []";
 
 /// exec, attach and portforward.
 pub(super) fn stream(request: &Request<'_>) -> Answer {
@@ -25,12 +28,44 @@ pub(super) fn stream(request: &Request<'_>) -> Answer {
 
 /// The log of a container, which is empty until a node has the pod.
 pub(super) fn log(request: &Request<'_>) -> Answer {
+    check_log_options(request)?;
     let pod = pod(request)?;
     check_container(request, &pod)?;
     match node_of(&pod) {
         "" => Ok(response::whole(200, "text/plain", "")),
         node => Err(unreachable(request, node)),
     }
+}
+
+/// Which part of a log is asked for.
+fn check_log_options(request: &Request<'_>) -> Result<(), ApiError> {
+    let mut errors = FieldErrors::new();
+    let mut at_least = |field: &str, least: i64, detail: &str| -> Result<(), ApiError> {
+        let value = request.query.integer(field)?;
+        if let Some(value) = value.filter(|value| *value < least) {
+            errors.invalid(&FieldPath::new(field), &value.into(), detail);
+        }
+        Ok(())
+    };
+    at_least("tailLines", 0, "must be greater than or equal to 0")?;
+    at_least("limitBytes", 1, "must be greater than 0")?;
+    if request.query.get("sinceTime").is_none() {
+        at_least("sinceSeconds", 1, "must be greater than 0")?;
+    } else if request.query.integer("sinceSeconds")?.is_some() {
+        let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+        errors.forbidden(&FieldPath::new(""), detail);
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::Invalid {
+        kind: GroupKind {
+            group: String::new(),
+            kind: "PodLogOptions".to_owned(),
+        },
+        name: request.name().to_owned(),
+        errors,
+    })
 }
 
 fn pod(request: &Request<'_>) -> Result<Value, ApiError> {
@@ -93,6 +128,6 @@ fn unreachable(request: &Request<'_>, node: &str) -> ApiError {
     };
     match store.get(None, node) {
         Err(error) => error,
-        Ok(_) => ApiError::Unknown("no preferred addresses found; known addresses: []".to_owned()),
+        Ok(_) => ApiError::Unknown(NO_ADDRESS.to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::continue_token::ContinueToken;
-use super::list_options::ListOptions;
+use super::list_options::{ListOptions, ReadAt};
 use super::{Answer, Request};
 use crate::endpoints::negotiation::{MediaType, Transform};
 use crate::endpoints::watch::expired;
@@ -13,9 +13,10 @@ use crate::endpoints::{partial, response, table};
 use crate::meta::GroupVersionResource;
 use crate::meta::object::name;
 use crate::meta::selector::{FieldSelector, LabelSelector};
+use crate::meta::validation::{dns1123_label, path_segment_name};
 use crate::registry::event;
 use crate::status::ApiError;
-use crate::storage::{Snapshot, StoredObject, WindowError};
+use crate::storage::{ObjectKey, Snapshot, StoredObject, WindowError};
 
 /// Which objects of a collection a request is about.
 pub(crate) struct Selectors {
@@ -28,31 +29,55 @@ pub(crate) struct Selectors {
 }
 
 impl Selectors {
-    /// Narrowed to the object called `name`.
-    pub(super) fn and_name(self, name: &str) -> Self {
-        Self {
+    /// Narrowed to the object called `name`, for a watch of one object.
+    ///
+    /// # Errors
+    /// `BadRequest` when the field selector means anything else.
+    pub(super) fn and_name(self, name: &str) -> Result<Self, ApiError> {
+        let says = self.field.requires_exact_match("metadata.name");
+        if !self.field.is_everything() && says != Some(name) {
+            return Err(ApiError::BadRequest(
+                "fieldSelector metadata.name doesn't match requested name".to_owned(),
+            ));
+        }
+        Ok(Self {
             name: Some(name.to_owned()),
             ..self
-        }
+        })
     }
 
     /// Reads and checks the selectors of a request.
     pub(super) fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
+        let selectors = Self::read(request)?;
+        selectors.check_fields(request)?;
+        Ok(selectors)
+    }
+
+    fn read(request: &Request<'_>) -> Result<Self, ApiError> {
         let query = |key: &str| request.query.get(key).unwrap_or_default();
         let label = LabelSelector::parse(query("labelSelector"))
             .map_err(|error| ApiError::BadRequest(error.to_string()))?;
         let field = FieldSelector::parse(query("fieldSelector"))
             .map_err(|error| ApiError::BadRequest(error.to_string()))?;
-        let resource = &request.resource;
-        if let Some(unknown) = field.fields().find(|field| !resource.selects_by(field)) {
-            return Err(ApiError::BadRequest(resource.field_label_error(unknown)));
-        }
         Ok(Self {
             label,
             field,
             name: None,
-            gvr: resource.gvr().clone(),
+            gvr: request.resource.gvr().clone(),
         })
+    }
+
+    /// Whether the kind can be selected by the fields named.
+    fn check_fields(&self, request: &Request<'_>) -> Result<(), ApiError> {
+        let resource = &request.resource;
+        match self
+            .field
+            .fields()
+            .find(|field| !resource.selects_by(field))
+        {
+            Some(unknown) => Err(ApiError::BadRequest(resource.field_label_error(unknown))),
+            None => Ok(()),
+        }
     }
 
     fn is_everything(&self) -> bool {
@@ -80,8 +105,13 @@ impl Selectors {
 /// The value of a selectable field as text; absent booleans and numbers have their zero value.
 fn field_value(object: &Value, field: &str) -> String {
     let value = match field {
-        "source" => &object["source"]["component"],
-        "reportingComponent" => &object["reportingComponent"],
+        "source" => match &object["source"]["component"] {
+            Value::Null => &object["reportingComponent"],
+            component => component,
+        },
+        "status.successful" => &object["status"]["succeeded"],
+        // The label is known, and no pod has a value for it.
+        "status.podIPs" => &Value::Null,
         _ => field.split('.').fold(object, |value, part| &value[part]),
     };
     match value {
@@ -103,82 +133,119 @@ pub(super) struct Page {
     remaining: Option<usize>,
 }
 
+/// What a list asks for.
+pub(super) struct ListQuery {
+    selectors: Selectors,
+    options: ListOptions,
+}
+
+impl ListQuery {
+    /// Reads and checks the query of a list.
+    pub(super) fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
+        let selectors = Selectors::read(request)?;
+        let options = ListOptions::parse(request)?;
+        selectors.check_fields(request)?;
+        Ok(Self { selectors, options })
+    }
+
+    /// The one object that can be selected, where its name and namespace are given.
+    fn single(&self, request: &Request<'_>) -> Option<ObjectKey> {
+        if self.options.continues() {
+            return None;
+        }
+        let exact = |field: &str| self.selectors.field.requires_exact_match(field);
+        let name = exact("metadata.name").filter(|name| path_segment_name(name).is_empty())?;
+        if !request.resource.namespaced {
+            return Some(ObjectKey::new(None, name));
+        }
+        let selected = exact("metadata.namespace").filter(|name| dns1123_label(name).is_empty());
+        let namespace = request.namespace().or(selected)?;
+        Some(ObjectKey::new(Some(namespace), name))
+    }
+}
+
 pub(super) fn list(request: &Request<'_>) -> Answer {
-    let page = page(request)?;
+    let page = page(request, &ListQuery::parse(request)?)?;
     answer(request, &page)
 }
 
 /// Reads the page that the request asks for.
-pub(super) fn page(request: &Request<'_>) -> Result<Page, ApiError> {
-    let selectors = Selectors::parse(request)?;
-    let options = ListOptions::parse(request)?;
+pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, ApiError> {
+    let ListQuery { selectors, options } = query;
     let namespace = request.namespace().filter(|_| request.resource.namespaced);
-    let snapshot = snapshot(request, &options)?;
-    let limit = usize::try_from(options.limit).unwrap_or(0);
-    let start = options.token.as_ref().map(|token| token.start(namespace));
+    let single = query.single(request);
+    let read_at = options.read_at(single.is_none())?;
+    let snapshot = snapshot(request, &read_at)?;
     let store = request.store(false);
-    let mut objects = Vec::new();
-    let mut next = None;
-    let mut remaining = None;
+    let mut page = Page {
+        objects: Vec::new(),
+        rv: snapshot.rv,
+        next: None,
+        remaining: None,
+    };
+    if let Some(key) = single {
+        let found = snapshot
+            .get(&key)
+            .filter(|object| selectors.select(&object.value));
+        page.objects
+            .extend(found.map(|object| store.shown(Arc::clone(object))));
+        return Ok(page);
+    }
+    let limit = options.page_size();
+    let start = match &read_at {
+        ReadAt::Continue(token) => Some(token.start(namespace)),
+        _ => None,
+    };
     let mut rest = snapshot.range(namespace, start.as_ref());
-    for object in rest.by_ref() {
+    while let Some(object) = rest.next() {
         if !selectors.select(&object.value) {
             continue;
         }
-        if limit > 0 && objects.len() == limit {
-            let last: &Arc<StoredObject> = objects.last().expect("limit is above 0");
-            next = Some(ContinueToken::after(snapshot.rv, &last.key, namespace).encode());
+        page.objects.push(store.shown(Arc::clone(object)));
+        if limit > 0 && page.objects.len() == limit {
+            // Whatever is behind counts, selected or not: nobody has looked at it yet.
+            let behind = rest.count();
+            if behind > 0 {
+                let token = ContinueToken::after(snapshot.rv, &object.key, namespace);
+                page.next = Some(token.encode());
+                page.remaining = selectors.is_everything().then_some(behind);
+            }
             break;
         }
-        objects.push(store.shown(Arc::clone(object)));
     }
-    if next.is_some() && selectors.is_everything() {
-        remaining = Some(rest.count() + 1);
-    }
-    Ok(Page {
-        objects,
-        rv: snapshot.rv,
-        next,
-        remaining,
-    })
+    Ok(page)
 }
 
-fn snapshot(request: &Request<'_>, options: &ListOptions) -> Result<Snapshot, ApiError> {
+fn snapshot(request: &Request<'_>, read_at: &ReadAt) -> Result<Snapshot, ApiError> {
     let table = request.store(false).table();
-    if let Some(token) = &options.token {
-        // A token without a version continues at whatever version there is.
-        let Some(rv) = token.rv() else {
-            return Ok(table.snapshot());
-        };
-        return table.snapshot_at(rv).map_err(|error| match error {
-            WindowError::Future { .. } => expired(rv, error),
-            WindowError::Expired { .. } => ApiError::ExpiredContinue {
-                message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.".to_owned(),
-                next: token.inconsistent().encode(),
-            },
-        });
-    }
-    let exact = options.exact();
-    match options.rv {
-        Some(rv) if exact && rv > 0 => table.snapshot_at(rv).map_err(|error| match error {
-            WindowError::Future { .. } => expired(rv, error),
+    match read_at {
+        ReadAt::Continue(token) => {
+            // A token without a version continues at whatever version there is.
+            let Some(rv) = token.rv() else {
+                return Ok(table.snapshot());
+            };
+            table.snapshot_at(rv).map_err(|error| match error {
+                WindowError::Future { .. } => expired(rv, error),
+                WindowError::Expired { .. } => ApiError::ExpiredContinue {
+                    message: "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.".to_owned(),
+                    next: token.inconsistent().encode(),
+                },
+            })
+        }
+        ReadAt::Exact(rv) => table.snapshot_at(*rv).map_err(|error| match error {
+            WindowError::Future { .. } => expired(*rv, error),
             WindowError::Expired { .. } => ApiError::Expired(
                 "The resourceVersion for the provided list is too old.".to_owned(),
             ),
         }),
-        Some(rv) => {
+        ReadAt::NotOlderThan(rv) => {
             let snapshot = table.snapshot();
-            if rv > snapshot.rv {
-                return Err(expired(
-                    rv,
-                    WindowError::Future {
-                        current: snapshot.rv,
-                    },
-                ));
+            if *rv > snapshot.rv {
+                let current = snapshot.rv;
+                return Err(expired(*rv, WindowError::Future { current }));
             }
             Ok(snapshot)
         }
-        None => Ok(table.snapshot()),
     }
 }
 
@@ -242,4 +309,22 @@ fn joined(request: &Request<'_>, page: &Page, metadata: &Value) -> Vec<u8> {
     }
     json.extend_from_slice(b"]}\n");
     json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_fields_are_selected_by_another_name_than_they_have() {
+        let job = json!({ "status": { "succeeded": 2 } });
+        assert_eq!(field_value(&job, "status.successful"), "2");
+        assert_eq!(field_value(&json!({}), "status.successful"), "0");
+        let event = json!({ "source": {}, "reportingComponent": "c" });
+        assert_eq!(field_value(&event, "source"), "c");
+        let event = json!({ "source": { "component": "d" }, "reportingComponent": "c" });
+        assert_eq!(field_value(&event, "source"), "d");
+        let pod = json!({ "status": { "podIPs": [{ "ip": "10.0.0.1" }] } });
+        assert_eq!(field_value(&pod, "status.podIPs"), "");
+    }
 }

@@ -5,86 +5,99 @@ use super::continue_token::ContinueToken;
 use crate::meta::GroupKind;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
-/// `limit`, `continue`, `resourceVersion` and `resourceVersionMatch`, checked.
+/// `limit`, `continue`, `resourceVersion` and `resourceVersionMatch`, checked against one another.
 #[derive(Debug)]
 pub(super) struct ListOptions {
-    /// 0 for no limit.
-    pub(super) limit: i64,
-    pub(super) token: Option<ContinueToken>,
-    /// `None` when unset.
-    pub(super) rv: Option<u64>,
+    limit: i64,
+    token: String,
+    rv: String,
     rv_match: String,
+}
+
+/// Which version of a collection is to be read.
+#[derive(Debug)]
+pub(super) enum ReadAt {
+    /// The rest of a list begun before.
+    Continue(ContinueToken),
+    /// This very version.
+    Exact(u64),
+    /// The present, which must have reached this version.
+    NotOlderThan(u64),
 }
 
 impl ListOptions {
     /// Reads the options of `request`.
     ///
     /// # Errors
-    /// `Invalid` for options that exclude one another, `BadRequest` for malformed ones.
+    /// `Invalid` for options that exclude one another, `BadRequest` for malformed numbers.
     pub(super) fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
-        let query = |key: &str| request.query.get(key).unwrap_or_default();
-        let (rv, rv_match, token) = (
-            query("resourceVersion"),
-            query("resourceVersionMatch"),
-            query("continue"),
-        );
-        validate(
-            rv,
-            rv_match,
-            token,
-            request.query.get("sendInitialEvents").is_some(),
-        )?;
-        let rv = parse_rv(rv)?;
-        let token = match token {
-            "" => None,
-            token => Some(ContinueToken::decode(token)?),
+        let text = |key: &str| request.query.get(key).unwrap_or_default().to_owned();
+        request.query.integer("timeoutSeconds")?;
+        let options = Self {
+            limit: request.query.integer("limit")?.unwrap_or(0),
+            token: text("continue"),
+            rv: text("resourceVersion"),
+            rv_match: text("resourceVersionMatch"),
         };
-        if token.is_some() && rv.is_some_and(|rv| rv > 0) {
-            return Err(ApiError::BadRequest(
-                "specifying resource version is not allowed when using continue".to_owned(),
-            ));
+        let initial_events = request.query.get("sendInitialEvents").is_some();
+        validate(
+            &options.rv,
+            &options.rv_match,
+            &options.token,
+            initial_events,
+        )?;
+        Ok(options)
+    }
+
+    /// How many objects a page has at most; 0 for all. Version 0 is read from upstream's cache,
+    /// which cuts nothing.
+    pub(super) fn page_size(&self) -> usize {
+        match self.rv.as_str() {
+            "0" => 0,
+            _ => usize::try_from(self.limit).unwrap_or(0),
         }
-        let limit = request.query.integer("limit")?.unwrap_or(0);
-        Ok(Self {
-            limit,
-            token,
-            rv,
-            rv_match: rv_match.to_owned(),
+    }
+
+    /// Whether a list begun before goes on.
+    pub(super) fn continues(&self) -> bool {
+        !self.token.is_empty()
+    }
+
+    /// What to read. `whole` tells a list from the look-up of a single name.
+    ///
+    /// # Errors
+    /// `BadRequest` for a malformed token or version.
+    pub(super) fn read_at(&self, whole: bool) -> Result<ReadAt, ApiError> {
+        if self.continues() {
+            let token = ContinueToken::decode(&self.token)?;
+            if !matches!(self.rv.as_str(), "" | "0") {
+                return Err(ApiError::BadRequest(
+                    "specifying resource version is not allowed when using continue".to_owned(),
+                ));
+            }
+            return Ok(ReadAt::Continue(token));
+        }
+        let rv = parse_rv(&self.rv)?.unwrap_or(0);
+        // Pages of a version were asked for without `resourceVersionMatch` before there was one.
+        let legacy = self.rv_match.is_empty() && self.limit > 0 && whole;
+        Ok(match self.rv_match == "Exact" || legacy {
+            true if rv > 0 => ReadAt::Exact(rv),
+            _ => ReadAt::NotOlderThan(rv),
         })
     }
-
-    /// Whether the list must be of the very version given: because it says so, or because pages
-    /// of a version were asked for in the way that predates `resourceVersionMatch`.
-    pub(super) fn exact(&self) -> bool {
-        self.rv_match == "Exact" || (self.rv_match.is_empty() && self.limit > 0)
-    }
 }
 
-/// The `resourceVersion` of a list; `None` when empty.
-fn parse_rv(rv: &str) -> Result<Option<u64>, ApiError> {
-    storage_rv(rv)
-        .map_err(|error| ApiError::BadRequest(format!("invalid resource version: {error}")))
-}
-
-/// The `resourceVersion` of a get or a watch; `None` when empty. Upstream gives no reason here.
-pub(super) fn storage_rv(rv: &str) -> Result<Option<u64>, ApiError> {
-    if rv.is_empty() {
-        return Ok(None);
-    }
-    rv.parse().map(Some).map_err(|_| {
-        ApiError::Unknown(format!(
-            "resourceVersion: Invalid value: {rv:?}: strconv.ParseUint: parsing {rv:?}: invalid syntax"
-        ))
-    })
-}
-
-fn validate(rv: &str, rv_match: &str, token: &str, initial_events: bool) -> Result<(), ApiError> {
+/// Which options of a list exclude one another.
+///
+/// # Errors
+/// `Invalid`, naming every conflict.
+pub(super) fn validate(
+    rv: &str,
+    rv_match: &str,
+    token: &str,
+    initial_events: bool,
+) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
-    if initial_events {
-        let path = FieldPath::new("sendInitialEvents");
-        errors.forbidden(&path, "sendInitialEvents is forbidden for list");
-        return invalid(errors);
-    }
     let path = FieldPath::new("resourceVersionMatch");
     if !rv_match.is_empty() {
         if rv.is_empty() {
@@ -103,7 +116,29 @@ fn validate(rv: &str, rv_match: &str, token: &str, initial_events: bool) -> Resu
             errors.forbidden(&path, detail);
         }
     }
+    if initial_events {
+        let path = FieldPath::new("sendInitialEvents");
+        errors.forbidden(&path, "sendInitialEvents is forbidden for list");
+    }
     invalid(errors)
+}
+
+/// The `resourceVersion` of a list; `None` when empty.
+fn parse_rv(rv: &str) -> Result<Option<u64>, ApiError> {
+    storage_rv(rv)
+        .map_err(|error| ApiError::BadRequest(format!("invalid resource version: {error}")))
+}
+
+/// The `resourceVersion` of a get or a watch; `None` when empty. Upstream gives no reason here.
+pub(super) fn storage_rv(rv: &str) -> Result<Option<u64>, ApiError> {
+    if rv.is_empty() {
+        return Ok(None);
+    }
+    rv.parse().map(Some).map_err(|_| {
+        ApiError::Unknown(format!(
+            "resourceVersion: Invalid value: {rv:?}: strconv.ParseUint: parsing {rv:?}: invalid syntax"
+        ))
+    })
 }
 
 /// `Invalid` ListOptions, unless there is nothing wrong.

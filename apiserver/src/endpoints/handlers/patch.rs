@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Answer, Request, apply, decode, update};
-use crate::meta::object::name;
+use super::{Answer, Request, apply, decode, owner_references, update};
+use crate::endpoints::options::field_validation;
+use crate::meta::GroupVersionKind;
 use crate::patch::{self, PatchType};
 use crate::registry::store::Part;
 use crate::schema;
@@ -19,24 +20,27 @@ pub(super) fn patch_part(request: &Request<'_>, part: Part) -> Answer {
     if patch_type == PatchType::Apply {
         return apply::apply(request, part, dry_run);
     }
-    decode::check_patch(request, patch_type)?;
     let gvk = request.resource.gvk();
     let store = request.store(dry_run);
     let written = store.update(request.namespace(), request.name(), part, |current| {
-        let patched = patched(request, patch_type, current)?;
-        decode::value(request, gvk, patched, "PatchOptions")
+        let mut object = patched(request, gvk, patch_type, current)?;
+        owner_references::dedup(request, &mut object);
+        Ok(object)
     })?;
     request.written(200, &written)
 }
 
-/// `current` with the patch of the request applied, not yet decoded.
+/// `current`, an object of kind `gvk`, with the patch of the request applied.
 pub(super) fn patched(
     request: &Request<'_>,
+    gvk: &GroupVersionKind,
     patch_type: PatchType,
     current: &Value,
 ) -> Result<Value, ApiError> {
-    let schema = schema::builtin(request.resource.gvk()).map(|schema| &**schema);
-    let patched = patch::apply(patch_type, &request.body, current, schema)?;
-    update::check_name(request, name(&patched))?;
-    Ok(patched)
+    let schema = schema::builtin(gvk).map(|schema| &**schema);
+    let validation = field_validation(&request.query, "PatchOptions")?;
+    let outcome = patch::apply(patch_type, &request.body, current, schema, validation)?;
+    let object = decode::patched(request, gvk, outcome)?;
+    update::check_identity(request, &object)?;
+    Ok(object)
 }

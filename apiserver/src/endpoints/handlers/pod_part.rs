@@ -3,12 +3,14 @@
 
 use serde_json::Value;
 
-use super::{Answer, Request, decode, patch, update};
+use super::{Answer, Request, apply, decode, patch, update};
 use crate::clock::rfc3339;
-use crate::meta::object::{child_mut, copy_field, name};
+use crate::field_manager::FieldManager;
+use crate::meta::object::{child_mut, copy_field};
 use crate::patch::PatchType;
 use crate::registry::pod::{validate_ephemeral_containers, validate_resize};
 use crate::registry::store::{Part, Store};
+use crate::registry::strategy;
 use crate::status::{ApiError, FieldErrors};
 
 /// A part of a pod's spec.
@@ -65,45 +67,60 @@ fn take_resources(containers: &mut Value, wanted: &Value) {
 /// PUT of a pod, of which only the part counts.
 pub(super) fn update(request: &Request<'_>, part: PodPart) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
-    let pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
-    update::check_name(request, name(&pod))?;
-    write(request, part, dry_run, |_| Ok(pod.clone()))
+    let mut pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
+    update::check_place(request, &request.store(dry_run), &mut pod)?;
+    write(request, part, dry_run, |manager, current| {
+        let mut wanted = pod.clone();
+        update_owners(request, manager, current, &mut wanted);
+        Ok(wanted)
+    })
 }
 
 /// PATCH of the same.
 pub(super) fn patch(request: &Request<'_>, part: PodPart) -> Answer {
     let patch_type = request.patch_type()?;
     let dry_run = request.query.patch_options(patch_type)?;
-    if patch_type == PatchType::Apply {
-        return Err(ApiError::UnsupportedMediaType(
-            "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json".to_owned(),
-        ));
-    }
-    decode::check_patch(request, patch_type)?;
-    write(request, part, dry_run, |current| {
-        let patched = patch::patched(request, patch_type, current)?;
-        decode::value(request, request.resource.gvk(), patched, "PatchOptions")
+    let gvk = request.resource.gvk();
+    write(request, part, dry_run, |manager, current| {
+        if patch_type != PatchType::Apply {
+            let mut wanted = patch::patched(request, gvk, patch_type, current)?;
+            update_owners(request, manager, current, &mut wanted);
+            return Ok(wanted);
+        }
+        let wanted = apply::merged(request, gvk, manager, Some(current))?;
+        update::check_identity(request, &wanted)?;
+        Ok(wanted)
     })
+}
+
+/// Whoever sets a field comes to own it, also one that is then left as it was.
+fn update_owners(
+    request: &Request<'_>,
+    manager: &FieldManager,
+    current: &Value,
+    wanted: &mut Value,
+) {
+    let strategy = strategy(&request.resource.gvr().group_resource());
+    strategy.default(wanted);
+    manager.update(current, wanted, &rfc3339(request.core.clock.now()));
 }
 
 fn write(
     request: &Request<'_>,
     part: PodPart,
     dry_run: bool,
-    change: impl Fn(&Value) -> Result<Value, ApiError>,
+    change: impl Fn(&FieldManager, &Value) -> Result<Value, ApiError>,
 ) -> Answer {
     let store = request.store(dry_run);
     let manager = store.field_manager().expect("every request has a writer");
-    // Whoever sets a field comes to own it, also one that is then left as it was.
     let store = Store {
         writer: None,
         ..store
     };
     let (namespace, name) = (request.namespace(), request.name());
     let written = store.update(namespace, name, Part::Whole, |current| {
-        let mut wanted = change(current)?;
+        let mut wanted = change(&manager, current)?;
         store.strategy.default(&mut wanted);
-        manager.update(current, &mut wanted, &rfc3339(request.core.clock.now()));
         let next = part.take(&wanted, current);
         let errors = part.validate(&next, current);
         if !errors.is_empty() {

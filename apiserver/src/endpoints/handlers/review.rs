@@ -1,6 +1,8 @@
 //! Reviews: questions about who somebody is and what they may do. The answer is an object of the
 //! same kind, which is stored nowhere.
 
+mod validation;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -9,8 +11,8 @@ use super::{Answer, Request, decode};
 use crate::auth::{AUDIENCE, Attributes, Decision, User, authorize, review_token, rules_of};
 use crate::clock::rfc3339;
 use crate::meta::GroupKind;
-use crate::meta::object::{meta, meta_mut};
-use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::meta::object::meta;
+use crate::status::{ApiError, FieldErrors};
 
 /// The review that the request's resource stands for, if it is one.
 pub(super) fn review(request: &Request<'_>) -> Option<Answer> {
@@ -35,7 +37,9 @@ pub(super) fn review(request: &Request<'_>) -> Option<Answer> {
 fn read(request: &Request<'_>) -> Result<Value, ApiError> {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let mut body = decode::object(request, request.resource.gvk(), "CreateOptions")?;
-    if let Some(manager) = request.store(dry_run).field_manager() {
+    let store = request.store(dry_run);
+    store.set_namespace(&mut body, request.namespace())?;
+    if let Some(manager) = store.field_manager() {
         manager.create(&mut body, &rfc3339(request.core.clock.now()));
     }
     Ok(body)
@@ -92,80 +96,27 @@ fn rules_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
 }
 
 fn self_access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
-    let errors = validate_attributes(&body["spec"]);
+    let mut errors = validation::attributes(&body["spec"]);
+    errors.extend(validation::selectors(&body["spec"]));
+    errors.extend(validation::metadata(&body, "must be empty"));
     decided(request, body, errors, &request.user)
 }
 
 fn access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
-    let errors = validate_subject(&body["spec"]);
+    let mut errors = validation::subject(&body["spec"]);
+    errors.extend(validation::metadata(&body, "must be empty"));
     let user = subject(&body["spec"]);
     decided(request, body, errors, &user)
 }
 
-fn local_access_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiError> {
-    let namespace = request.namespace().unwrap_or_default();
-    let own = meta(&body, "namespace");
-    if !own.is_empty() && own != namespace {
-        let message =
-            "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(ApiError::BadRequest(message.to_owned()));
-    }
-    meta_mut(&mut body).insert("namespace".to_owned(), namespace.into());
+fn local_access_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     let spec = &body["spec"];
-    let mut errors = validate_subject(spec);
-    let asked = &spec["resourceAttributes"];
-    if asked.is_object() && asked["namespace"].as_str().unwrap_or_default() != namespace {
-        let path = FieldPath::new("spec.resourceAttributes.namespace");
-        let value = asked["namespace"].as_str().unwrap_or_default();
-        errors.invalid(&path, &value.into(), "must match metadata.namespace");
-    }
-    if spec["nonResourceAttributes"].is_object() {
-        let path = FieldPath::new("spec.nonResourceAttributes");
-        let value = shown_path(spec);
-        errors.invalid(&path, &value, "disallowed on this kind of request");
-    }
+    let mut errors = validation::subject(spec);
+    let detail = "must be empty except for namespace";
+    errors.extend(validation::metadata(&body, detail));
+    errors.extend(validation::local(spec, meta(&body, "namespace")));
     let user = subject(spec);
     decided(request, body, errors, &user)
-}
-
-/// Faults of a question about somebody.
-fn validate_subject(spec: &Value) -> FieldErrors {
-    let mut errors = validate_attributes(spec);
-    let user = spec["user"].as_str().unwrap_or_default();
-    if user.is_empty() && texts(&spec["groups"]).is_empty() {
-        let detail = "at least one of user or group must be specified";
-        errors.invalid(&FieldPath::new("spec.user"), &"".into(), detail);
-    }
-    errors
-}
-
-fn validate_attributes(spec: &Value) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let asks = |field: &str| spec[field].is_object();
-    match (asks("resourceAttributes"), asks("nonResourceAttributes")) {
-        (true, true) => {
-            let path = FieldPath::new("spec.nonResourceAttributes");
-            let detail = "cannot be specified in combination with resourceAttributes";
-            errors.invalid(&path, &shown_path(spec), detail);
-        }
-        (false, false) => {
-            let path = FieldPath::new("spec.resourceAttributes");
-            let detail =
-                "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            errors.invalid(&path, &Value::Null, detail);
-        }
-        _ => {}
-    }
-    errors
-}
-
-/// The path asked about, as an error shows it: by the names of the Go fields.
-fn shown_path(spec: &Value) -> Value {
-    let text = |field: &str| {
-        let value = &spec["nonResourceAttributes"][field];
-        value.as_str().unwrap_or_default().to_owned()
-    };
-    json!({ "Path": text("path"), "Verb": text("verb") })
 }
 
 fn texts(list: &Value) -> Vec<String> {

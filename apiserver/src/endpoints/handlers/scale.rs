@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Request, apply, decode, update};
+use super::{Answer, Request, apply, decode, patch, update};
 use crate::clock::rfc3339;
 use crate::field_manager::{self, FieldManager};
-use crate::meta::object::{child_mut, meta, meta_mut, name};
+use crate::meta::object::{child_mut, meta, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupKind, GroupVersionKind};
-use crate::patch::{self, PatchType};
+use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::store::{Part, Store};
 use crate::schema;
@@ -23,8 +23,8 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
 
 pub(super) fn update(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
-    let scale = decode::object(request, &kind(request)?, "UpdateOptions")?;
-    update::check_name(request, name(&scale))?;
+    let mut scale = decode::object(request, &kind(request)?, "UpdateOptions")?;
+    update::check_place(request, &request.store(dry_run), &mut scale)?;
     write(request, dry_run, |manager, current| {
         let mut scale = scale.clone();
         manager.update(current, &mut scale, &now(request));
@@ -38,19 +38,13 @@ pub(super) fn patch(request: &Request<'_>) -> Answer {
     let gvk = kind(request)?;
     if patch_type == PatchType::Apply {
         return write(request, dry_run, |manager, current| {
-            let scale = apply::merged(request, manager, Some(current))?;
-            decode::value(request, &gvk, scale, "PatchOptions")
+            let scale = apply::merged(request, &gvk, manager, Some(current))?;
+            update::check_identity(request, &scale)?;
+            Ok(scale)
         });
     }
-    decode::check_patch(request, patch_type)?;
     write(request, dry_run, |manager, current| {
-        let patched = patch::apply(
-            patch_type,
-            &request.body,
-            current,
-            schema::builtin(&gvk).map(|schema| &**schema),
-        )?;
-        let mut scale = decode::value(request, &gvk, patched, "PatchOptions")?;
+        let mut scale = patch::patched(request, &gvk, patch_type, current)?;
         manager.update(current, &mut scale, &now(request));
         Ok(scale)
     })

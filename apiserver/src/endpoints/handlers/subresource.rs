@@ -4,12 +4,15 @@ use http::Response;
 use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
-use super::{Answer, Request, decode, eviction, get, kubelet, patch, scale, token, update};
+use super::{Answer, Request, decode, eviction, get, kubelet, patch, proxy, scale, token, update};
+use crate::admission;
 use crate::endpoints::body::ResponseBody;
+use crate::endpoints::options::Preconditions;
 use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
 use crate::meta::GroupResource;
-use crate::meta::object::{child_mut, meta, name};
+use crate::meta::object::{child_mut, copy_field, meta, name};
+use crate::registry::namespace::validate_finalize;
 use crate::registry::store::{Part, Store};
 use crate::registry::strategy;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -37,6 +40,7 @@ pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> An
             }
         }
         ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => kubelet::stream(request),
+        ("proxy", _) => proxy::proxy(request),
         ("token", Verb::Create) => token::create(request),
         ("log", Verb::Get) => kubelet::log(request),
         ("approval", Verb::Get) => get::get(request),
@@ -55,6 +59,12 @@ pub(super) fn success(request: &Request<'_>) -> Response<ResponseBody> {
     response::value(201, &success, request.accepted)
 }
 
+/// Whether something may be created below `name`.
+pub(super) fn admit(request: &Request<'_>, name: &str) -> Result<(), ApiError> {
+    let namespace = request.namespace().unwrap_or_default();
+    admission::admit_into(request.core, &request.resource, namespace, name)
+}
+
 /// POST of a Binding to its pod.
 fn bind_pod(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
@@ -63,6 +73,7 @@ fn bind_pod(request: &Request<'_>) -> Answer {
         .subresource("binding")
         .ok_or(ApiError::NoSuchPath)?;
     let binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
+    admit(request, request.name())?;
     if name(&binding) != request.name() {
         let message = "name in URL does not match name in Binding object";
         return Err(ApiError::BadRequest(message.to_owned()));
@@ -74,13 +85,21 @@ fn bind_pod(request: &Request<'_>) -> Answer {
 pub(super) fn create_binding(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    admit(request, name(&binding))?;
     bind(request, name(&binding), &binding, dry_run)
 }
 
 /// Gives a pod its node, once.
 fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -> Answer {
     let node = check_target(&binding["target"])?;
-    let uid = meta(binding, "uid");
+    let stated = |field: &str| {
+        let value = meta(binding, field);
+        (!value.is_empty()).then(|| value.to_owned())
+    };
+    let preconditions = Preconditions {
+        uid: stated("uid"),
+        rv: stated("resourceVersion"),
+    };
     let pods = request.core.catalog.resource("", "v1", "pods");
     let pods = pods.expect("pods are built in");
     // A binding is not a write of the pod: nobody comes to own its node.
@@ -98,14 +117,10 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
         name: pod_name.to_owned(),
         message,
     };
-    store.update(request.namespace(), pod_name, Part::Whole, |pod| {
-        let own = meta(pod, "uid");
-        if !uid.is_empty() && uid != own {
+    store.update(request.namespace(), pod_name, Part::Raw, |pod| {
+        if let Some(message) = preconditions.violation(pod) {
             let namespace = request.namespace().unwrap_or_default();
-            let message = format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{pod_name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
-            );
-            return Err(store.conflict(pod_name, message));
+            return Err(store.storage_conflict(namespace, pod_name, &message));
         }
         if crate::meta::object::is_terminating(pod) {
             return Err(refuse(format!(
@@ -126,6 +141,7 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
         }
         let mut next = pod.clone();
         child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
+        child_mut(&mut next, "status").remove("nominatedNodeName");
         set_scheduled(&mut next, &crate::clock::rfc3339(request.core.clock.now()));
         let annotations = binding["metadata"]["annotations"].as_object();
         for (key, value) in annotations.into_iter().flatten() {
@@ -163,37 +179,49 @@ fn set_scheduled(pod: &mut Value, now: &str) {
         "status": "True",
         "lastProbeTime": null,
         "lastTransitionTime": now,
-        "observedGeneration": pod["metadata"]["generation"],
     });
-    let status = child_mut(pod, "status");
+    set_condition(pod, condition);
+}
+
+/// Replaces the condition of the same type. A status that stays keeps the time since it holds.
+pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
+    let status = child_mut(object, "status");
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else {
         return;
     };
-    match conditions
+    let own = conditions
         .iter_mut()
-        .find(|condition| condition["type"] == "PodScheduled")
-    {
-        Some(scheduled) => *scheduled = condition,
+        .find(|own| own["type"] == condition["type"]);
+    match own {
+        Some(own) => {
+            if own["status"] == condition["status"] {
+                condition["lastTransitionTime"] = own["lastTransitionTime"].clone();
+            }
+            *own = condition;
+        }
         None => conditions.push(condition),
     }
 }
 
-/// PUT of a namespace's finalizers: the last one gone lets a terminating namespace go.
+/// PUT of a namespace but for its status: the last finalizer gone lets a terminating one go.
 fn finalize(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
-    let wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
-    update::check_name(request, name(&wanted))?;
+    let mut wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
+    update::check_place(request, &store, &mut wanted)?;
     let written = store.update(None, request.name(), Part::Whole, |namespace| {
-        let mut next = namespace.clone();
-        next["metadata"]["resourceVersion"] = meta(&wanted, "resourceVersion").into();
-        let spec = child_mut(&mut next, "spec");
-        match &wanted["spec"]["finalizers"] {
-            Value::Null => spec.remove("finalizers"),
-            finalizers => spec.insert("finalizers".to_owned(), finalizers.clone()),
-        };
-        Ok(next)
+        let mut next = wanted.clone();
+        copy_field(&mut next, namespace, "status");
+        let errors = validate_finalize(&next);
+        if errors.is_empty() {
+            return Ok(next);
+        }
+        Err(ApiError::Invalid {
+            kind: request.resource.gvk().group_kind(),
+            name: request.name().to_owned(),
+            errors,
+        })
     })?;
     request.written(200, &written)
 }

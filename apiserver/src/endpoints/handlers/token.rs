@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::{Answer, Request, decode};
+use super::{Answer, Request, decode, subresource};
 use crate::auth::{AUDIENCE, Claims, ServiceAccount};
 use crate::clock::rfc3339;
 use crate::field_manager::FieldManager;
@@ -21,18 +21,20 @@ const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
 
 pub(super) fn create(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
-    let subresource = request.resource.subresource("token");
-    let gvk = &subresource.ok_or(ApiError::NoSuchPath)?.gvk;
+    let token = request.resource.subresource("token");
+    let gvk = &token.ok_or(ApiError::NoSuchPath)?.gvk;
     let mut body = decode::object(request, gvk, "CreateOptions")?;
+    let store = request.store(dry_run);
+    store.set_namespace(&mut body, request.namespace())?;
+    subresource::admit(request, request.name())?;
     let now = request.core.clock.now();
     let spec = child_mut(&mut body, "spec");
     default(spec, "expirationSeconds", EXPIRATION_SECONDS);
     let schema = schema::builtin(gvk).cloned();
     FieldManager::new(gvk, schema, &request.writer(), &[]).create(&mut body, &rfc3339(now));
 
-    let store = request.store(dry_run);
+    check_name(request, gvk, name(&body))?;
     let account = store.get(request.namespace(), request.name())?;
-    check_names(request, &body)?;
     let spec = child_mut(&mut body, "spec");
     if spec
         .get("audiences")
@@ -76,23 +78,19 @@ pub(super) fn create(request: &Request<'_>) -> Answer {
     request.value(201, &body)
 }
 
-/// A request that names an account or a namespace must name those of the path.
-fn check_names(request: &Request<'_>, body: &Value) -> Result<(), ApiError> {
-    let differs = |own: &str, url: &str| !own.is_empty() && own != url;
-    if differs(name(body), request.name()) {
-        return Err(ApiError::BadRequest(format!(
-            "name on object ({}) must match name on request ({})",
-            name(body),
-            request.name()
-        )));
+/// A request that names an account must name that of the path.
+fn check_name(request: &Request<'_>, gvk: &GroupVersionKind, own: &str) -> Result<(), ApiError> {
+    if own.is_empty() || own == request.name() {
+        return Ok(());
     }
-    let namespace = request.namespace().unwrap_or_default();
-    if differs(meta(body, "namespace"), namespace) {
-        let message =
-            "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(ApiError::BadRequest(message.to_owned()));
-    }
-    Ok(())
+    let mut errors = FieldErrors::new();
+    let detail = "must match the service account name if specified";
+    errors.invalid(&FieldPath::new("metadata.name"), &own.into(), detail);
+    Err(ApiError::Invalid {
+        kind: gvk.group_kind(),
+        name: request.name().to_owned(),
+        errors,
+    })
 }
 
 fn validate(gvk: &GroupVersionKind, spec: &Value) -> Result<(), ApiError> {

@@ -1,8 +1,12 @@
 //! PUT of an object, or of its status.
 
-use super::{Answer, Request, decode};
-use crate::meta::object::name;
-use crate::registry::store::Part;
+use serde_json::Value;
+
+use super::{Answer, Request, decode, owner_references};
+use crate::endpoints::options::Preconditions;
+use crate::meta::object::{meta, meta_mut, name, namespace};
+use crate::registry::conduct;
+use crate::registry::store::{Part, Store};
 use crate::status::ApiError;
 
 pub(super) fn update(request: &Request<'_>) -> Answer {
@@ -11,20 +15,57 @@ pub(super) fn update(request: &Request<'_>) -> Answer {
 
 pub(super) fn update_part(request: &Request<'_>, part: Part) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
-    let object = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
-    check_name(request, name(&object))?;
+    let mut object = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
+    check_place(request, &store, &mut object)?;
+    owner_references::dedup(request, &mut object);
     let updated = store.update(request.namespace(), request.name(), part, |_| {
         Ok(object.clone())
     });
     if updated.as_ref().is_err_and(ApiError::is_not_found)
         && part == Part::Main
-        && store.strategy.allows_create_on_update()
+        && conduct::allows_create_on_update(&request.resource.gvr().group_resource())
     {
-        let created = store.create(request.namespace(), object)?;
-        return request.written(201, &created);
+        return create(request, &store, object);
     }
     request.written(200, &updated?)
+}
+
+/// Creates what was to be updated, unless that had to be a certain object.
+fn create(request: &Request<'_>, store: &Store<'_>, mut object: Value) -> Answer {
+    let uid = Some(meta(&object, "uid").to_owned()).filter(|uid| !uid.is_empty());
+    if let Some(message) = (Preconditions { uid, rv: None }).violation(&Value::Null) {
+        let namespace = request.namespace().unwrap_or_default();
+        return Err(store.storage_conflict(namespace, request.name(), &message));
+    }
+    meta_mut(&mut object).remove("resourceVersion");
+    let created = store.create(request.namespace(), object)?;
+    request.written(201, &created)
+}
+
+/// What a patch made of an object must still be the object of the path.
+///
+/// # Errors
+/// `BadRequest`, for a foreign namespace before a foreign name.
+pub(super) fn check_identity(request: &Request<'_>, object: &Value) -> Result<(), ApiError> {
+    let own = namespace(object);
+    if let Some(namespace) = request.namespace().filter(|_| request.resource.namespaced)
+        && !own.is_empty()
+        && own != namespace
+    {
+        return Err(ApiError::foreign_namespace());
+    }
+    check_name(request, name(object))
+}
+
+/// The body must be in the namespace and have the name of the path.
+pub(super) fn check_place(
+    request: &Request<'_>,
+    store: &Store<'_>,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    store.set_namespace(object, request.namespace())?;
+    check_name(request, name(object))
 }
 
 /// The body must name the object of the path.

@@ -5,132 +5,184 @@ use std::time::Duration;
 
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::{Map, Value, json};
 
 use super::list::Selectors;
-use super::list_options::{invalid, storage_rv};
+use super::list_options::{invalid, storage_rv, validate};
 use super::{Answer, Request};
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::negotiation::{MediaType, Transform};
-use crate::endpoints::table::TableOptions;
-use crate::endpoints::watch::{Render, WatchRequest, stream};
+use crate::endpoints::negotiation::{Transform, accepted_stream};
+use crate::endpoints::table::{IncludeObject, TableOptions};
+use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, stream};
 use crate::endpoints::{partial, table};
 use crate::meta::GroupVersionKind;
-use crate::registry::event;
+use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
-/// How long a watch lasts unless the client says: upstream draws between 30 and 60 minutes.
-const TIMEOUT: Duration = Duration::from_secs(45 * 60);
+/// The least that a watch lasts unless the client says; the default lasts up to twice as long.
+const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
+/// Serves a watch. The order of the checks is upstream's, which shows in what is refused first.
 pub(super) fn watch(request: &Request<'_>) -> Answer {
-    let mut selectors = Selectors::parse(request)?;
-    if let Some(name) = &request.info.name {
-        selectors = selectors.and_name(name);
-    }
-    let send_initial_events = initial_events(request)?;
+    let timeout_seconds = request.query.integer("timeoutSeconds")?;
+    let initial_events = InitialEvents::parse(request)?;
+    let selectors = Selectors::parse(request)?;
+    let selectors = match &request.info.name {
+        Some(name) => selectors.and_name(name)?,
+        None => selectors,
+    };
     let rv = storage_rv(request.query.get("resourceVersion").unwrap_or_default())?;
-    let table = request.store(false).table();
-    let namespace = request.namespace().filter(|_| request.resource.namespaced);
-    // From a version on: no initial events. From unset or 0: the present state first.
-    let from_present = matches!(rv, None | Some(0)) || send_initial_events == Some(true);
-    let (rv, initial) = if from_present {
-        let snapshot = table.snapshot();
-        let wanted = send_initial_events != Some(false);
-        let initial = snapshot
-            .range(namespace, None)
-            .filter(|object| wanted && selectors.matches(namespace, object))
-            .cloned()
-            .collect();
-        (snapshot.rv, initial)
-    } else {
-        (rv.unwrap_or_default(), Vec::new())
-    };
-    let timeout = match request.query.integer("timeoutSeconds")? {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        _ => TIMEOUT,
-    };
+    let render = render(request)?;
+    let accepted = accepted_stream(request.accepted)?;
     let bookmarks = request.query.flag("allowWatchBookmarks");
+    let namespace = request.namespace().filter(|_| request.resource.namespaced);
     let watch = WatchRequest {
-        table,
-        gvk: bookmark_kind(request),
+        table: request.store(false).table(),
+        gvr: request.resource.gvr().clone(),
         namespace: namespace.map(str::to_owned),
         selectors,
-        rv,
-        initial,
-        ends_initial_events: send_initial_events == Some(true) && bookmarks,
+        start: initial_events.start(rv, bookmarks),
         bookmarks,
-        timeout,
-        render: render(request)?,
+        bookmark: bookmark(request.resource.gvk()),
+        timeout: timeout(request, timeout_seconds),
+        render,
+        meter: request.meter().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));
-    let media = HeaderValue::from_static(MediaType::Json.as_str());
+    let media = HeaderValue::from_static(accepted.media.as_str());
     response.headers_mut().insert(CONTENT_TYPE, media);
     Ok(response)
 }
 
-/// `sendInitialEvents`, with what must come along with it.
-fn initial_events(request: &Request<'_>) -> Result<Option<bool>, ApiError> {
-    let rv_match = request
-        .query
-        .get("resourceVersionMatch")
-        .unwrap_or_default();
-    let asked = request
-        .query
-        .get("sendInitialEvents")
-        .filter(|value| !value.is_empty());
-    let mut errors = FieldErrors::new();
-    let path = FieldPath::new("resourceVersionMatch");
-    if asked.is_some() {
-        if rv_match != "NotOlderThan" {
-            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            errors.forbidden(&path, detail);
+/// How long the watch lasts; a negative time is over at once.
+fn timeout(request: &Request<'_>, seconds: Option<i64>) -> Duration {
+    match seconds.unwrap_or(0) {
+        0 => {
+            let jitter = request.core.entropy.jitter();
+            MIN_REQUEST_TIMEOUT + MIN_REQUEST_TIMEOUT.mul_f64(jitter)
         }
-    } else if !rv_match.is_empty() {
-        let detail =
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-        errors.forbidden(&path, detail);
+        seconds => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
     }
-    invalid(errors)?;
-    Ok(asked.map(|_| request.query.flag("sendInitialEvents")))
 }
 
-/// The kind of bookmarks: that of the objects, as they are shown.
-fn bookmark_kind(request: &Request<'_>) -> GroupVersionKind {
-    match request.accepted.transform {
-        Transform::None | Transform::Table => request.resource.gvk().clone(),
-        Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
-            GroupVersionKind {
-                group: "meta.k8s.io".to_owned(),
-                version: request.accepted.version.to_owned(),
-                kind: "PartialObjectMetadata".to_owned(),
-            }
+/// `sendInitialEvents`, with what upstream assumes where it is unset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InitialEvents {
+    /// Said or assumed of a request that has `watch` set.
+    Set(bool),
+    /// The legacy paths know nothing of it.
+    Unset,
+}
+
+impl InitialEvents {
+    /// Reads the option with those that it goes together with.
+    fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
+        let query = |key: &str| request.query.get(key).unwrap_or_default();
+        let asked = request
+            .query
+            .get("sendInitialEvents")
+            .map(|_| request.query.flag("sendInitialEvents"));
+        let is_legacy = !request.query.flag("watch");
+        if is_legacy {
+            // Nothing in the query says that this is a watch, so it is checked as a list.
+            validate(
+                query("resourceVersion"),
+                query("resourceVersionMatch"),
+                query("continue"),
+                asked.is_some(),
+            )?;
+            return Ok(Self::Unset);
+        }
+        validate_watch(
+            asked.is_some(),
+            query("resourceVersionMatch"),
+            query("continue"),
+        )?;
+        let from_present = matches!(query("resourceVersion"), "" | "0");
+        Ok(match asked {
+            Some(asked) => Self::Set(asked),
+            None if from_present => Self::Set(true),
+            None => Self::Unset,
+        })
+    }
+
+    /// What a watch from `rv` begins with.
+    fn start(self, rv: Option<u64>, bookmarks: bool) -> Start {
+        match (self, rv.unwrap_or(0)) {
+            (Self::Set(true), not_older_than) => Start::Present {
+                not_older_than,
+                ends_with_bookmark: bookmarks,
+            },
+            (Self::Unset, 0) => Start::Present {
+                not_older_than: 0,
+                ends_with_bookmark: false,
+            },
+            (Self::Set(false), 0) => Start::Now,
+            (_, rv) => Start::After(rv),
         }
     }
+}
+
+fn validate_watch(initial_events: bool, rv_match: &str, token: &str) -> Result<(), ApiError> {
+    const NOT_OLDER_THAN: &str = "NotOlderThan";
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("resourceVersionMatch");
+    if initial_events && rv_match != NOT_OLDER_THAN {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.forbidden(&path, detail);
+    }
+    if !rv_match.is_empty() {
+        if !initial_events {
+            let detail =
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.forbidden(&path, detail);
+        }
+        if rv_match != NOT_OLDER_THAN {
+            errors.not_supported(&path, &rv_match.into(), &[NOT_OLDER_THAN]);
+        }
+        if !token.is_empty() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            errors.forbidden(&path, detail);
+        }
+    }
+    invalid(errors)
+}
+
+/// The object in bookmarks: one of the kind that nothing was written into.
+fn bookmark(gvk: &GroupVersionKind) -> Value {
+    let mut object = schema::builtin(gvk).map_or_else(Map::new, |kind| kind.zero());
+    object.insert("kind".to_owned(), gvk.kind.as_str().into());
+    object.insert("apiVersion".to_owned(), gvk.api_version().into());
+    object.insert("metadata".to_owned(), json!({}));
+    Value::Object(object)
 }
 
 fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
     let version = request.accepted.version;
-    let gvr = request.resource.gvr().clone();
     let render: Option<Render> = match request.accepted.transform {
-        Transform::None if gvr.group == event::GROUP => Some(Arc::new(move |object, _| {
-            event::shown(&gvr, &object.value).into_owned()
-        })),
         Transform::None => None,
-        Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => {
-            Some(Arc::new(move |object, _| {
-                partial::partial_object_metadata(&event::shown(&gvr, &object.value), version)
-            }))
-        }
+        Transform::PartialObjectMetadata => Some(Arc::new(move |object, _| {
+            Some(partial::partial_object_metadata(object, version))
+        })),
+        // No event is a list.
+        Transform::PartialObjectMetadataList => Some(Arc::new(|_, _| None)),
         Transform::Table => {
             let options = request.table_options()?;
             let resource = Arc::clone(&request.resource);
             let clock = request.core.clock.clone();
             Some(Arc::new(move |object, first| {
+                let ends = !object["metadata"]["annotations"][INITIAL_EVENTS_END].is_null();
+                let include_object = match options.include_object {
+                    IncludeObject::None if ends => IncludeObject::Metadata,
+                    asked => asked,
+                };
                 let options = TableOptions {
                     now: clock.now(),
                     column_definitions: first,
+                    include_object,
                     ..options
                 };
-                table::table_of_one(&resource, &event::shown(&gvr, &object.value), options)
+                Some(table::table_of_one(&resource, object, options))
             }))
         }
     };

@@ -22,7 +22,7 @@ pub(super) fn show_list(items: &[Value]) -> String {
     format!("[{}]", items.join(" "))
 }
 
-fn show_map(members: &Map<String, Value>) -> String {
+pub(super) fn show_map(members: &Map<String, Value>) -> String {
     let members: Vec<String> = members
         .iter()
         .map(|(key, value)| format!("{key}:{}", show(value)))

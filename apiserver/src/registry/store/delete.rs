@@ -5,13 +5,13 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::Store;
+use super::{Store, check_name};
 use crate::clock::rfc3339;
 use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
 use crate::status::ApiError;
-use crate::storage::{Change, Commit, StoredObject};
+use crate::storage::{Change, Commit};
 
 /// The garbage collector's finalizer for dependents that are to live on.
 const ORPHAN: &str = "orphan";
@@ -45,11 +45,12 @@ impl Store<'_> {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, ApiError> {
+        check_name(name)?;
         let key = self.key(namespace, name);
         let table = self.table();
         loop {
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
-            self.check_delete_preconditions(&current, name, options)?;
+            self.check_delete_preconditions(&current.value, name, options)?;
             crate::admission::admit_delete(self.resource, &current.value)?;
             let (next, gone) = match self.decide(&current.value, options) {
                 Decision::Nothing => {
@@ -96,14 +97,18 @@ impl Store<'_> {
         }
     }
 
-    fn check_delete_preconditions(
+    /// Whether `current` is the object that the options mean.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    pub(crate) fn check_delete_preconditions(
         &self,
-        current: &StoredObject,
+        current: &Value,
         name: &str,
         options: &DeleteOptions,
     ) -> Result<(), ApiError> {
         let differs = |wanted: &Option<String>, field: &str| {
-            let found = meta(&current.value, field).to_owned();
+            let found = meta(current, field).to_owned();
             wanted
                 .clone()
                 .filter(|wanted| *wanted != found)
@@ -123,7 +128,7 @@ impl Store<'_> {
         };
         if self.is_namespaces() {
             let uid = options.preconditions.clone();
-            let message = uid.violation(&current.value).unwrap_or(message);
+            let message = uid.violation(current).unwrap_or(message);
             return Err(self.conflict(name, message));
         }
         // Upstream names the kind here, not the resource.
@@ -146,42 +151,32 @@ impl Store<'_> {
 
     fn decide(&self, current: &Value, options: &DeleteOptions) -> Decision {
         let now = self.core.clock.now();
-        let grace = self.strategy.grace_period_seconds(current, options);
-        let pending_grace = current["metadata"]["deletionGracePeriodSeconds"]
-            .as_i64()
-            .unwrap_or(0)
-            > 0;
-        if let (true, Some(grace)) = (is_terminating(current) && pending_grace, grace) {
-            return shorten(current, options, grace, now);
-        }
-        let wanted = self.finalizers_for(current, options);
-        let had: Vec<String> = finalizers(current).map(str::to_owned).collect();
-        let graceful = grace.is_some();
-        let grace = grace.unwrap_or(0);
         let held = self.strategy.is_held(current);
+        let wanted = self.finalizers_for(current, options);
         if is_terminating(current) {
-            if wanted == had {
-                return if had.is_empty() && grace == 0 && !held {
-                    Decision::Remove(current.clone())
-                } else {
-                    Decision::Nothing
-                };
-            }
-            let mut next = current.clone();
-            set_finalizers(&mut next, wanted.clone());
-            return if wanted.is_empty() && !held {
-                Decision::Remove(next)
+            return if held {
+                Decision::Nothing
+            } else if pending_grace(current) > 0 {
+                shorten(current, options, wanted, now)
+            } else if wanted.is_empty() {
+                Decision::Remove(current.clone())
+            } else if finalizers(current).eq(wanted.iter().map(String::as_str)) {
+                Decision::Nothing
             } else {
+                let mut next = current.clone();
+                set_finalizers(&mut next, wanted);
                 Decision::Mark(next)
             };
         }
-        let goes_now = wanted.is_empty() && grace == 0 && !held;
-        if goes_now && !graceful {
+        let grace = self.strategy.grace_period_seconds(current, options);
+        // A namespace begins to go, whatever holds it, and is gone only when asked again.
+        let goes_now = wanted.is_empty() && grace.unwrap_or(0) == 0 && !self.is_namespaces();
+        if goes_now && grace.is_none() {
             return Decision::Remove(current.clone());
         }
         let mut next = current.clone();
         set_finalizers(&mut next, wanted);
-        mark(&mut next, now, grace);
+        mark(&mut next, now, grace.unwrap_or(0));
         self.strategy.prepare_for_termination(&mut next);
         if let Some(generation) = current["metadata"]["generation"]
             .as_i64()
@@ -199,7 +194,13 @@ impl Store<'_> {
     /// The finalizers after the collector's were added or dropped as the options ask.
     fn finalizers_for(&self, current: &Value, options: &DeleteOptions) -> Vec<String> {
         let has = |finalizer: &str| finalizers(current).any(|own| own == finalizer);
-        let policy = options.propagation.unwrap_or_else(|| {
+        // Only namespaces read the old flag as asking to wait for the dependents.
+        let waits = self.is_namespaces() && !is_terminating(current);
+        let stated = match options.orphan_dependents {
+            Some(false) if waits => Some(Propagation::Foreground),
+            _ => options.propagation,
+        };
+        let policy = stated.unwrap_or_else(|| {
             if has(ORPHAN) {
                 Propagation::Orphan
             } else if has(FOREGROUND) {
@@ -209,6 +210,7 @@ impl Store<'_> {
             }
         });
         let collector = match policy {
+            _ if !self.strategy.is_garbage_collected() => None,
             Propagation::Orphan => Some(ORPHAN),
             Propagation::Foreground => Some(FOREGROUND),
             Propagation::Background => None,
@@ -226,22 +228,29 @@ impl Store<'_> {
     }
 }
 
+fn pending_grace(object: &Value) -> i64 {
+    let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64();
+    grace.unwrap_or(0)
+}
+
 /// A further DELETE while the grace period runs: it may only be shortened.
-fn shorten(current: &Value, options: &DeleteOptions, grace: i64, now: Timestamp) -> Decision {
-    if options.grace_period_seconds.is_none() && grace != 0 {
+fn shorten(
+    current: &Value,
+    options: &DeleteOptions,
+    finalizers: Vec<String>,
+    now: Timestamp,
+) -> Decision {
+    let had = pending_grace(current);
+    let asked = options.grace_period_seconds;
+    let grace = asked.map(|grace| if grace < 0 { 1 } else { grace });
+    let Some(grace) = grace.filter(|grace| *grace < had) else {
         return Decision::Nothing;
-    }
-    let had = current["metadata"]["deletionGracePeriodSeconds"]
-        .as_i64()
-        .unwrap_or(0);
-    if grace >= had {
-        return Decision::Nothing;
-    }
+    };
+    let held = !finalizers.is_empty();
     let mut next = current.clone();
+    set_finalizers(&mut next, finalizers);
     if grace == 0 {
-        meta_mut(&mut next).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
         mark(&mut next, now, 0);
-        let held = finalizers(&next).next().is_some();
         return if held {
             Decision::Mark(next)
         } else {

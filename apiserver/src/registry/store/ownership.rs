@@ -27,11 +27,22 @@ impl Store<'_> {
             }
             manager.create(new, &rfc3339(self.core.clock.now()));
         }
+        self.forget_empty_lists(new);
     }
 
     pub(super) fn own_updated(&self, current: &Value, next: &mut Value) {
         if let Some(manager) = self.field_manager() {
             manager.update(current, next, &rfc3339(self.core.clock.now()));
+        }
+        self.forget_empty_lists(next);
+    }
+
+    /// What is stored loses its empty lists, after somebody came to own them.
+    fn forget_empty_lists(&self, object: &mut Value) {
+        if !self.dry_run
+            && let Some(schema) = schema::builtin(self.resource.gvk())
+        {
+            schema.forget_empty_lists(object);
         }
     }
 }
@@ -63,8 +74,20 @@ fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'stati
             &["metadata", "ownerReferences"],
         ],
         ("status", "apps", "deployments") => &[&["spec"], &["metadata", "labels"]],
-        ("status", "storage.k8s.io", "volumeattachments") => &[&["spec"], &["metadata"]],
+        (
+            "status",
+            "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "resource.k8s.io"
+            | "storage.k8s.io",
+            _,
+        ) => &[&["spec"], &["metadata"]],
         ("status", _, _) => &[&["spec"]],
+        ("approval", _, _) => &[&["spec"], &["status", "certificate"]],
+        // What these drop of a pod their callers come to own all the same.
+        ("ephemeralcontainers" | "resize", _, _) => &[],
         ("", "certificates.k8s.io", "certificatesigningrequests") => &[&["spec"], &["status"]],
         _ if resource.subresource("status").is_some() => &[&["status"]],
         _ => &[],

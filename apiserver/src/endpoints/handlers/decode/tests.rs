@@ -15,7 +15,7 @@ async fn send(server: &ApiServer, method: &str, path: &str, body: &[u8]) -> (u16
         .unwrap();
     let response = server.handle(request).await;
     let code = response.status().as_u16();
-    let Ok(body) = response.into_body().collect().await;
+    let body = response.into_body().collect().await.unwrap();
     (code, serde_json::from_slice(&body.to_bytes()).unwrap())
 }
 

@@ -1,0 +1,136 @@
+//! The outcome of a patch or an apply, taken over into the type of its kind.
+
+use serde_json::Value;
+
+use super::{disowns, not_registered, type_meta, with_type_meta};
+use crate::endpoints::handlers::Request;
+use crate::endpoints::options::field_validation;
+use crate::meta::object::meta;
+use crate::meta::{GroupKind, GroupVersionKind};
+use crate::patch::{Outcome, Patched};
+use crate::schema::{self, Decoded, FieldValidation};
+use crate::status::{ApiError, FieldErrors, FieldPath};
+
+/// Decodes what a patch made of an object of kind `gvk`.
+///
+/// # Errors
+/// `Invalid` on the field `patch`, as upstream has it.
+pub(in crate::endpoints::handlers) fn patched(
+    request: &Request<'_>,
+    gvk: &GroupVersionKind,
+    patched: Patched,
+) -> Result<Value, ApiError> {
+    let Patched { outcome, faults } = patched;
+    let (shown, disowns, decoded) = match outcome {
+        Outcome::Text(text) => {
+            let decoded = text_as(gvk, &text);
+            let Document { disowns, decoded } =
+                decoded.map_err(|why| invalid_patch(&text, &why))?;
+            (text, disowns, decoded)
+        }
+        Outcome::Fields { object, patch } => {
+            let disowns = disowns(&object);
+            let schema = schema::builtin(gvk).expect("only built-in kinds are patched by fields");
+            let decoded = schema::convert(schema, object);
+            let decoded = decoded.map_err(|why| invalid_patch(&patch, &why))?;
+            (patch, disowns, decoded)
+        }
+    };
+    let mut faults = faults;
+    faults.extend(decoded.warnings);
+    match field_validation(&request.query, "PatchOptions")? {
+        FieldValidation::Strict if !faults.is_empty() => {
+            let why = format!("strict decoding error: {}", faults.join(", "));
+            return Err(invalid_patch(&shown, &why));
+        }
+        FieldValidation::Warn => faults.into_iter().for_each(|fault| request.warn(fault)),
+        FieldValidation::Strict | FieldValidation::Ignore => {}
+    }
+    Ok(with_type_meta(decoded.value, disowns, gvk))
+}
+
+struct Document {
+    disowns: bool,
+    decoded: Decoded,
+}
+
+/// Decodes a document that says it is a `gvk`; one without a kind is taken for it.
+fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
+    let parsed: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let found = type_meta(&parsed)
+        .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
+    let disowns = disowns(&parsed);
+    let Some(schema) = schema::builtin(gvk) else {
+        let decoded = Decoded {
+            value: parsed,
+            warnings: Vec::new(),
+        };
+        return Ok(Document { disowns, decoded });
+    };
+    if found.api_version.is_empty() {
+        return Ok(Document {
+            disowns: false,
+            decoded: unversioned(&parsed),
+        });
+    }
+    let other_kind = !found.kind.is_empty() && found.kind != gvk.kind;
+    if other_kind || found.api_version != gvk.api_version() {
+        return Err(not_registered(&found.kind, &found.api_version));
+    }
+    let decoded = schema::decode_json(schema, text.as_bytes(), FieldValidation::Warn);
+    let decoded = decoded.map_err(|error| error.to_string())?;
+    Ok(Document { disowns, decoded })
+}
+
+/// A document without a version is read into upstream's internal type, in which the fields of the
+/// document have no names: nothing but its type arrives.
+fn unversioned(document: &Value) -> Decoded {
+    let names = document.as_object().into_iter().flatten();
+    let unknown = names
+        .filter(|(name, _)| name.as_str() != "kind")
+        .map(|(name, _)| format!("unknown field {name:?}"));
+    Decoded {
+        value: Value::Object(serde_json::Map::new()),
+        warnings: unknown.collect(),
+    }
+}
+
+/// Takes over what an apply of `configuration` made of an object of kind `gvk`.
+///
+/// # Errors
+/// Upstream has no reason for a value that its type refuses.
+pub(in crate::endpoints::handlers) fn applied(
+    gvk: &GroupVersionKind,
+    configuration: &Value,
+    object: Value,
+) -> Result<Value, ApiError> {
+    let Some(schema) = schema::builtin(gvk) else {
+        return Ok(object);
+    };
+    let disowns = disowns(&object);
+    let decoded = schema::convert(schema, object).map_err(|why| {
+        let kind = format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind);
+        ApiError::Unknown(format!(
+            "failed to convert new object ({}/{}; {kind}) to proper version: unable to convert \
+             unstructured object to {kind}: {why}",
+            meta(configuration, "namespace"),
+            meta(configuration, "name"),
+        ))
+    })?;
+    Ok(with_type_meta(decoded.value, disowns, gvk))
+}
+
+/// A fault of the patch as a whole, which has no kind.
+fn invalid_patch(shown: &str, detail: &str) -> ApiError {
+    let mut errors = FieldErrors::new();
+    errors.invalid(&FieldPath::new("patch"), &shown.into(), detail);
+    let kind = GroupKind {
+        group: String::new(),
+        kind: String::new(),
+    };
+    ApiError::Invalid {
+        kind,
+        name: String::new(),
+        errors,
+    }
+}

@@ -1,0 +1,35 @@
+//! Owner references given twice: the repetition is dropped, and the client told.
+
+use serde_json::Value;
+
+use super::Request;
+use crate::endpoints::request_info::Verb;
+
+/// Drops owner references that repeat an earlier one. Upstream looks at those of a patch late,
+/// and says so.
+pub(super) fn dedup(request: &Request<'_>, object: &mut Value) {
+    let references = object.pointer_mut("/metadata/ownerReferences");
+    let Some(all) = references.and_then(Value::as_array_mut) else {
+        return;
+    };
+    let mut kept: Vec<Value> = Vec::new();
+    let mut repeated: Vec<String> = Vec::new();
+    for reference in std::mem::take(all) {
+        if kept.contains(&reference) {
+            repeated.push(reference["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(reference);
+        }
+    }
+    *all = kept;
+    if !repeated.is_empty() {
+        let when = match request.info.verb {
+            Some(Verb::Patch) => " after mutating admission happens",
+            _ => "",
+        };
+        request.warn(format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        ));
+    }
+}

@@ -1,0 +1,97 @@
+//! The proxies to nodes, pods and services: nobody listens behind them, so all that is served are
+//! the refusals of those that can't be asked, and of the rest.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::kubelet::NO_ADDRESS;
+use super::{Answer, Request};
+use crate::meta::GroupVersionResource;
+use crate::meta::object::meta;
+use crate::status::ApiError;
+
+/// The label by which a slice names the service whose endpoints it has.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+pub(super) fn proxy(request: &Request<'_>) -> Answer {
+    let plural = request.resource.gvr().resource.as_str();
+    let kind = plural.trim_end_matches('s');
+    let target = Target::parse(request.name()).ok_or_else(|| {
+        ApiError::BadRequest(format!("invalid {kind} request {:?}", request.name()))
+    })?;
+    let object = request.store(false).get(request.namespace(), target.name)?;
+    Err(match kind {
+        "node" => ApiError::Unknown(NO_ADDRESS.to_owned()),
+        "pod" => pod(&object.value, &target),
+        _ => service(request, &object.value, &target),
+    })
+}
+
+/// `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
+struct Target<'a> {
+    name: &'a str,
+    port: &'a str,
+}
+
+impl<'a> Target<'a> {
+    fn parse(id: &'a str) -> Option<Self> {
+        let parts: Vec<&str> = id.split(':').collect();
+        let (scheme, name, port) = match parts.as_slice() {
+            [name] => ("", *name, ""),
+            [name, port] => ("", *name, *port),
+            [scheme, name, port] => (*scheme, *name, *port),
+            _ => return None,
+        };
+        let known = matches!(scheme, "" | "http" | "https");
+        (known && !name.is_empty()).then_some(Self { name, port })
+    }
+}
+
+fn pod(pod: &Value, target: &Target<'_>) -> ApiError {
+    let address = pod["status"]["podIP"].as_str().unwrap_or_default();
+    let allowed = address.parse().is_ok_and(|ip: IpAddr| {
+        let link_local = matches!(ip, IpAddr::V4(ip) if ip.is_link_local());
+        !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || link_local)
+    });
+    if !allowed {
+        return ApiError::BadRequest("address not allowed".to_owned());
+    }
+    let named = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
+    let port = match target.port {
+        "" => named.as_i64().unwrap_or(80).to_string(),
+        port => port.to_owned(),
+    };
+    ApiError::ServiceUnavailable(format!(
+        "error trying to reach service: dial tcp {address}:{port}: connect: no route to host"
+    ))
+}
+
+fn service(request: &Request<'_>, service: &Value, target: &Target<'_>) -> ApiError {
+    let name = target.name;
+    if let Ok(number) = target.port.parse::<i64>() {
+        let ports = service["spec"]["ports"].as_array();
+        let mut ports = ports.into_iter().flatten();
+        if !ports.any(|port| port["port"].as_i64() == Some(number)) {
+            return ApiError::ServiceUnavailable(format!(
+                "no service port {number} found for service {name:?}"
+            ));
+        }
+    }
+    let slices = request.core.storage.table(&GroupVersionResource {
+        group: "discovery.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        resource: "endpointslices".to_owned(),
+    });
+    let snapshot = slices.snapshot();
+    let address = snapshot
+        .range(Some(meta(service, "namespace")), None)
+        .filter(|slice| slice.value["metadata"]["labels"][SERVICE_NAME] == name)
+        .find_map(|slice| slice.value["endpoints"][0]["addresses"][0].as_str());
+    ApiError::ServiceUnavailable(match address {
+        None => format!("no endpoints available for service {name:?}"),
+        Some(address) => {
+            format!("error trying to reach service: dial tcp {address}: connect: no route to host")
+        }
+    })
+}

@@ -1,0 +1,130 @@
+use super::Yaml;
+
+/// The document as JSON, or the message of its fault.
+fn read(yaml: &str) -> Result<String, String> {
+    Yaml::parse(yaml.as_bytes()).map(|yaml| String::from_utf8(yaml.json.to_vec()).unwrap())
+}
+
+#[test]
+fn scalars_mean_what_they_mean_in_yaml_1_1() {
+    for (scalar, json) in [
+        ("yes", "true"),
+        ("Off", "false"),
+        ("y", "true"),
+        ("~", "null"),
+        ("", "null"),
+        ("NULL", "null"),
+        ("0777", "511"),
+        ("0o14", "12"),
+        ("0x1F", "31"),
+        ("-0b11", "-3"),
+        ("1_000", "1000"),
+        ("08", "8"),
+        ("1.0", "1"),
+        ("1e3", "1000"),
+        (".5", "0.5"),
+        ("+1", "1"),
+        ("9223372036854775808", "9223372036854775808"),
+        ("12345678901234567890123", "1.2345678901234568e+22"),
+        ("1:30", "\"1:30\""),
+        ("1.2.3", "\"1.2.3\""),
+        ("-", "[null]"),
+        ("--", "\"--\""),
+        ("2001-01-01", "\"2001-01-01\""),
+        ("'yes'", "\"yes\""),
+        ("!!str 1", "\"1\""),
+        ("!!int '3'", "3"),
+        ("!!binary aGk=", "\"hi\""),
+        ("!foo x", "\"x\""),
+    ] {
+        assert_eq!(read(scalar), Ok(json.to_owned()), "{scalar}");
+    }
+}
+
+#[test]
+fn maps_have_text_for_keys_and_may_be_merged() {
+    for (yaml, json) in [
+        (
+            "1: a\nyes: b\n1.5: c\n010: d",
+            r#"{"1":"a","1.5":"c","8":"d","true":"b"}"#,
+        ),
+        ("a: &x {b: 1}\nc: *x", r#"{"a":{"b":1},"c":{"b":1}}"#),
+        (
+            "a: &x {b: 1}\nc: {<<: *x, d: 2}",
+            r#"{"a":{"b":1},"c":{"b":1,"d":2}}"#,
+        ),
+        ("<<: [{a: 1}, {a: 2, b: 2}]", r#"{"a":1,"b":2}"#),
+        ("a: 1\n---\nb: [", r#"{"a":1}"#),
+        ("", "null"),
+        ("# nothing", "null"),
+        ("%YAML 1.1\n---\na: |\n  x\n  y\n", r#"{"a":"x\ny\n"}"#),
+    ] {
+        assert_eq!(read(yaml), Ok(json.to_owned()), "{yaml}");
+    }
+}
+
+#[test]
+fn every_duplicate_key_is_found_at_the_line_of_its_value() {
+    let yaml = "a: {k: 1, k: 2}\nb:\n  c: 1\nb:\n  c: 2\n  c: 3\n1: x\n1: y\n";
+    let duplicates = Yaml::parse(yaml.as_bytes()).unwrap().duplicates;
+    let expected = [
+        "line 1: key \"k\" already set in map",
+        "line 6: key \"c\" already set in map",
+        "line 5: key \"b\" already set in map",
+        "line 8: key 1 already set in map",
+    ];
+    assert_eq!(duplicates, expected);
+}
+
+#[test]
+fn faults_are_told_as_go_tells_them() {
+    for (yaml, message) in [
+        ("a: b: c", "mapping values are not allowed in this context"),
+        (
+            "a: b\n c: d",
+            "line 2: mapping values are not allowed in this context",
+        ),
+        (
+            "x:\n  @a",
+            "line 2: found character that cannot start any token",
+        ),
+        (
+            "a:\n\t- b",
+            "line 2: found character that cannot start any token",
+        ),
+        ("a: [1\n", "line 1: did not find expected ',' or ']'"),
+        ("a: {b: 1", "did not find expected ',' or '}'"),
+        ("a: 1\nb c\nd: 2\n", "line 3: could not find expected ':'"),
+        ("a:\n  - b\n c: d", "line 2: did not find expected key"),
+        (
+            "x:\n  - b\n  c: d\n",
+            "line 2: did not find expected '-' indicator",
+        ),
+        ("a: 1\nb: 'x\n", "line 3: found unexpected end of stream"),
+        ("x: \"\\q\"", "found unknown escape character"),
+        ("x:\n  *nope", "unknown anchor 'nope' referenced"),
+        (
+            "<<: 1",
+            "map merge requires map or sequence of maps as the value",
+        ),
+    ] {
+        assert_eq!(read(yaml), Err(format!("yaml: {message}")), "{yaml}");
+    }
+    assert_eq!(
+        read("a: .inf"),
+        Err("json: unsupported value: +Inf".to_owned())
+    );
+}
+
+#[test]
+fn a_document_cannot_grow_without_end() {
+    let mut yaml = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..10 {
+        let below = format!("*a{}", level - 1);
+        let items = vec![below; 10].join(", ");
+        yaml.push_str(&format!("a{level}: &a{level} [{items}]\n"));
+    }
+    let aliasing = "yaml: document contains excessive aliasing";
+    assert_eq!(read(&yaml), Err(aliasing.to_owned()));
+    assert!(read(&"[".repeat(10_000)).is_err());
+}

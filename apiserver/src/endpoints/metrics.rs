@@ -1,0 +1,356 @@
+//! `/metrics`: what the server counts about itself, under upstream's names.
+//!
+//! Only what means the same as upstream is here. Durations are of the server's clock, so under
+//! virtual time they are those of the simulation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, exponential_buckets,
+};
+
+use super::options::Query;
+use super::request_info::{RequestInfo, Verb};
+use crate::clock::Clock;
+use crate::storage::Storage;
+
+/// The type of the exposition, as upstream answers those who don't negotiate.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const REQUEST_SECONDS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
+    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+
+/// The counters of a server.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    response_sizes: HistogramVec,
+    long_running: IntGaugeVec,
+    in_flight_mutating: IntGauge,
+    in_flight_read_only: IntGauge,
+    watch_events: IntCounterVec,
+    watch_event_sizes: HistogramVec,
+    resource_objects: IntGaugeVec,
+    storage_objects: IntGaugeVec,
+}
+
+const INVARIANT: &str = "names and labels are written in this module";
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let registry = Registry::new();
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            register(&registry, IntCounterVec::new(Opts::new(name, help), labels))
+        };
+        let gauge = |name: &str, help: &str, labels: &[&str]| {
+            register(&registry, IntGaugeVec::new(Opts::new(name, help), labels))
+        };
+        let histogram = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
+            let options = HistogramOpts::new(name, help).buckets(buckets);
+            register(&registry, HistogramVec::new(options, labels))
+        };
+        let of_request = [
+            "verb",
+            "group",
+            "version",
+            "resource",
+            "subresource",
+            "scope",
+            "component",
+        ];
+        let with_dry_run = [&["dry_run"], of_request.as_slice()].concat();
+        let of_watch = ["group", "version", "resource"];
+        let in_flight = gauge(
+            "apiserver_current_inflight_requests",
+            "Requests being handled now, but for long-running ones.",
+            &["request_kind"],
+        );
+        Self {
+            requests: counter(
+                "apiserver_request_total",
+                "Requests answered, by what they asked for and the code of the answer.",
+                &[with_dry_run.as_slice(), &["code"]].concat(),
+            ),
+            request_seconds: histogram(
+                "apiserver_request_duration_seconds",
+                "Time from a request to its answer, or to the end of its watch.",
+                REQUEST_SECONDS.to_vec(),
+                &with_dry_run,
+            ),
+            response_sizes: histogram(
+                "apiserver_response_sizes",
+                "Bytes in the answers to reads.",
+                exponential_buckets(1000.0, 10.0, 7).expect(INVARIANT),
+                &of_request,
+            ),
+            long_running: gauge(
+                "apiserver_longrunning_requests",
+                "Long-running requests that are open now.",
+                &of_request,
+            ),
+            in_flight_mutating: in_flight.with_label_values(&["mutating"]),
+            in_flight_read_only: in_flight.with_label_values(&["readOnly"]),
+            watch_events: counter(
+                "apiserver_watch_events_total",
+                "Events sent to those who watch.",
+                &of_watch,
+            ),
+            watch_event_sizes: histogram(
+                "apiserver_watch_events_sizes",
+                "Bytes in the events sent to those who watch.",
+                exponential_buckets(1024.0, 2.0, 8).expect(INVARIANT),
+                &of_watch,
+            ),
+            resource_objects: gauge(
+                "apiserver_resource_objects",
+                "Objects stored, by resource.",
+                &["group", "resource"],
+            ),
+            storage_objects: gauge(
+                "apiserver_storage_objects",
+                "Objects stored, by resource; superseded by apiserver_resource_objects.",
+                &["resource"],
+            ),
+            registry,
+        }
+    }
+
+    /// Counts a request as being handled until the guard is dropped.
+    pub(crate) fn in_flight(&self, is_mutating: bool) -> Held {
+        Held::new(match is_mutating {
+            true => self.in_flight_mutating.clone(),
+            false => self.in_flight_read_only.clone(),
+        })
+    }
+
+    /// Everything counted, sorted by name and labels.
+    pub(crate) fn text(&self, storage: &Storage) -> String {
+        for (resource, table) in storage.tables() {
+            let count = i64::try_from(table.len()).unwrap_or(i64::MAX);
+            let labels = [resource.group.as_str(), &resource.resource];
+            self.resource_objects.with_label_values(&labels).set(count);
+            let name = resource.to_string();
+            self.storage_objects.with_label_values(&[&name]).set(count);
+        }
+        let encoded = TextEncoder::new().encode_to_string(&self.registry.gather());
+        encoded.expect("labels are text and every metric has a value")
+    }
+}
+
+fn register<C>(registry: &Registry, collector: prometheus::Result<C>) -> C
+where
+    C: prometheus::core::Collector + Clone + 'static,
+{
+    let collector = collector.expect(INVARIANT);
+    registry
+        .register(Box::new(collector.clone()))
+        .expect(INVARIANT);
+    collector
+}
+
+/// One more on a gauge, as long as it is held.
+#[derive(Debug)]
+pub(crate) struct Held(IntGauge);
+
+impl Held {
+    fn new(gauge: IntGauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What a request is counted under.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestLabels {
+    verb: &'static str,
+    dry_run: &'static str,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    scope: &'static str,
+}
+
+impl RequestLabels {
+    /// `is_apply`: the body is a configuration to be applied.
+    pub(crate) fn new(info: &RequestInfo, query: &Query, is_apply: bool) -> Self {
+        let scope = match (&info.name, &info.namespace) {
+            (Some(_), _) => "resource",
+            _ if info.verb == Some(Verb::Create) => "resource",
+            (None, Some(_)) => "namespace",
+            (None, None) => "cluster",
+        };
+        let subresource = info.subresource.clone().unwrap_or_default();
+        let connects = ["attach", "exec", "log", "portforward", "proxy"];
+        let verb = match info.verb {
+            _ if connects.contains(&subresource.as_str()) => "CONNECT",
+            Some(Verb::Watch) => "WATCH",
+            Some(Verb::List) => "LIST",
+            Some(Verb::Get) => "GET",
+            Some(Verb::Create) => "POST",
+            Some(Verb::Update) => "PUT",
+            Some(Verb::Patch) if is_apply => "APPLY",
+            Some(Verb::Patch) => "PATCH",
+            Some(Verb::Delete | Verb::DeleteCollection) => "DELETE",
+            None => "other",
+        };
+        let dry_run = match query.get("dryRun") {
+            None => "",
+            Some(_) if query.all("dryRun").all(|value| value == "All") => "All",
+            Some(_) => "invalid",
+        };
+        Self {
+            verb,
+            dry_run,
+            group: info.group.clone(),
+            version: info.version.clone(),
+            resource: info.resource.clone(),
+            subresource,
+            scope,
+        }
+    }
+
+    fn of_request(&self) -> [&str; 7] {
+        [
+            self.verb,
+            &self.group,
+            &self.version,
+            &self.resource,
+            &self.subresource,
+            self.scope,
+            "apiserver",
+        ]
+    }
+
+    fn with_dry_run(&self) -> [&str; 8] {
+        let [
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            scope,
+            component,
+        ] = self.of_request();
+        let dry_run = self.dry_run;
+        [
+            dry_run,
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            scope,
+            component,
+        ]
+    }
+}
+
+/// Counts one request once it is over.
+#[derive(Debug)]
+pub(crate) struct RequestMeter {
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    start: Timestamp,
+    labels: RequestLabels,
+}
+
+impl RequestMeter {
+    pub(crate) fn start(metrics: &Arc<Metrics>, clock: &Clock, labels: RequestLabels) -> Self {
+        Self {
+            metrics: Arc::clone(metrics),
+            clock: clock.clone(),
+            start: clock.now(),
+            labels,
+        }
+    }
+
+    /// The request was answered with `code`; `bytes` are those of a whole body.
+    pub(crate) fn finish(&self, code: u16, bytes: Option<usize>) {
+        let elapsed = Duration::try_from(self.clock.now() - self.start).unwrap_or_default();
+        let labels = self.labels.with_dry_run();
+        let [
+            dry_run,
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            scope,
+            component,
+        ] = labels;
+        let code = code.to_string();
+        let with_code = [
+            dry_run,
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            scope,
+            component,
+            &code,
+        ];
+        self.metrics.requests.with_label_values(&with_code).inc();
+        let seconds = self.metrics.request_seconds.with_label_values(&labels);
+        seconds.observe(elapsed.as_secs_f64());
+        if let Some(bytes) = bytes.filter(|_| matches!(verb, "GET" | "LIST")) {
+            let sizes = &self.metrics.response_sizes;
+            #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+            sizes
+                .with_label_values(&self.labels.of_request())
+                .observe(bytes as f64);
+        }
+    }
+
+    /// Goes on counting while the answer is a watch.
+    pub(crate) fn watch(self) -> WatchMeter {
+        let metrics = &self.metrics;
+        let of_request = self.labels.of_request();
+        let of_watch = [of_request[1], of_request[2], of_request[3]];
+        WatchMeter {
+            events: metrics.watch_events.with_label_values(&of_watch),
+            sizes: metrics.watch_event_sizes.with_label_values(&of_watch),
+            open: Held::new(metrics.long_running.with_label_values(&of_request)),
+            request: self,
+        }
+    }
+}
+
+/// Counts a watch: as open until it is dropped, and its events.
+#[derive(Debug)]
+pub(crate) struct WatchMeter {
+    events: IntCounter,
+    sizes: Histogram,
+    #[expect(dead_code, reason = "held, so that the watch counts as open")]
+    open: Held,
+    request: RequestMeter,
+}
+
+impl WatchMeter {
+    /// An event of so many bytes was sent.
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.events.inc();
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        self.sizes.observe(bytes as f64);
+    }
+}
+
+impl Drop for WatchMeter {
+    fn drop(&mut self) {
+        self.request.finish(200, None);
+    }
+}

@@ -1,0 +1,109 @@
+//! How the store words what it refuses.
+
+use std::num::{IntErrorKind, ParseIntError};
+
+use super::Store;
+use crate::meta::GroupKind;
+use crate::meta::validation;
+use crate::registry::event;
+use crate::status::{ApiError, FieldErrors};
+
+impl Store<'_> {
+    pub(crate) fn not_found(&self, name: &str) -> ApiError {
+        ApiError::NotFound {
+            resource: self.resource.gvr().group_resource(),
+            name: name.to_owned(),
+        }
+    }
+
+    pub(crate) fn conflict(&self, name: &str, message: impl Into<String>) -> ApiError {
+        ApiError::Conflict {
+            resource: self.resource.gvr().group_resource(),
+            name: name.to_owned(),
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn invalid(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let mut kind = self.resource.gvk().group_kind();
+        if kind.group == event::GROUP {
+            // An event is the core group's in errors, as it is in storage.
+            kind.group.clear();
+        }
+        Err(ApiError::Invalid {
+            kind,
+            name: name.to_owned(),
+            errors,
+        })
+    }
+
+    /// A conflict that upstream's storage finds: its error shows through, with etcd's key.
+    pub(crate) fn storage_conflict(&self, namespace: &str, name: &str, message: &str) -> ApiError {
+        let gvr = self.resource.gvr();
+        let directory = match (gvr.group.as_str(), gvr.resource.as_str()) {
+            ("", "nodes") => "minions".to_owned(),
+            ("", "services") => "services/specs".to_owned(),
+            ("", "endpoints") => "services/endpoints".to_owned(),
+            ("", "replicationcontrollers") => "controllers".to_owned(),
+            ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+            (group @ ("apiextensions.k8s.io" | "apiregistration.k8s.io"), resource) => {
+                format!("{group}/{resource}")
+            }
+            (_, resource) => resource.to_owned(),
+        };
+        let namespace = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("{namespace}/")
+        };
+        self.conflict(
+            name,
+            format!(
+                "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
+            ),
+        )
+    }
+
+    /// Faults that upstream's registry finds before it knows the kind: they name the resource.
+    pub(super) fn invalid_resource(&self, name: &str, errors: FieldErrors) -> Result<(), ApiError> {
+        let gvr = self.resource.gvr();
+        let kind = GroupKind {
+            group: gvr.group.clone(),
+            kind: gvr.resource.clone(),
+        };
+        Err(ApiError::Invalid {
+            kind,
+            name: name.to_owned(),
+            errors,
+        })
+    }
+}
+
+/// Whether there can be a key for `name`.
+pub(super) fn check_name(name: &str) -> Result<(), ApiError> {
+    let faults = validation::path_segment_name(name);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let faults = faults.join(";");
+    Err(ApiError::BadRequest(format!(
+        "Name parameter invalid: {name:?}: {faults}"
+    )))
+}
+
+/// The number of an object's `resourceVersion`; 0 for none.
+pub(super) fn parse_rv(rv: &str) -> Result<u64, ApiError> {
+    if rv.is_empty() {
+        return Ok(0);
+    }
+    rv.parse().map_err(|error: ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        ApiError::Unknown(format!("strconv.ParseUint: parsing {rv:?}: {why}"))
+    })
+}

@@ -1,0 +1,44 @@
+//! What happens to every request and every answer, whatever it is about.
+
+use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use http::{HeaderMap, Response, Uri};
+
+use super::Core;
+use crate::endpoints::body::ResponseBody;
+use crate::endpoints::options::is_well_escaped;
+use crate::endpoints::request_info::RequestInfo;
+use crate::endpoints::response;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// The id that the answer will carry: the client's own, or a new one.
+pub(super) fn audit_id(core: &Core, headers: &HeaderMap) -> HeaderValue {
+    match headers.get(AUDIT_ID).filter(|id| !id.is_empty()) {
+        Some(own) => own.clone(),
+        None => HeaderValue::try_from(core.entropy.audit_id()).expect("a UUID is ASCII"),
+    }
+}
+
+/// Adds the headers that every answer has.
+pub(super) fn add_headers(response: &mut Response<ResponseBody>, audit_id: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(AUDIT_ID, audit_id);
+    headers
+        .entry(CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache, private"));
+}
+
+/// The answer to a path that upstream fails to read at all.
+pub(super) fn refuse_path(path: &str, uri: &Uri) -> Option<Response<ResponseBody>> {
+    if !is_well_escaped(path) {
+        return Some(response::text(400, "400 Bad Request"));
+    }
+    if RequestInfo::lacks_kind(path) {
+        let uri = uri.path_and_query().map_or(path, |whole| whole.as_str());
+        let why = "unable to determine kind and namespace from url";
+        let body =
+            format!("Internal Server Error: {uri:?}: failed to create RequestInfo: {why}, {uri}\n");
+        return Some(response::text(500, body));
+    }
+    None
+}

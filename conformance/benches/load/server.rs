@@ -1,0 +1,71 @@
+//! `kubeproof serve` as a process of its own.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::client::{Target, connector};
+
+const TOKEN: &str = "load";
+
+/// A server that ends with this value.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) target: Target,
+}
+
+impl Server {
+    /// Starts the server, alone as a kube-apiserver is; answers once it says that it listens.
+    pub(crate) fn start(tls: bool) -> Self {
+        let kubeconfig = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("load.kubeconfig");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubeproof"));
+        command
+            .args(["serve", "--controllers", "none", "--token", TOKEN])
+            .arg("--kubeconfig-out")
+            .arg(&kubeconfig)
+            .args(tls.then_some("--tls"))
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("cargo builds the program");
+        let mut line = String::new();
+        let output = child.stdout.as_mut().expect("it is piped");
+        let read = BufReader::new(output).read_line(&mut line);
+        read.expect("it prints a line");
+        let (_, address) = line.trim().rsplit_once('/').expect("it prints its URL");
+        let target = Target {
+            address: address.parse().expect("the URL ends with an address"),
+            tls: tls.then(|| connector(&authority(&kubeconfig))),
+            token: TOKEN.to_owned(),
+        };
+        Self { child, target }
+    }
+
+    /// Resident memory in MB, as Linux tells it; 0 elsewhere.
+    pub(crate) fn resident_mb(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        let kib: f64 = number.and_then(|number| number.parse().ok()).unwrap_or(0.0);
+        kib * 1024.0 / 1e6
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().expect("it runs until it is told to end");
+        self.child.wait().expect("it has been told to end");
+    }
+}
+
+fn authority(kubeconfig: &PathBuf) -> Vec<u8> {
+    let text =
+        std::fs::read_to_string(kubeconfig).expect("it is written before the server listens");
+    let config: Value = serde_saphyr::from_str(&text).expect("it is YAML");
+    let data = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str();
+    let decoded = STANDARD.decode(data.expect("a server with TLS has an authority"));
+    decoded.expect("the authority is in base64")
+}

@@ -1,0 +1,216 @@
+//! `kubeproof exchange check` and `kubeproof exchange record`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use kubeproof::exchange::{
+    Case, NetworkOptions, RecordedFile, Target, Trust, compare, replay, replay_in_process,
+};
+use regex::Regex;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+/// Places shown of each answer that differs, unless all are asked for.
+const PLACES_MAX: usize = 5;
+
+#[derive(Args)]
+pub(super) struct ExchangeArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Send recorded requests to a server and compare its answers with the recorded ones.
+    Check(CheckArgs),
+    /// Send recorded requests to a server and write its answers into the files.
+    Record(RecordArgs),
+}
+
+#[derive(Args)]
+struct CheckArgs {
+    /// The server's URL; without it each case gets a fresh server in this process.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    #[command(flatten)]
+    selected: Selected,
+    /// Print every difference, not the first five of an answer.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+#[derive(Args)]
+struct RecordArgs {
+    /// The server's URL.
+    #[arg(long, value_name = "URL")]
+    server: String,
+    #[command(flatten)]
+    selected: Selected,
+}
+
+#[derive(Args)]
+struct Selected {
+    /// The bearer token to send to the server.
+    #[arg(long)]
+    token: Option<String>,
+    /// Accept the server's certificate if an authority in this PEM file signed it.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure_skip_tls_verify")]
+    certificate_authority: Option<PathBuf>,
+    /// Accept any certificate of the server.
+    #[arg(long)]
+    insecure_skip_tls_verify: bool,
+    /// Only cases whose name matches; the others stay as they are.
+    #[arg(long, value_name = "REGEX")]
+    only: Option<Regex>,
+    /// Files of recorded exchanges, or directories of them.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    files: Vec<PathBuf>,
+}
+
+impl Selected {
+    fn read(&self) -> anyhow::Result<Vec<RecordedFile>> {
+        let mut files = Vec::new();
+        for path in &self.files {
+            if path.is_dir() {
+                files.extend(RecordedFile::read_all(path)?);
+            } else {
+                files.push(RecordedFile::read(path)?);
+            }
+        }
+        Ok(files)
+    }
+
+    fn includes(&self, case: &Case) -> bool {
+        self.only
+            .as_ref()
+            .is_none_or(|only| only.is_match(&case.name))
+    }
+}
+
+/// Who answers.
+enum Server {
+    InProcess,
+    Network(Target, Runtime),
+}
+
+impl Server {
+    fn network(url: &str, selected: &Selected) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let trust = match &selected.certificate_authority {
+            Some(path) => Some(Trust::Authority(path.clone())),
+            None => selected.insecure_skip_tls_verify.then_some(Trust::Anybody),
+        };
+        anyhow::ensure!(
+            trust.is_some() || !url.starts_with("https:"),
+            "an https server needs --certificate-authority FILE or --insecure-skip-tls-verify"
+        );
+        let options = NetworkOptions {
+            token: selected.token.clone(),
+            trust,
+        };
+        let target = Target::network(url, options)?;
+        Ok(Self::Network(target, runtime))
+    }
+
+    fn replay(&self, case: &Case) -> anyhow::Result<Vec<Value>> {
+        Ok(match self {
+            Self::InProcess => replay_in_process(case)?,
+            Self::Network(target, runtime) => runtime.block_on(replay(target, case)),
+        })
+    }
+}
+
+/// So many of so many.
+#[derive(Default)]
+struct Score {
+    equal: usize,
+    all: usize,
+}
+
+pub(super) fn exchange(args: ExchangeArgs) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Check(args) => check(&args),
+        Command::Record(args) => record(&args),
+    }
+}
+
+fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let server = match &args.server {
+        Some(url) => Server::network(url, &args.selected)?,
+        None => Server::InProcess,
+    };
+    let shown = if args.verbose { usize::MAX } else { PLACES_MAX };
+    // Not `println!`: whoever reads may have seen enough, which is no reason to panic.
+    let mut out = std::io::stdout().lock();
+    let (mut cases, mut answers) = (Score::default(), Score::default());
+    for file in args.selected.read()? {
+        let mut of_file = Score::default();
+        for exchange in &file.exchanges {
+            if !args.selected.includes(&exchange.case) {
+                continue;
+            }
+            let got = server.replay(&exchange.case)?;
+            let differences = compare(&exchange.want, &got);
+            let steps = exchange.want.len().max(got.len());
+            answers.all += steps;
+            answers.equal += steps - differences.len();
+            of_file.all += 1;
+            if differences.is_empty() {
+                of_file.equal += 1;
+                continue;
+            }
+            writeln!(out, "--- {}", exchange.case.name)?;
+            for difference in differences {
+                for place in difference.places.iter().take(shown) {
+                    writeln!(out, "    step {} {place}", difference.step)?;
+                }
+            }
+        }
+        writeln!(
+            out,
+            "{}.jsonl: {}/{} cases",
+            file.group, of_file.equal, of_file.all
+        )?;
+        cases.all += of_file.all;
+        cases.equal += of_file.equal;
+    }
+    writeln!(
+        out,
+        "{}/{} cases equal, {}/{} answers equal",
+        cases.equal, cases.all, answers.equal, answers.all
+    )?;
+    Ok(if cases.equal == cases.all {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
+    let server = Server::network(&args.server, &args.selected)?;
+    let mut recorded = 0;
+    for mut file in args.selected.read()? {
+        for exchange in &mut file.exchanges {
+            if !args.selected.includes(&exchange.case) {
+                continue;
+            }
+            let answers = server.replay(&exchange.case)?;
+            // What is no answer must not take the place of one.
+            for (step, answer) in answers.iter().enumerate() {
+                let why = answer.get("error").and_then(Value::as_str);
+                why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why.to_owned())))
+                    .with_context(|| format!("{}: step {step}", exchange.case.name))?;
+            }
+            exchange.want = answers;
+            recorded += 1;
+        }
+        file.write()?;
+    }
+    println!("{recorded} cases recorded");
+    Ok(ExitCode::SUCCESS)
+}
