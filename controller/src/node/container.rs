@@ -4,6 +4,7 @@
 mod arithmetic;
 mod commands;
 mod filesystem;
+mod log;
 mod process;
 mod shell;
 mod streams;
@@ -12,78 +13,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use crate::clock::Now;
 use process::Shell;
 use streams::{Input, Live, Output, Streams};
 
-pub(crate) use filesystem::{FileSystem, Volume};
+pub(super) use filesystem::{FileSystem, Volume, absolute};
+pub(super) use log::Log;
 pub use streams::Channel;
-
-/// What a container writes, whole chunks with their times; readers may wait for more.
-#[derive(Debug, Default)]
-pub(crate) struct Log {
-    lines: Mutex<LogState>,
-    changed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct LogState {
-    lines: Vec<(Timestamp, Bytes)>,
-    /// What has been written after the last line end, by channel.
-    open: BTreeMap<bool, BytesMut>,
-    closed: bool,
-}
-
-impl Log {
-    fn append(&self, channel: Channel, bytes: &[u8], now: Timestamp) {
-        let mut state = self.lines.lock();
-        let LogState { lines, open, .. } = &mut *state;
-        let open = open.entry(channel == Channel::Stderr).or_default();
-        open.extend_from_slice(bytes);
-        while let Some(end) = open.iter().position(|byte| *byte == b'\n') {
-            lines.push((now, open.split_to(end + 1).freeze()));
-        }
-        drop(state);
-        self.changed.notify_waiters();
-    }
-
-    fn close(&self, now: Timestamp) {
-        let mut state = self.lines.lock();
-        let rest: Vec<_> = state.open.values_mut().map(BytesMut::split).collect();
-        let rest = rest.into_iter().filter(|line| !line.is_empty());
-        let rest: Vec<_> = rest.map(|line| (now, line.freeze())).collect();
-        state.lines.extend(rest);
-        state.closed = true;
-        drop(state);
-        self.changed.notify_waiters();
-    }
-
-    /// The lines so far.
-    pub(crate) fn lines(&self) -> Vec<(Timestamp, Bytes)> {
-        self.lines.lock().lines.clone()
-    }
-
-    /// The line at `index`, once it has been written; `None` when the container ended before.
-    pub(crate) async fn line(&self, index: usize) -> Option<(Timestamp, Bytes)> {
-        loop {
-            let changed = self.changed.notified();
-            {
-                let state = self.lines.lock();
-                if let Some(line) = state.lines.get(index) {
-                    return Some(line.clone());
-                }
-                if state.closed {
-                    return None;
-                }
-            }
-            changed.await;
-        }
-    }
-}
 
 /// What a container is made of.
 #[derive(Clone)]
@@ -148,7 +86,8 @@ impl Container {
         (process, async move { shell.program(&argv, &io).await })
     }
 
-    /// Runs `argv` to its end with everything it writes going to `log`.
+    /// Runs `argv` to its end, which is the log's too, with everything it writes going there;
+    /// `None` at once where the image has no such program.
     pub(crate) async fn run(&self, argv: Vec<String>, log: &Log) -> Option<i32> {
         let (mut process, running) = self.process(argv, false);
         let written = async {
@@ -157,7 +96,9 @@ impl Container {
             }
         };
         let (code, ()) = tokio::join!(running, written);
-        log.close((self.now)());
+        if code.is_some() {
+            log.close((self.now)());
+        }
         code
     }
 }

@@ -34,11 +34,35 @@ enum Entry {
 
 /// A tree of files that containers may share: a volume, or the root of one container.
 #[derive(Clone, Debug)]
-pub(crate) struct Volume(Arc<Mutex<Entry>>);
+pub(crate) struct Volume {
+    tree: Arc<Mutex<Entry>>,
+    /// Where in the tree the volume begins.
+    below: Vec<String>,
+}
 
 impl Default for Volume {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Entry::Directory(BTreeMap::new()))))
+        Self {
+            tree: Arc::new(Mutex::new(Entry::Directory(BTreeMap::new()))),
+            below: Vec::new(),
+        }
+    }
+}
+
+impl Volume {
+    /// What is at `path` in the volume, a directory if there is nothing yet.
+    pub(crate) fn below(&self, path: &str) -> Self {
+        let files = FileSystem {
+            root: self.clone(),
+            mounts: Vec::new(),
+        };
+        files.make_directories(path);
+        let mut below = self.below.clone();
+        below.extend(parts(&absolute("/", path)).map(str::to_owned));
+        Self {
+            tree: Arc::clone(&self.tree),
+            below,
+        }
     }
 }
 
@@ -170,6 +194,7 @@ impl FileSystem {
         })
     }
 
+    /// The volume that has `path`, and the path in it from the mount point on.
     fn place(&self, path: &str) -> (&Volume, Vec<String>) {
         let path = absolute("/", path);
         let mounted = self.mounts.iter().find_map(|(point, volume)| {
@@ -182,9 +207,9 @@ impl FileSystem {
 
     fn entry<T>(&self, path: &str, look: impl FnOnce(Option<&Entry>) -> T) -> T {
         let (volume, parts) = self.place(path);
-        let root = volume.0.lock();
+        let root = volume.tree.lock();
         let mut entry = Some(&*root);
-        for part in &parts {
+        for part in volume.below.iter().chain(&parts) {
             entry = match entry {
                 Some(Entry::Directory(children)) => children.get(part),
                 _ => None,
@@ -201,9 +226,9 @@ impl FileSystem {
         let (volume, parts) = self.place(path);
         // A mount point itself can't be replaced.
         let (name, above) = parts.split_last().ok_or(FileError::IsDirectory)?;
-        let mut root = volume.0.lock();
+        let mut root = volume.tree.lock();
         let mut entry = &mut *root;
-        for part in above {
+        for part in volume.below.iter().chain(above) {
             entry = match entry {
                 Entry::Directory(children) => children.get_mut(part).ok_or(FileError::NotFound)?,
                 Entry::File(_) => return Err(FileError::NotDirectory),
@@ -263,6 +288,17 @@ mod tests {
         assert_eq!(other.read("/mnt/data/file").unwrap(), b"text");
         assert_eq!(other.read("/tmp/own"), Err(FileError::NotFound));
         assert_eq!(other.list("/mnt").unwrap(), ["data"]);
+    }
+
+    #[test]
+    fn a_part_of_a_volume_can_be_mounted() {
+        let data = Volume::default();
+        let part = FileSystem::new(vec![("/own".to_owned(), data.below("a/b"))]);
+        part.write("/own/file", b"text", false).unwrap();
+        let whole = FileSystem::new(vec![("/all".to_owned(), data.clone())]);
+        assert_eq!(whole.read("/all/a/b/file").unwrap(), b"text");
+        let file = FileSystem::new(vec![("/etc/one".to_owned(), data.below("a/b/file"))]);
+        assert_eq!(file.read("/etc/one").unwrap(), b"text");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::filesystem::FileSystem;
 
 /// One of the two streams that a process writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
     /// Standard output.
     Stdout,

@@ -18,8 +18,11 @@ async fn sh(container: &Container, script: &str) -> (String, i32) {
     let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
     let log = Log::default();
     let code = container.run(argv, &log).await.unwrap();
-    let lines = log.lines().into_iter().map(|(_, line)| line);
-    let text: Vec<u8> = lines.flat_map(|line| line.to_vec()).collect();
+    let mut index = 0;
+    let mut text = Vec::new();
+    while let Some((_, line)) = log.written(&mut index) {
+        text.extend_from_slice(&line);
+    }
     (String::from_utf8(text).unwrap(), code)
 }
 
@@ -173,8 +176,10 @@ async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
     let log = Log::default();
     let argv = ["sh", "-c", "sleep 5; echo late; printf rest"].map(str::to_owned);
     let follow = async {
-        let first = log.line(0).await.unwrap().1;
-        (first, log.line(1).await.unwrap().1, log.line(2).await)
+        let mut index = 0;
+        let first = log.line(&mut index).await.unwrap().1;
+        let second = log.line(&mut index).await.unwrap().1;
+        (first, second, log.line(&mut index).await)
     };
     let (_, lines) = tokio::join!(container.run(argv.to_vec(), &log), follow);
     assert_eq!(lines, (Bytes::from("late\n"), Bytes::from("rest"), None));

@@ -1,0 +1,256 @@
+//! The containers of all nodes, for those who ask for their logs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+use super::container::{Container, Log};
+use super::identity;
+use crate::clock::Now;
+
+/// A handle to what runs on the nodes; clones share one state.
+#[derive(Clone)]
+pub struct Containers {
+    nodes: usize,
+    now: Now,
+    /// By uid of the pod.
+    pods: Arc<Mutex<BTreeMap<String, Pod>>>,
+}
+
+/// What a node keeps for the readers of one pod.
+#[derive(Default)]
+struct Pod {
+    containers: BTreeMap<String, Slot>,
+}
+
+/// The last two runs of a container.
+struct Slot {
+    restarts: i32,
+    run: Run,
+    previous: Option<Run>,
+    /// It has ended, and waits for its next run.
+    backs_off: bool,
+}
+
+/// A run of a container, over or not.
+#[derive(Clone)]
+pub(super) struct Run {
+    pub(super) container: Container,
+    pub(super) log: Arc<Log>,
+}
+
+/// The pod that is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct PodReference<'a> {
+    /// `metadata.name`
+    pub name: &'a str,
+    /// `metadata.uid`
+    pub uid: &'a str,
+    /// `spec.nodeName`
+    pub node: &'a str,
+}
+
+/// Which part of a log is asked for, as `PodLogOptions` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Go on until the container ends.
+    pub follow: bool,
+    /// The run before the present one.
+    pub previous: bool,
+    /// Begin each line with its time.
+    pub timestamps: bool,
+    /// Only the last lines.
+    pub tail_lines: Option<u64>,
+    /// Nothing behind so many bytes.
+    pub limit_bytes: Option<u64>,
+    /// Only what was written in the last seconds.
+    pub since_seconds: Option<i64>,
+    /// Only what was written from then on.
+    pub since_time: Option<Timestamp>,
+}
+
+/// Why a kubelet does not answer as it is asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// None of the nodes has the name.
+    #[error("no such node")]
+    UnknownNode,
+    /// The container has no such log.
+    #[error("{0}")]
+    BadRequest(String),
+}
+
+impl std::fmt::Debug for Containers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { nodes, pods, .. } = self;
+        let pods = pods.lock().len();
+        write!(f, "Containers({pods} pods on {nodes} nodes)")
+    }
+}
+
+impl Containers {
+    pub(crate) fn of(nodes: usize, now: Now) -> Self {
+        Self {
+            nodes,
+            now,
+            pods: Arc::default(),
+        }
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// The `restarts`th run of a container begins.
+    pub(super) fn begin(&self, uid: &str, container: &str, restarts: i32, run: Run) {
+        let mut pods = self.pods.lock();
+        let slots = &mut pods.entry(uid.to_owned()).or_default().containers;
+        let previous = match slots.remove(container) {
+            // It could not be reported, and is begun again.
+            Some(slot) if slot.restarts == restarts => slot.previous,
+            slot => slot.map(|slot| slot.run),
+        };
+        let slot = Slot {
+            restarts,
+            run,
+            previous,
+            backs_off: false,
+        };
+        slots.insert(container.to_owned(), slot);
+    }
+
+    /// A container has ended and has to wait for its next run.
+    pub(super) fn back_off(&self, uid: &str, container: &str) {
+        let mut pods = self.pods.lock();
+        let slot = pods
+            .get_mut(uid)
+            .and_then(|pod| pod.containers.get_mut(container));
+        if let Some(slot) = slot {
+            slot.backs_off = true;
+        }
+    }
+
+    /// The pod is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        self.pods.lock().remove(uid);
+    }
+
+    /// What a container has written, and with `follow` what it is going to write, until it ends.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownNode`]; [`Refusal::BadRequest`] for a container that has not been started,
+    /// or not before.
+    pub fn logs(
+        &self,
+        pod: PodReference<'_>,
+        container: &str,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, Bytes>, Refusal> {
+        let log = self.log(pod, container, options.previous)?;
+        let ago = options.since_seconds.map(SignedDuration::from_secs);
+        let since = match ago {
+            Some(ago) => Some((self.now)().checked_sub(ago).unwrap_or(Timestamp::MIN)),
+            None => options.since_time,
+        };
+        let tail = options.tail_lines.map(|lines| {
+            let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+            log.end().saturating_sub(lines)
+        });
+        let reader = Reader {
+            index: tail.unwrap_or(0),
+            left: options.limit_bytes,
+            since,
+            log,
+            options,
+        };
+        let lines = futures::stream::unfold(reader, |mut reader| async {
+            let line = reader.next().await?;
+            Some((line, reader))
+        });
+        Ok(lines.boxed())
+    }
+
+    fn log(
+        &self,
+        pod: PodReference<'_>,
+        container: &str,
+        previous: bool,
+    ) -> Result<Arc<Log>, Refusal> {
+        if !(1..=self.nodes).any(|index| identity::node_name(index) == pod.node) {
+            return Err(Refusal::UnknownNode);
+        }
+        let pods = self.pods.lock();
+        let slot = pods
+            .get(pod.uid)
+            .and_then(|pod| pod.containers.get(container));
+        let run = match slot {
+            // The run that has ended is in `lastState` already.
+            Some(slot) if previous && slot.backs_off => Some(&slot.run),
+            Some(slot) if previous => slot.previous.as_ref(),
+            None if previous => None,
+            Some(slot) => Some(&slot.run),
+            None => {
+                return Err(Refusal::BadRequest(format!(
+                    "container {container:?} in pod {:?} is waiting to start: ContainerCreating",
+                    pod.name
+                )));
+            }
+        };
+        run.map(|run| Arc::clone(&run.log)).ok_or_else(|| {
+            Refusal::BadRequest(format!(
+                "previous terminated container {container:?} in pod {:?} not found",
+                pod.name
+            ))
+        })
+    }
+}
+
+struct Reader {
+    log: Arc<Log>,
+    index: usize,
+    left: Option<u64>,
+    since: Option<Timestamp>,
+    options: LogOptions,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.left == Some(0) {
+            return None;
+        }
+        loop {
+            let (time, line) = match self.options.follow {
+                true => self.log.line(&mut self.index).await?,
+                false => self.log.written(&mut self.index)?,
+            };
+            if self.since.is_some_and(|since| time < since) {
+                continue;
+            }
+            let mut line = match self.options.timestamps {
+                true => stamped(time, &line),
+                false => line,
+            };
+            if let Some(left) = &mut self.left {
+                line.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= line.len() as u64;
+            }
+            return Some(line);
+        }
+    }
+}
+
+/// A line behind its time, in RFC 3339 with all nine digits.
+fn stamped(time: Timestamp, line: &[u8]) -> Bytes {
+    let time = time.strftime("%Y-%m-%dT%H:%M:%S.%9fZ ").to_string();
+    let mut stamped = BytesMut::from(time.as_bytes());
+    stamped.extend_from_slice(line);
+    stamped.freeze()
+}
+
+#[cfg(test)]
+mod tests;
