@@ -16,4 +16,5 @@ pub(crate) mod request_info;
 pub(crate) mod response;
 pub(crate) mod table;
 pub(crate) mod watch;
+pub(crate) mod websocket;
 pub(crate) mod yaml;

@@ -9,6 +9,7 @@
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `admission`: what a cluster's default admission plugins do to writes
 //! - `auth`: who sends a request, and whether they may
+//! - `kubelet`: what the server asks of nodes
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
 //! - [`clock`]: time and randomness
 //! - `storage`: objects and their past events, by resource
@@ -18,6 +19,7 @@ mod auth;
 pub mod clock;
 mod endpoints;
 mod field_manager;
+mod kubelet;
 pub mod meta;
 mod patch;
 mod registry;
@@ -29,5 +31,8 @@ mod storage;
 pub use auth::Authorization;
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
+pub use kubelet::{
+    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
+};
 pub use server::{ApiServer, ApiServerBuilder, Tls, serve, serve_tls};
 pub use storage::{EventType, JournalEntry, WatchControl};

@@ -19,6 +19,7 @@ use http::header::{HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
+use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -31,6 +32,7 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
+use crate::kubelet::Kubelet;
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
@@ -58,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) tokens: Tokens,
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
+    /// Who answers for the nodes' containers.
+    pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -86,6 +90,12 @@ impl ApiServer {
     /// to be said before the first request.
     pub fn set_component_running(&self, name: &'static str) {
         self.core.components.lock().insert(name);
+    }
+
+    /// Lets `kubelet` answer for the containers of all nodes. Without one, a node is a host that
+    /// can't be reached.
+    pub fn set_kubelet(&self, kubelet: Arc<dyn Kubelet>) {
+        *self.core.kubelet.lock() = Some(kubelet);
     }
 
     /// The latest `resourceVersion` given out.
@@ -131,7 +141,7 @@ impl ApiServer {
         response
     }
 
-    async fn answer<B>(&self, parts: Parts, body: B) -> Response<ResponseBody>
+    async fn answer<B>(&self, mut parts: Parts, body: B) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes>,
     {
@@ -188,6 +198,7 @@ impl ApiServer {
             Err(error) => return response::error(&error, accepted),
         };
         let user_agent = header(&parts.headers, &USER_AGENT);
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = handlers::Request {
             core: &self.core,
             info,
@@ -198,6 +209,7 @@ impl ApiServer {
             headers: parts.headers,
             body,
             accepted,
+            upgrade: Mutex::new(upgrade),
             warnings: Mutex::default(),
         };
         respond(request)

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use crate::context::Context;
 
-pub use containers::{Containers, LogOptions, PodReference, Refusal};
+pub use container::Channel;
+pub use containers::{Containers, LogOptions, PodReference, Refusal, Session};
 
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);

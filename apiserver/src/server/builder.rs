@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::{ApiServer, Components, Core};
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
@@ -102,6 +104,7 @@ impl ApiServerBuilder {
             openapi: OpenApi::default(),
             tokens: Tokens::default(),
             components,
+            kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::new()),
         };
         ApiServer {

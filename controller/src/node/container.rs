@@ -20,7 +20,7 @@ use process::Shell;
 use streams::{Input, Live, Output, Streams};
 
 pub(super) use filesystem::{FileSystem, Volume, absolute};
-pub(super) use log::Log;
+pub(super) use log::{Line, Log};
 pub use streams::Channel;
 
 /// What a container is made of.
@@ -35,11 +35,11 @@ pub(crate) struct Container {
 
 /// The client's side of a process in a container.
 #[derive(Debug)]
-pub struct Process {
+pub(super) struct Process {
     /// What it writes.
-    pub output: mpsc::UnboundedReceiver<(Channel, Bytes)>,
+    pub(super) output: mpsc::UnboundedReceiver<(Channel, Bytes)>,
     /// What it reads; dropping this ends its input. Absent when it reads nothing.
-    pub input: Option<mpsc::UnboundedSender<Bytes>>,
+    pub(super) input: Option<mpsc::UnboundedSender<Bytes>>,
 }
 
 impl Container {

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 
-use super::container::{Container, Log};
+use super::container::{Channel, Container, Line, Log, Process};
 use super::identity;
 use crate::clock::Now;
 
@@ -74,6 +76,19 @@ pub struct LogOptions {
     pub since_time: Option<Timestamp>,
 }
 
+/// A process in a container, seen by a client.
+pub struct Session {
+    /// What it writes.
+    pub output: BoxStream<'static, (Channel, Bytes)>,
+    /// What it reads; dropping this ends its input. Absent when it reads nothing.
+    pub input: Option<mpsc::UnboundedSender<Bytes>>,
+    /// Runs it to its end: the exit code, or why it could not be started.
+    pub ended: BoxFuture<'static, Result<i32, String>>,
+}
+
+/// What becomes of processes whose container ends: 128 and the number of SIGKILL.
+const KILLED: i32 = 137;
+
 /// Why a kubelet does not answer as it is asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -83,6 +98,9 @@ pub enum Refusal {
     /// The container has no such log.
     #[error("{0}")]
     BadRequest(String),
+    /// The container does not run.
+    #[error("container not found ({0:?})")]
+    ContainerNotFound(String),
 }
 
 impl std::fmt::Debug for Containers {
@@ -175,13 +193,84 @@ impl Containers {
         Ok(lines.boxed())
     }
 
+    /// Starts a process in a container; it ends when the session is dropped.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
+    pub fn exec(
+        &self,
+        pod: PodReference<'_>,
+        container: &str,
+        command: Vec<String>,
+        stdin: bool,
+    ) -> Result<Session, Refusal> {
+        let Run { container, log } = self.running(pod, container)?;
+        let program = command.first().cloned().unwrap_or_default();
+        let (Process { output, input }, process) = container.process(command, stdin);
+        let ended = async move {
+            tokio::select! {
+                biased;
+                code = process => code.ok_or_else(|| not_executable(&program)),
+                () = log.closed() => Ok(KILLED),
+            }
+        };
+        let output = futures::stream::unfold(output, |mut output| async {
+            let written = output.recv().await?;
+            Some((written, output))
+        });
+        Ok(Session {
+            output: output.boxed(),
+            input,
+            ended: ended.boxed(),
+        })
+    }
+
+    /// What a container writes from now on, until it ends.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
+    pub fn attach(&self, pod: PodReference<'_>, container: &str) -> Result<Session, Refusal> {
+        let log = self.running(pod, container)?.log;
+        let ending = Arc::clone(&log);
+        let output = futures::stream::unfold((log.end(), log), |(mut index, log)| async move {
+            let line = log.line(&mut index).await?;
+            Some(((line.channel, line.bytes), (index, log)))
+        });
+        Ok(Session {
+            output: output.boxed(),
+            // Main processes have no input here.
+            input: None,
+            ended: async move {
+                ending.closed().await;
+                Ok(0)
+            }
+            .boxed(),
+        })
+    }
+
+    fn knows(&self, node: &str) -> bool {
+        (1..=self.nodes).any(|index| identity::node_name(index) == node)
+    }
+
+    fn running(&self, pod: PodReference<'_>, container: &str) -> Result<Run, Refusal> {
+        if !self.knows(pod.node) {
+            return Err(Refusal::UnknownNode);
+        }
+        let pods = self.pods.lock();
+        pods.get(pod.uid)
+            .and_then(|pod| pod.containers.get(container))
+            .map(|slot| slot.run.clone())
+            .filter(|run| !run.log.is_closed())
+            .ok_or_else(|| Refusal::ContainerNotFound(container.to_owned()))
+    }
+
     fn log(
         &self,
         pod: PodReference<'_>,
         container: &str,
         previous: bool,
     ) -> Result<Arc<Log>, Refusal> {
-        if !(1..=self.nodes).any(|index| identity::node_name(index) == pod.node) {
+        if !self.knows(pod.node) {
             return Err(Refusal::UnknownNode);
         }
         let pods = self.pods.lock();
@@ -210,6 +299,14 @@ impl Containers {
     }
 }
 
+/// Why a process does not start, as a container runtime words it.
+fn not_executable(program: &str) -> String {
+    format!(
+        "failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: \
+         unable to start container process: exec: {program:?}: executable file not found in $PATH"
+    )
+}
+
 struct Reader {
     log: Arc<Log>,
     index: usize,
@@ -224,7 +321,7 @@ impl Reader {
             return None;
         }
         loop {
-            let (time, line) = match self.options.follow {
+            let Line { time, bytes, .. } = match self.options.follow {
                 true => self.log.line(&mut self.index).await?,
                 false => self.log.written(&mut self.index)?,
             };
@@ -232,8 +329,8 @@ impl Reader {
                 continue;
             }
             let mut line = match self.options.timestamps {
-                true => stamped(time, &line),
-                false => line,
+                true => stamped(time, &bytes),
+                false => bytes,
             };
             if let Some(left) = &mut self.left {
                 line.truncate(usize::try_from(*left).unwrap_or(usize::MAX));

@@ -19,9 +19,17 @@ pub(in crate::node) struct Log {
     changed: Notify,
 }
 
+/// One line, with its end unless the container ended before.
+#[derive(Clone, Debug)]
+pub(in crate::node) struct Line {
+    pub(in crate::node) time: Timestamp,
+    pub(in crate::node) channel: Channel,
+    pub(in crate::node) bytes: Bytes,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    lines: VecDeque<(Timestamp, Bytes)>,
+    lines: VecDeque<Line>,
     /// The bytes of `lines`.
     size: usize,
     /// How many lines have been dropped before the first of `lines`.
@@ -32,14 +40,18 @@ struct State {
 }
 
 impl State {
-    fn push(&mut self, now: Timestamp, line: Bytes) {
-        self.size += line.len();
-        self.lines.push_back((now, line));
+    fn push(&mut self, time: Timestamp, channel: Channel, bytes: Bytes) {
+        self.size += bytes.len();
+        self.lines.push_back(Line {
+            time,
+            channel,
+            bytes,
+        });
         while self.size > LOG_BYTES_MAX {
-            let Some((_, oldest)) = self.lines.pop_front() else {
+            let Some(oldest) = self.lines.pop_front() else {
                 return;
             };
-            self.size -= oldest.len();
+            self.size -= oldest.bytes.len();
             self.dropped += 1;
         }
     }
@@ -54,7 +66,7 @@ impl Log {
         let mut open = state.open.remove(&channel).unwrap_or_default();
         open.extend_from_slice(bytes);
         while let Some(end) = open.iter().position(|byte| *byte == b'\n') {
-            state.push(now, open.split_to(end + 1).freeze());
+            state.push(now, channel, open.split_to(end + 1).freeze());
         }
         state.open.insert(channel, open);
         drop(state);
@@ -64,14 +76,30 @@ impl Log {
     /// Ends the log: what is written later is lost.
     pub(in crate::node) fn close(&self, now: Timestamp) {
         let mut state = self.state.lock();
-        for (_, rest) in std::mem::take(&mut state.open) {
+        for (channel, rest) in std::mem::take(&mut state.open) {
             if !rest.is_empty() {
-                state.push(now, rest.freeze());
+                state.push(now, channel, rest.freeze());
             }
         }
         state.closed = true;
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    pub(in crate::node) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Waits for the end of the container.
+    pub(in crate::node) async fn closed(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.is_closed() {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// The index after the last line.
@@ -82,7 +110,7 @@ impl Log {
 
     /// The line at `index`, or the first after it that is kept, if it is written already; `index`
     /// moves behind it.
-    pub(in crate::node) fn written(&self, index: &mut usize) -> Option<(Timestamp, Bytes)> {
+    pub(in crate::node) fn written(&self, index: &mut usize) -> Option<Line> {
         let state = self.state.lock();
         *index = (*index).max(state.dropped);
         let line = state.lines.get(*index - state.dropped)?.clone();
@@ -91,7 +119,7 @@ impl Log {
     }
 
     /// The same once it has been written; `None` when the container ended before.
-    pub(in crate::node) async fn line(&self, index: &mut usize) -> Option<(Timestamp, Bytes)> {
+    pub(in crate::node) async fn line(&self, index: &mut usize) -> Option<Line> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // Before the look, or a line written between the two would be missed.
@@ -99,7 +127,7 @@ impl Log {
             if let Some(line) = self.written(index) {
                 return Some(line);
             }
-            if self.state.lock().closed {
+            if self.is_closed() {
                 return self.written(index);
             }
             changed.await;
@@ -129,11 +157,11 @@ mod tests {
         let log = Log::default();
         let mut index = 0;
         log.append(Channel::Stdout, b"one\ntw", Timestamp::UNIX_EPOCH);
-        assert_eq!(log.line(&mut index).await.unwrap().1, "one\n");
+        assert_eq!(log.line(&mut index).await.unwrap().bytes, "one\n");
         let waiting = async { log.line(&mut index).await };
         let writing = async { log.close(Timestamp::UNIX_EPOCH) };
         let (line, ()) = tokio::join!(waiting, writing);
-        assert_eq!(line.unwrap().1, "tw");
+        assert_eq!(line.unwrap().bytes, "tw");
         assert!(log.line(&mut index).await.is_none());
     }
 }

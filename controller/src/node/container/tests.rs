@@ -20,8 +20,8 @@ async fn sh(container: &Container, script: &str) -> (String, i32) {
     let code = container.run(argv, &log).await.unwrap();
     let mut index = 0;
     let mut text = Vec::new();
-    while let Some((_, line)) = log.written(&mut index) {
-        text.extend_from_slice(&line);
+    while let Some(line) = log.written(&mut index) {
+        text.extend_from_slice(&line.bytes);
     }
     (String::from_utf8(text).unwrap(), code)
 }
@@ -177,12 +177,12 @@ async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
     let argv = ["sh", "-c", "sleep 5; echo late; printf rest"].map(str::to_owned);
     let follow = async {
         let mut index = 0;
-        let first = log.line(&mut index).await.unwrap().1;
-        let second = log.line(&mut index).await.unwrap().1;
-        (first, second, log.line(&mut index).await)
+        let first = log.line(&mut index).await.unwrap().bytes;
+        let second = log.line(&mut index).await.unwrap().bytes;
+        (first, second, log.line(&mut index).await.is_none())
     };
     let (_, lines) = tokio::join!(container.run(argv.to_vec(), &log), follow);
-    assert_eq!(lines, (Bytes::from("late\n"), Bytes::from("rest"), None));
+    assert_eq!(lines, (Bytes::from("late\n"), Bytes::from("rest"), true));
 }
 
 #[tokio::test(start_paused = true)]

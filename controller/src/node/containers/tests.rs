@@ -141,3 +141,49 @@ fn other_nodes_are_not_known() {
     let refused = containers().logs(elsewhere, "main", LogOptions::default());
     assert_eq!(refused.err(), Some(Refusal::UnknownNode));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_process_ends_with_its_container() {
+    let containers = containers();
+    let over = run(&[]);
+    let alive = Run {
+        log: Arc::default(),
+        ..over.clone()
+    };
+    let command = || ["sh", "-c", "echo hi; exit 3"].map(str::to_owned).to_vec();
+    containers.begin("u", "main", 0, over);
+    let refused = containers.exec(POD, "main", command(), false).err();
+    assert_eq!(
+        refused.unwrap().to_string(),
+        "container not found (\"main\")"
+    );
+    containers.begin("u", "main", 1, alive.clone());
+
+    let session = containers.exec(POD, "main", command(), false).ok().unwrap();
+    assert_eq!(session.ended.await, Ok(3));
+    let written: Vec<_> = session.output.collect().await;
+    assert_eq!(written, [(Channel::Stdout, Bytes::from("hi\n"))]);
+
+    let unknown = containers.exec(POD, "main", vec!["nginx".to_owned()], false);
+    assert!(
+        unknown
+            .ok()
+            .unwrap()
+            .ended
+            .await
+            .unwrap_err()
+            .contains("\"nginx\"")
+    );
+
+    let attached = containers.attach(POD, "main").ok().unwrap();
+    let sleep = vec!["sleep".to_owned(), "60".to_owned()];
+    let sleeping = containers.exec(POD, "main", sleep, false).ok().unwrap();
+    alive
+        .log
+        .append(Channel::Stderr, b"oh\n", Timestamp::UNIX_EPOCH);
+    alive.log.close(Timestamp::UNIX_EPOCH);
+    assert_eq!(sleeping.ended.await, Ok(137));
+    assert_eq!(attached.ended.await, Ok(0));
+    let written: Vec<_> = attached.output.collect().await;
+    assert_eq!(written, [(Channel::Stderr, Bytes::from("oh\n"))]);
+}
