@@ -76,7 +76,7 @@ pub struct ContainerStreams {
     /// What it writes.
     pub output: BoxStream<'static, (OutputStream, Bytes)>,
     /// What it reads; dropping this ends its input. Absent when it reads nothing.
-    pub input: Option<mpsc::UnboundedSender<Bytes>>,
+    pub input: Option<mpsc::Sender<Bytes>>,
     /// Runs it to its end: the exit code, or why it could not be started.
     pub ended: BoxFuture<'static, Result<i32, String>>,
 }

@@ -19,9 +19,11 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::Sender;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::body::ResponseBody;
@@ -58,7 +60,6 @@ impl Version {
 /// Which streams the client wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    pub(crate) stdin: bool,
     pub(crate) stdout: bool,
     pub(crate) stderr: bool,
 }
@@ -178,6 +179,8 @@ async fn serve(
     let first = if wanted.stdout { STDOUT } else { STDERR };
     let mut sent = send(&mut writer, first, b"").await;
     let mut end = None;
+    // What the process has no room for yet.
+    let mut pending = None;
     while sent.is_ok() && (end.is_none() || !output.is_terminated()) {
         tokio::select! {
             biased;
@@ -191,19 +194,37 @@ async fn serve(
                 }
             }
             result = &mut ended, if end.is_none() => end = Some(result),
-            message = reader.next() => match message {
-                Some(Ok(Message::Binary(bytes))) => take_in(&bytes, wanted, &mut input),
-                Some(Ok(Message::Text(text))) => take_in(text.as_bytes(), wanted, &mut input),
-                // Pings are answered with the next message.
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-            },
+            taken = pass(&input, &mut pending), if pending.is_some() => {
+                if !taken {
+                    input = None;
+                }
+            }
+            message = reader.next(), if pending.is_none() => {
+                let bytes = match message {
+                    Some(Ok(Message::Binary(bytes))) => bytes,
+                    Some(Ok(Message::Text(text))) => text.into(),
+                    // Pings are answered with the next message.
+                    Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+                    Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                };
+                // Terminals have no size here.
+                match &*bytes {
+                    [STDIN, ..] if input.is_some() => pending = Some(bytes.slice(1..)),
+                    [CLOSE, STDIN] => input = None,
+                    _ => {}
+                }
+            }
         }
     }
     if let Some(end) = end.filter(|_| sent.is_ok()) {
         let status = status(&end, version, command).to_string();
         // Who is gone does not ask how it ended.
         if send(&mut writer, ERROR, status.as_bytes()).await.is_ok() {
+            let normal = CloseFrame {
+                code: CloseCode::Normal,
+                reason: "".into(),
+            };
+            let _ = writer.send(Message::Close(Some(normal))).await;
             let _ = writer.close().await;
         }
     }
@@ -220,21 +241,21 @@ async fn send(
     writer.send(Message::Binary(message.freeze())).await
 }
 
-/// Acts on a message of the client. Terminals have no size here.
-fn take_in(
-    message: &[u8],
-    wanted: Wanted,
-    input: &mut Option<tokio::sync::mpsc::UnboundedSender<Bytes>>,
-) {
-    match message {
-        [STDIN, bytes @ ..] if wanted.stdin => {
-            if let Some(input) = input {
-                // A process that has ended reads no more.
-                let _ = input.send(Bytes::copy_from_slice(bytes));
-            }
+/// Gives what is pending to the process; false if it reads no more.
+///
+/// Cancel safety: what is pending is taken only once there is room for it.
+async fn pass(input: &Option<Sender<Bytes>>, pending: &mut Option<Bytes>) -> bool {
+    let room = match input {
+        Some(input) => input.reserve().await.ok(),
+        None => None,
+    };
+    let bytes = pending.take();
+    match (room, bytes) {
+        (Some(room), Some(bytes)) => {
+            room.send(bytes);
+            true
         }
-        [CLOSE, STDIN] => *input = None,
-        _ => {}
+        _ => false,
     }
 }
 

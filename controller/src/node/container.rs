@@ -5,6 +5,7 @@ mod arithmetic;
 mod commands;
 mod filesystem;
 mod log;
+mod pipe;
 mod process;
 mod shell;
 mod streams;
@@ -16,6 +17,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::sync::mpsc;
 
 use crate::clock::Now;
+use pipe::Pipe;
 use process::Shell;
 use streams::{Input, Live, Output, Streams};
 
@@ -33,13 +35,25 @@ pub(crate) struct Container {
     pub(crate) now: Now,
 }
 
+/// How many chunks of input wait for a process at most.
+const INPUT_CHUNKS_MAX: usize = 16;
+
 /// The client's side of a process in a container.
 #[derive(Debug)]
 pub(super) struct Process {
     /// What it writes.
-    pub(super) output: mpsc::UnboundedReceiver<(Channel, Bytes)>,
+    pub(super) output: Arc<Pipe>,
     /// What it reads; dropping this ends its input. Absent when it reads nothing.
-    pub(super) input: Option<mpsc::UnboundedSender<Bytes>>,
+    pub(super) input: Option<mpsc::Sender<Bytes>>,
+}
+
+/// Ends the output of a process with it.
+struct Writer(Arc<Pipe>);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Container {
@@ -62,8 +76,8 @@ impl Container {
         argv: Vec<String>,
         reads: bool,
     ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
-        let (written, output) = mpsc::unbounded_channel();
-        let (sender, arriving) = mpsc::unbounded_channel();
+        let output = Arc::new(Pipe::default());
+        let (sender, arriving) = mpsc::channel(INPUT_CHUNKS_MAX);
         let stdin = if reads {
             let pending = BytesMut::new();
             Input::Live(Arc::new(tokio::sync::Mutex::new(Live {
@@ -75,31 +89,35 @@ impl Container {
         };
         let io = Streams {
             stdin,
-            stdout: Output::Listener(written.clone(), Channel::Stdout),
-            stderr: Output::Listener(written, Channel::Stderr),
+            stdout: Output::Pipe(Arc::clone(&output), Channel::Stdout),
+            stderr: Output::Pipe(Arc::clone(&output), Channel::Stderr),
         };
         let mut shell = self.shell();
+        let writer = Writer(Arc::clone(&output));
         let process = Process {
             output,
             input: reads.then_some(sender),
         };
-        (process, async move { shell.program(&argv, &io).await })
+        let running = async move {
+            let code = shell.program(&argv, &io).await;
+            drop(writer);
+            code
+        };
+        (process, running)
     }
 
     /// Runs `argv` to its end, which is the log's too, with everything it writes going there;
     /// `None` at once where the image has no such program.
-    pub(crate) async fn run(&self, argv: Vec<String>, log: &Log) -> Option<i32> {
-        let (mut process, running) = self.process(argv, false);
-        let written = async {
-            while let Some((channel, bytes)) = process.output.recv().await {
-                log.append(channel, &bytes, (self.now)());
-            }
+    pub(crate) async fn run(&self, argv: Vec<String>, log: &Arc<Log>) -> Option<i32> {
+        let output = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
+        let io = Streams {
+            stdin: Input::empty(),
+            stdout: output(Channel::Stdout),
+            stderr: output(Channel::Stderr),
         };
-        let (code, ()) = tokio::join!(running, written);
-        if code.is_some() {
-            log.close((self.now)());
-        }
-        code
+        let code = self.shell().program(&argv, &io).await?;
+        log.close((self.now)());
+        Some(code)
     }
 }
 

@@ -81,7 +81,7 @@ pub struct Session {
     /// What it writes.
     pub output: BoxStream<'static, (Channel, Bytes)>,
     /// What it reads; dropping this ends its input. Absent when it reads nothing.
-    pub input: Option<mpsc::UnboundedSender<Bytes>>,
+    pub input: Option<mpsc::Sender<Bytes>>,
     /// Runs it to its end: the exit code, or why it could not be started.
     pub ended: BoxFuture<'static, Result<i32, String>>,
 }
@@ -214,8 +214,8 @@ impl Containers {
                 () = log.closed() => Ok(KILLED),
             }
         };
-        let output = futures::stream::unfold(output, |mut output| async {
-            let written = output.recv().await?;
+        let output = futures::stream::unfold(output, |output| async {
+            let written = output.read().await?;
             Some((written, output))
         });
         Ok(Session {

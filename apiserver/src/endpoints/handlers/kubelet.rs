@@ -42,7 +42,6 @@ pub(super) fn stream(request: &Request<'_>) -> Answer {
     let query = &request.query;
     let (stdin, stdout) = (query.flag("stdin"), query.flag("stdout"));
     let wanted = websocket::Wanted {
-        stdin,
         stdout,
         // A terminal has one stream for both.
         stderr: query.flag("stderr") && !query.flag("tty"),

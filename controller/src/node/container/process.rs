@@ -240,6 +240,7 @@ impl Shell {
     }
 
     async fn simple(&mut self, simple: &Simple, io: &Streams) -> Flow {
+        io.stdout.ready().await;
         let mut assigned = Vec::new();
         for (name, value) in &simple.assignments {
             assigned.push((name.clone(), self.text(value, io).await));

@@ -7,6 +7,9 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::filesystem::FileSystem;
+use super::log::Log;
+use super::pipe::Pipe;
+use crate::clock::Now;
 
 /// One of the two streams that a process writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,10 +21,12 @@ pub enum Channel {
 }
 
 /// Where a process writes to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Output {
-    /// To whoever listens; nobody does once they are gone.
-    Listener(mpsc::UnboundedSender<(Channel, Bytes)>, Channel),
+    /// To a client.
+    Pipe(Arc<Pipe>, Channel),
+    /// Into the log of a container.
+    Log(Arc<Log>, Channel, Now),
     /// Into memory: `$(…)` and pipes.
     Memory(Arc<Mutex<BytesMut>>),
     /// To the end of a file.
@@ -33,16 +38,21 @@ pub(super) enum Output {
 impl Output {
     pub(super) fn write(&self, bytes: &[u8]) {
         match self {
-            Self::Listener(listener, channel) => {
-                // Like a closed pipe, only that nobody is killed by it.
-                let _ = listener.send((*channel, Bytes::copy_from_slice(bytes)));
-            }
+            Self::Pipe(pipe, channel) => pipe.write(*channel, bytes),
+            Self::Log(log, channel, now) => log.append(*channel, bytes, now()),
             Self::Memory(memory) => memory.lock().extend_from_slice(bytes),
             Self::File(files, path) => {
                 // The file was opened; if its directory is gone since, so is what is written.
                 let _ = files.write(path, bytes, true);
             }
             Self::Null => {}
+        }
+    }
+
+    /// Waits until more can be written.
+    pub(super) async fn ready(&self) {
+        if let Self::Pipe(pipe, _) = self {
+            pipe.ready().await;
         }
     }
 
@@ -54,7 +64,7 @@ impl Output {
 /// What arrives while a process runs, and what of it has been read by nobody yet.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) arriving: mpsc::UnboundedReceiver<Bytes>,
+    pub(super) arriving: mpsc::Receiver<Bytes>,
     pub(super) pending: BytesMut,
 }
 
@@ -132,7 +142,7 @@ impl Input {
 }
 
 /// The three streams of a process.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Streams {
     pub(super) stdin: Input,
     pub(super) stdout: Output,

@@ -16,7 +16,7 @@ fn container() -> Container {
 /// What a script writes to both streams, and its code.
 async fn sh(container: &Container, script: &str) -> (String, i32) {
     let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
-    let log = Log::default();
+    let log = Arc::new(Log::default());
     let code = container.run(argv, &log).await.unwrap();
     let mut index = 0;
     let mut text = Vec::new();
@@ -155,13 +155,13 @@ impl<F: Future> Endless for F {}
 #[tokio::test(start_paused = true)]
 async fn input_is_read_as_it_comes() {
     let argv = vec!["sh".to_owned()];
-    let (mut process, running) = container().process(argv, true);
+    let (process, running) = container().process(argv, true);
     let client = async move {
-        let input = process.input.take().unwrap();
-        input.send(Bytes::from("echo one\nec")).unwrap();
-        let first = process.output.recv().await.unwrap();
-        input.send(Bytes::from("ho two\nexit 7\n")).unwrap();
-        let second = process.output.recv().await.unwrap();
+        let input = process.input.unwrap();
+        input.send(Bytes::from("echo one\nec")).await.unwrap();
+        let first = process.output.read().await.unwrap();
+        input.send(Bytes::from("ho two\nexit 7\n")).await.unwrap();
+        let second = process.output.read().await.unwrap();
         [first, second]
     };
     let (code, written) = tokio::join!(running, client);
@@ -173,7 +173,7 @@ async fn input_is_read_as_it_comes() {
 #[tokio::test(start_paused = true)]
 async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
     let container = container();
-    let log = Log::default();
+    let log = Arc::new(Log::default());
     let argv = ["sh", "-c", "sleep 5; echo late; printf rest"].map(str::to_owned);
     let follow = async {
         let mut index = 0;
@@ -187,7 +187,7 @@ async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_program_that_the_image_lacks_is_told_apart() {
-    let log = Log::default();
+    let log = Arc::new(Log::default());
     assert_eq!(container().run(vec!["nginx".to_owned()], &log).await, None);
     assert_eq!(
         container().run(vec!["/bin/true".to_owned()], &log).await,

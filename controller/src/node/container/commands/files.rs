@@ -121,6 +121,7 @@ impl Task<'_> {
     async fn cat(&self, operands: &[&str]) -> i32 {
         if operands.is_empty() || operands == ["-"] {
             while let Some(chunk) = self.io.stdin.chunk().await {
+                self.io.stdout.ready().await;
                 self.io.stdout.write(&chunk);
             }
             return 0;
