@@ -27,6 +27,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::body::ResponseBody;
+use super::response;
 use crate::kubelet::{ContainerStreams, OutputStream};
 use crate::status::ApiError;
 
@@ -112,6 +113,20 @@ impl Handshake {
         Err(ApiError::BadRequest(
             "mismatch challenge/response".to_owned(),
         ))
+    }
+
+    /// How a kubelet's failure is told: the server speaks version 5 itself, and has upgraded the
+    /// connection before it asks the kubelet.
+    pub(crate) fn failed(&self, text: String) -> Result<ContainerStreams, Response<ResponseBody>> {
+        if self.version == Version::V4 {
+            return Err(response::text(500, format!("{text}\n")));
+        }
+        let message = format!("unable to upgrade connection: {text}");
+        Ok(ContainerStreams {
+            output: futures::stream::empty().boxed(),
+            input: None,
+            ended: std::future::ready(Err(message)).boxed(),
+        })
     }
 
     /// The answer that upgrades the connection, which is then `streams`' own.
@@ -280,10 +295,7 @@ fn status(end: &Result<i32, String>, version: Version, command: &[String]) -> Va
                 "details": { "causes": [{ "reason": "ExitCode", "message": code.to_string() }] },
             })
         }
-        Err(why) => {
-            let error = ApiError::Internal(format!("error executing command in container: {why}"));
-            error.to_status()
-        }
+        Err(why) => ApiError::Internal(why.clone()).to_status(),
     }
 }
 

@@ -302,8 +302,9 @@ impl Containers {
 /// Why a process does not start, as a container runtime words it.
 fn not_executable(program: &str) -> String {
     format!(
-        "failed to exec in container: failed to start exec: OCI runtime exec failed: exec failed: \
-         unable to start container process: exec: {program:?}: executable file not found in $PATH"
+        "error executing command in container: failed to exec in container: failed to start exec: \
+         OCI runtime exec failed: exec failed: unable to start container process: \
+         exec: {program:?}: executable file not found in $PATH"
     )
 }
 

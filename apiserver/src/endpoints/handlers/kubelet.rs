@@ -60,7 +60,10 @@ pub(super) fn stream(request: &Request<'_>) -> Answer {
         Ok(streams) => streams,
         Err(KubeletError::Unreachable) => return Err(unreachable(request, node)),
         Err(KubeletError::BadRequest(text)) => return Ok(response::text(400, format!("{text}\n"))),
-        Err(KubeletError::Failed(text)) => return Ok(response::text(500, format!("{text}\n"))),
+        Err(KubeletError::Failed(text)) => match handshake.failed(text) {
+            Ok(streams) => streams,
+            Err(response) => return Ok(response),
+        },
     };
     let Some(upgrade) = request.upgrade.lock().take() else {
         return Err(ApiError::BadRequest(websocket::UPGRADE_REQUIRED.to_owned()));
