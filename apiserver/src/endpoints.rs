@@ -17,4 +17,5 @@ pub(crate) mod response;
 pub(crate) mod table;
 pub(crate) mod warnings;
 pub(crate) mod watch;
+pub(crate) mod websocket;
 pub(crate) mod yaml;

@@ -10,6 +10,7 @@
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `admission`: what a cluster's default admission plugins do to writes
 //! - `auth`: who sends a request, and whether they may
+//! - `kubelet`: what the server asks of nodes
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
 //! - [`clock`]: time and randomness
 //! - `storage`: objects and their past events, by resource
@@ -20,6 +21,7 @@ mod cel;
 pub mod clock;
 mod endpoints;
 mod field_manager;
+mod kubelet;
 pub mod meta;
 mod patch;
 mod registry;
@@ -31,5 +33,8 @@ mod storage;
 pub use auth::Authorization;
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
+pub use kubelet::{
+    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
+};
 pub use server::{ApiServer, ApiServerBuilder, Tls, serve, serve_tls};
 pub use storage::{EventType, JournalEntry, WatchControl};

@@ -38,6 +38,7 @@ pub(crate) use decode::{
 };
 pub(crate) use encode::write_object;
 pub(crate) use syntax::{readable, syntax_error};
+pub(crate) use time::instant;
 
 /// What a value may be.
 #[derive(Debug)]

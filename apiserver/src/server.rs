@@ -20,6 +20,7 @@ use http::header::{HOST, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
+use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -31,9 +32,8 @@ use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{
-    aggregated, compression, deadline, discovery, handlers, health, negotiation, response,
-};
+use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
+use crate::kubelet::Kubelet;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
 use crate::status::ApiError;
@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) tokens: Tokens,
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
+    /// Who answers for the nodes' containers.
+    pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
     pub(crate) metrics: Arc<Metrics>,
     flow_control: FlowControl,
 }
@@ -107,6 +109,12 @@ impl ApiServer {
     /// to be said before the first request.
     pub fn set_component_running(&self, name: &'static str) {
         self.core.components.lock().insert(name);
+    }
+
+    /// Lets `kubelet` answer for the containers of all nodes. Without one, a node is a host that
+    /// can't be reached.
+    pub fn set_kubelet(&self, kubelet: Arc<dyn Kubelet>) {
+        *self.core.kubelet.lock() = Some(kubelet);
     }
 
     /// The latest `resourceVersion` given out.
@@ -155,7 +163,7 @@ impl ApiServer {
 
     async fn answer<B>(
         &self,
-        parts: Parts,
+        mut parts: Parts,
         body: B,
         flow: &mut Option<Flow>,
     ) -> Response<ResponseBody>
@@ -215,6 +223,7 @@ impl ApiServer {
             Err(error) => return response::error(&error, accepted),
         };
         let user_agent = header(&parts.headers, &USER_AGENT);
+        let upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = handlers::Request {
             core: &self.core,
             info,
@@ -225,6 +234,7 @@ impl ApiServer {
             headers: parts.headers,
             body,
             accepted,
+            upgrade: Mutex::new(upgrade),
             warnings: Mutex::default(),
         };
         respond(request)

@@ -3,6 +3,7 @@
 //!
 //! - [`scenario`]: the files that say what is given and done
 //! - [`testbed`]: server, simulated nodes and controllers in one process
+//! - [`nodes`]: what makes the server ask the simulated nodes for logs and streams
 //! - [`runner`]: a scenario to its transcript
 //! - [`refusals`]: what the server refused controllers
 //! - [`timeline`] and [`outcome`]: the two parts of a transcript
@@ -12,6 +13,7 @@
 
 pub mod api;
 pub mod exchange;
+pub mod nodes;
 pub mod outcome;
 pub mod refusals;
 pub mod runner;

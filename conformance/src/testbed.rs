@@ -8,6 +8,7 @@ use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
+use crate::nodes;
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 
@@ -113,6 +114,7 @@ impl Testbed {
             },
         )
         .map_err(TestbedError::Start)?;
+        nodes::connect(&server, &manager);
         let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
         Ok(Self {
             server,

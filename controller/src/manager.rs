@@ -40,6 +40,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Manager {
     tasks: JoinSet<()>,
+    containers: node::Containers,
     stop: watch::Sender<bool>,
 }
 
@@ -64,11 +65,12 @@ impl Manager {
         }
         let ctx = Context {
             client,
-            now: options.now,
+            now: options.now.clone(),
         };
         let (stop, stopped) = watch::channel(false);
         let mut manager = Self {
             tasks: JoinSet::new(),
+            containers: node::Containers::of(options.nodes, options.now),
             stop,
         };
         // Nodes last: controllers then see them appear, as in a cluster that comes up.
@@ -77,9 +79,16 @@ impl Manager {
                 manager.spawn(controller(name, ctx.clone()), stopped.clone());
             }
         }
-        let nodes = node::run(ctx, options.nodes, options.timings, options.lease_renewal);
+        let containers = manager.containers.clone();
+        let nodes = node::run(ctx, containers, options.timings, options.lease_renewal);
         manager.spawn(nodes.boxed(), stopped);
         Ok(manager)
+    }
+
+    /// The containers of the nodes, for who asks for their logs.
+    #[must_use]
+    pub fn containers(&self) -> &node::Containers {
+        &self.containers
     }
 
     fn spawn(&mut self, work: BoxFuture<'static, ()>, mut stopped: watch::Receiver<bool>) {

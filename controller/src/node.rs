@@ -1,19 +1,27 @@
-//! Simulated nodes: their registration and heartbeat, a scheduler, and a kubelet without
-//! containers.
+//! Simulated nodes: their registration and heartbeat, a scheduler, and a kubelet that runs a
+//! small shell where a node would run containers.
 
 mod affinity;
+mod container;
+mod containers;
 mod directives;
+mod environment;
 mod fit;
 mod identity;
+mod instance;
 pub(crate) mod kubelet;
 mod lifecycle;
 mod registration;
 mod scheduler;
+mod sources;
 mod status;
 
 use std::time::Duration;
 
 use crate::context::Context;
+
+pub use container::Channel;
+pub use containers::{Containers, LogOptions, PodReference, Refusal, Session};
 
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
@@ -29,11 +37,17 @@ pub struct Timings {
     pub stop: Duration,
 }
 
-/// Registers the nodes `node-1` to `node-<nodes>`, keeps them alive, schedules pods onto them and
+/// Registers the nodes `node-1` to `node-N`, as many as `containers` is of, keeps them alive, schedules pods onto them and
 /// runs those, for as long as it is polled.
 ///
 /// Without nodes it does nothing at all, so that pods stay unscheduled.
-pub async fn run(ctx: Context, nodes: usize, timings: Timings, lease_renewal: Duration) {
+pub(crate) async fn run(
+    ctx: Context,
+    containers: Containers,
+    timings: Timings,
+    lease_renewal: Duration,
+) {
+    let nodes = containers.nodes();
     if nodes == 0 {
         return;
     }
@@ -41,6 +55,6 @@ pub async fn run(ctx: Context, nodes: usize, timings: Timings, lease_renewal: Du
     tokio::join!(
         registration::renew_leases(ctx.for_component("kubelet"), nodes, lease_renewal),
         scheduler::run(ctx.for_component("kube-scheduler")),
-        kubelet::run(ctx.for_component("kubelet"), nodes, timings),
+        kubelet::run(ctx.for_component("kubelet"), containers, timings),
     );
 }

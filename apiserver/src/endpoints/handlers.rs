@@ -30,6 +30,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response};
+use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -67,6 +68,8 @@ pub(crate) struct Request<'a> {
     pub(crate) user_agent: Arc<str>,
     pub(crate) body: Bytes,
     pub(crate) accepted: Accepted,
+    /// The connection, if the client may ask for another protocol on it.
+    pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     /// Texts for `Warning` headers, in the order they came up.
     pub(crate) warnings: Mutex<Vec<String>>,
 }

@@ -1,5 +1,6 @@
 //! Times as Go reads them by a layout, and writes them in UTC.
 
+use jiff::Timestamp;
 use jiff::civil;
 use jiff::tz::Offset;
 
@@ -32,6 +33,13 @@ pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<Strin
         Precision::Seconds => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         Precision::Micros => time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
     }))
+}
+
+/// The instant that an RFC 3339 text names, or what is wrong with the text.
+pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
+    normalize(text, Precision::Seconds)?;
+    text.parse()
+        .map_err(|_| format!("parsing time {text:?}: out of range"))
 }
 
 enum Fault<'t> {

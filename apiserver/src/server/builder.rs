@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::flow_control::FlowControl;
 use super::{ApiServer, Components, Core};
 use crate::auth::{Authorization, Tokens};
@@ -105,6 +107,7 @@ impl ApiServerBuilder {
             openapi: OpenApi::default(),
             tokens: Tokens::default(),
             components,
+            kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::new()),
             flow_control: FlowControl::default(),
         };

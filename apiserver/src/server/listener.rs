@@ -5,10 +5,12 @@ use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -17,6 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::stall::StallLimit;
 use super::{ApiServer, Tls};
+use crate::endpoints::websocket::Session;
 
 /// Serves `server` on `listener` until `shutdown` completes; then stops accepting, ends the open
 /// connections with their watches, and joins them.
@@ -105,17 +108,29 @@ async fn connection(
     }
 }
 
-/// Answers the requests of a connection until it ends.
+/// Answers the requests of a connection until it ends, or becomes that of a session.
 async fn exchange(
     server: ApiServer,
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let service = service_fn(move |request| {
-        let server = server.clone();
-        async move { Ok::<_, Infallible>(server.handle(request).await) }
+    let session = Arc::new(Mutex::new(None));
+    let service = service_fn(|request| {
+        let (server, session) = (server.clone(), Arc::clone(&session));
+        async move {
+            let mut response = server.handle(request).await;
+            if let Some(taken) = response.extensions_mut().remove::<Session>() {
+                *session.lock() = Some(taken);
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     builder
-        .serve_connection(TokioIo::new(stream), service)
-        .await
+        .serve_connection_with_upgrades(TokioIo::new(stream), service)
+        .await?;
+    let session = session.lock().take();
+    if let Some(session) = session.and_then(|session| session.start()) {
+        session.await;
+    }
+    Ok(())
 }

@@ -13,6 +13,7 @@ use clap::Args;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kubeproof::api::Api;
+use kubeproof::nodes;
 use kubeproof::scenario::read_objects;
 use kubeproof::suite;
 use kubeproof_apiserver::{ApiServer, Authorization, Clock, Tls};
@@ -95,6 +96,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             now: Arc::new(move || clock.now()),
         },
     )?;
+    nodes::connect(&server, &manager);
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;

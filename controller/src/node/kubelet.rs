@@ -3,6 +3,8 @@
 //! One task serves every node: it mirrors pods, their claims and their Namespaces, and moves each
 //! pod on when something changed or a time has come.
 
+mod processes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +18,14 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::runtime::watcher::Event;
 
 use super::directives::Directives;
-use super::lifecycle::{self, Deletion, Ending, Instance, Readiness, Stage, Step, View};
-use super::status::{Containers, Report, unmet_gates};
-use super::{Timings, identity};
+use super::environment::Missing;
+use super::instance::{Ended, Exit, Instance, RestartPolicy};
+use super::lifecycle::{self, Deletion, Ending, Readiness, Stage, Step, View};
+use super::status::{self, Report, unmet_gates};
+use super::{Containers, Timings, identity};
 use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
+use processes::{Exited, PodProcesses, Processes};
 
 enum Update {
     Pod(Box<Event<Pod>>),
@@ -31,11 +36,13 @@ enum Update {
 /// What the nodes keep about one pod, by uid.
 struct Record {
     key: ObjectKey,
+    uid: String,
     node: usize,
     stage: Stage,
     started: Timestamp,
     pod_ip: String,
     instances: BTreeMap<String, Instance>,
+    processes: PodProcesses,
     reported: Readiness,
     /// The status as the last write left it; the mirror may lag behind it.
     written: Option<PodStatus>,
@@ -55,11 +62,12 @@ struct Kubelet {
     claims: Mirror<PersistentVolumeClaim>,
     namespaces: Mirror<Namespace>,
     records: BTreeMap<String, Record>,
+    processes: Processes,
     dirty: BTreeSet<ObjectKey>,
 }
 
-/// Runs the pods bound to the nodes `1..=nodes`, for as long as it is polled.
-pub(super) async fn run(ctx: Context, nodes: usize, timings: Timings) {
+/// Runs the pods bound to the nodes of `containers`, for as long as it is polled.
+pub(super) async fn run(ctx: Context, containers: Containers, timings: Timings) {
     let client = ctx.client.clone();
     let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
     updates.push(
@@ -78,9 +86,8 @@ pub(super) async fn run(ctx: Context, nodes: usize, timings: Timings) {
             .boxed(),
     );
     let mut kubelet = Kubelet {
-        ctx,
         timings,
-        nodes: (1..=nodes)
+        nodes: (1..=containers.nodes())
             .map(|index| (identity::node_name(index), index))
             .collect(),
         addresses: BTreeMap::new(),
@@ -88,9 +95,12 @@ pub(super) async fn run(ctx: Context, nodes: usize, timings: Timings) {
         claims: Mirror::default(),
         namespaces: Mirror::default(),
         records: BTreeMap::new(),
+        processes: Processes::new(containers, ctx.now.clone()),
         dirty: BTreeSet::new(),
+        ctx,
     };
     loop {
+        let wake = kubelet.next_wake();
         tokio::select! {
             biased;
             batch = mirror::next_batch(&mut updates) => {
@@ -98,7 +108,8 @@ pub(super) async fn run(ctx: Context, nodes: usize, timings: Timings) {
                     kubelet.take_in(update);
                 }
             }
-            () = kubelet.next_wake() => kubelet.mark_due(),
+            exited = kubelet.processes.next_exit() => kubelet.take_in_exit(exited),
+            () = wake => kubelet.mark_due(),
         }
         if kubelet.is_synced() {
             for key in std::mem::take(&mut kubelet.dirty) {
@@ -149,6 +160,9 @@ impl Kubelet {
             }
             Update::Claim(event) => {
                 for change in self.claims.handle(*event) {
+                    if let (Some(old), None) = (&change.old, &change.new) {
+                        self.processes.forget_claim(&mirror::uid(&**old));
+                    }
                     self.mark_records(|record| record.key.namespace == change.key.namespace);
                 }
             }
@@ -164,11 +178,24 @@ impl Kubelet {
         match (change.old, change.new) {
             // Forced away or finished: whatever ran stops now.
             (Some(old), None) => {
-                self.records.remove(&mirror::uid(&*old));
+                let uid = mirror::uid(&*old);
+                self.records.remove(&uid);
+                self.processes.forget_pod(&uid);
             }
             _ => {
                 self.dirty.insert(change.key);
             }
+        }
+    }
+
+    fn take_in_exit(&mut self, exited: Exited) {
+        let Some(record) = self.records.get_mut(&exited.uid) else {
+            return;
+        };
+        let instance = record.instances.get_mut(&exited.container);
+        if let Some(instance) = instance.filter(|own| own.restarts == exited.restarts) {
+            instance.exit = Some(exited.exit);
+            self.dirty.insert(record.key.clone());
         }
     }
 
@@ -202,7 +229,14 @@ impl Kubelet {
                 break;
             }
             match self.perform(&pod, &mut record, step).await {
-                Ok(()) => record.failures = 0,
+                Ok(None) => record.failures = 0,
+                Ok(Some(missing)) => {
+                    tracing::warn!(ns = key.namespace, name = key.name, %missing, "pod not started");
+                    record.failures += 1;
+                    let wait = mirror::retry_after(record.failures);
+                    record.wake = Some(lifecycle::after(self.now(), wait));
+                    break;
+                }
                 // Gone or replaced: the watch will say so.
                 Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
                     record.wake = None;
@@ -228,11 +262,13 @@ impl Kubelet {
         let now = self.now();
         let mut record = Record {
             key: key.clone(),
+            uid: mirror::uid(pod),
             node,
             stage: Stage::Bound,
             started: status.start_time.as_ref().map_or(now, |time| time.0),
             pod_ip: status.pod_ip.clone().unwrap_or_default(),
             instances: BTreeMap::new(),
+            processes: PodProcesses::default(),
             reported: Readiness::default(),
             written: None,
             deleted: None,
@@ -254,23 +290,34 @@ impl Kubelet {
     }
 
     fn decide(&self, pod: &Pod, record: &Record) -> Step {
+        let images = pod.spec.as_ref().map(images).unwrap_or_default();
+        let view = self.view(pod, record, &images, &record.instances);
+        lifecycle::next(record.stage, &view, self.now())
+    }
+
+    fn view<'a>(
+        &self,
+        pod: &Pod,
+        record: &'a Record,
+        images: &'a BTreeMap<String, String>,
+        instances: &'a BTreeMap<String, Instance>,
+    ) -> View<'a> {
         let spec = pod.spec.as_ref();
-        let images = spec.map(images).unwrap_or_default();
         let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
         let deletion = record.deleted.map(|since| Deletion {
             since,
             grace: Duration::from_secs(u64::try_from(grace).unwrap_or(0)),
         });
-        let view = View {
+        View {
             directives: self.directives(pod, &record.key),
             volumes_bound: spec.is_none_or(|spec| self.volumes_bound(&record.key.namespace, spec)),
             gates_met: unmet_gates(pod).is_empty(),
             deletion,
-            images: &images,
-            instances: &record.instances,
+            images,
+            restart_policy: RestartPolicy::of(spec.and_then(|spec| spec.restart_policy.as_deref())),
+            instances,
             reported: &record.reported,
-        };
-        lifecycle::next(record.stage, &view, self.now())
+        }
     }
 
     fn directives(&self, pod: &Pod, key: &ObjectKey) -> Directives {
@@ -299,36 +346,31 @@ impl Kubelet {
         })
     }
 
+    /// Does one step; if something is missing for it, says what.
     async fn perform(
         &mut self,
         pod: &Arc<Pod>,
         record: &mut Record,
         step: Step,
-    ) -> Result<(), kube::Error> {
+    ) -> Result<Option<Missing>, kube::Error> {
         let now = self.now();
         match step {
-            Step::Wait(_) => Ok(()),
+            Step::Wait(_) => {}
             Step::ReportCreating => {
                 record.started = now;
-                self.write(pod, record, Containers::Creating, now).await?;
+                let creating = status::Containers::Creating;
+                self.write(pod, record, creating, now).await?;
                 record.stage = Stage::Creating { since: now };
-                Ok(())
             }
             Step::Start => {
                 if record.pod_ip.is_empty() {
                     record.pod_ip = self.allocate(pod, record.node);
                 }
                 let images = pod.spec.as_ref().map(images).unwrap_or_default();
-                let instance = |image| Instance {
-                    image,
-                    restarts: 0,
-                    since: now,
-                };
                 let started = images
                     .into_iter()
-                    .map(|(name, image)| (name, instance(image)));
-                self.run_containers(pod, record, started.collect(), now)
-                    .await
+                    .map(|(name, image)| (name, Instance::first(image, now)));
+                return self.start(pod, record, started.collect(), now).await;
             }
             Step::Restart(names) => {
                 let images = pod.spec.as_ref().map(images).unwrap_or_default();
@@ -337,40 +379,52 @@ impl Kubelet {
                     if let (Some(instance), Some(image)) =
                         (instances.get_mut(&name), images.get(&name))
                     {
-                        instance.image.clone_from(image);
-                        instance.restarts += 1;
-                        instance.since = now;
+                        instance.restart(image, now);
                     }
                 }
-                self.run_containers(pod, record, instances, now).await
+                return self.start(pod, record, instances, now).await;
             }
             Step::Report(readiness) => {
                 let instances = record.instances.clone();
-                let running = Containers::Running {
+                let running = status::Containers::Running {
                     instances: &instances,
                     readiness: &readiness,
                 };
                 self.write(pod, record, running, now).await?;
+                self.processes.take_note(&record.uid, &readiness);
                 record.reported = readiness;
-                Ok(())
             }
-            Step::End(ending) => self.end(pod, record, ending, now).await,
-            Step::Release => self.release(pod, record).await,
+            Step::End(ending) => self.end(pod, record, ending, now).await?,
+            Step::Release => self.release(pod, record).await?,
         }
+        Ok(None)
     }
 
-    /// Reports `instances` as running, ready at once when nothing delays that.
-    async fn run_containers(
-        &self,
-        pod: &Pod,
+    /// Reports `instances` as running, ready at once when nothing delays that, and starts those
+    /// that are new.
+    async fn start(
+        &mut self,
+        pod: &Arc<Pod>,
         record: &mut Record,
         instances: BTreeMap<String, Instance>,
         now: Timestamp,
-    ) -> Result<(), kube::Error> {
-        let directives = self.directives(pod, &record.key);
-        let gates_met = unmet_gates(pod).is_empty();
-        let (readiness, _) = lifecycle::readiness(directives, &instances, gates_met, now);
-        let running = Containers::Running {
+    ) -> Result<Option<Missing>, kube::Error> {
+        let new: BTreeMap<String, i32> = instances
+            .iter()
+            .filter(|(name, instance)| {
+                let old = record.instances.get(*name);
+                old.is_none_or(|old| old.restarts != instance.restarts)
+            })
+            .map(|(name, instance)| (name.clone(), instance.restarts))
+            .collect();
+        // Who reads the status must find the log.
+        if let Err(missing) = self.prepare(pod, record, &new).await? {
+            return Ok(Some(missing));
+        }
+        let images = pod.spec.as_ref().map(images).unwrap_or_default();
+        let view = self.view(pod, record, &images, &instances);
+        let (readiness, _) = lifecycle::readiness(&view, now);
+        let running = status::Containers::Running {
             instances: &instances,
             readiness: &readiness,
         };
@@ -378,7 +432,8 @@ impl Kubelet {
         record.stage = Stage::Running;
         record.instances = instances;
         record.reported = readiness;
-        Ok(())
+        self.processes.launch(&record.uid, &mut record.processes);
+        Ok(None)
     }
 
     async fn end(
@@ -389,12 +444,13 @@ impl Kubelet {
         now: Timestamp,
     ) -> Result<(), kube::Error> {
         let instances = record.instances.clone();
-        let ended = Containers::Ended {
+        let ended = status::Containers::Ended {
             instances: &instances,
             ending,
         };
         self.write(pod, record, ended, now).await?;
         record.stage = Stage::Ended;
+        record.processes.stop();
         Ok(())
     }
 
@@ -417,7 +473,7 @@ impl Kubelet {
         &self,
         pod: &Pod,
         record: &mut Record,
-        containers: Containers<'_>,
+        containers: status::Containers<'_>,
         now: Timestamp,
     ) -> Result<(), kube::Error> {
         let report = Report {
@@ -477,11 +533,19 @@ fn running_instances(status: &PodStatus, now: Timestamp) -> BTreeMap<String, Ins
                 .as_ref()
                 .and_then(|state| state.running.as_ref());
             let since = running.and_then(|running| running.started_at.as_ref());
-            let instance = Instance {
-                image: container.image.clone(),
-                restarts: container.restart_count,
-                since: since.map_or(now, |time| time.0),
-            };
+            let since = since.map_or(now, |time| time.0);
+            let mut instance = Instance::first(container.image.clone(), since);
+            instance.restarts = container.restart_count;
+            let last = container.last_state.as_ref();
+            instance.last = last
+                .and_then(|last| last.terminated.as_ref())
+                .map(|terminated| Ended {
+                    since: terminated.started_at.as_ref().map_or(now, |time| time.0),
+                    exit: Exit {
+                        code: terminated.exit_code,
+                        at: terminated.finished_at.as_ref().map_or(now, |time| time.0),
+                    },
+                });
             (container.name.clone(), instance)
         })
         .collect()
@@ -494,6 +558,7 @@ fn reported(status: &PodStatus) -> Readiness {
         containers: containers
             .map(|status| (status.name.clone(), status.ready))
             .collect(),
+        halted: BTreeMap::new(),
         pod: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
     }
 }

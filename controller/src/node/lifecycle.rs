@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::directives::{Delay, Directives, ForcedPhase};
+use super::instance::{Halt, Instance, RestartPolicy};
 
 /// How far a pod has come on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +23,13 @@ pub(super) enum Stage {
     Released,
 }
 
-/// A container that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Instance {
-    pub(super) image: String,
-    pub(super) restarts: i32,
-    pub(super) since: Timestamp,
-}
-
 /// What the API shows of a running pod, as far as it moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
     /// By container name.
     pub(super) containers: BTreeMap<String, bool>,
+    /// The containers that don't run.
+    pub(super) halted: BTreeMap<String, Halt>,
     /// All containers and all readiness gates.
     pub(super) pod: bool,
 }
@@ -48,7 +43,8 @@ pub(super) struct View<'a> {
     pub(super) deletion: Option<Deletion>,
     /// Container name to image, as the spec has it.
     pub(super) images: &'a BTreeMap<String, String>,
-    /// The containers that run, by name.
+    pub(super) restart_policy: RestartPolicy,
+    /// The containers that have been started, by name.
     pub(super) instances: &'a BTreeMap<String, Instance>,
     /// What was reported last.
     pub(super) reported: &'a Readiness,
@@ -79,7 +75,7 @@ pub(super) enum Step {
     Wait(Option<Timestamp>),
     ReportCreating,
     Start,
-    /// These containers run another image than the spec says.
+    /// These containers run another image than the spec says, or have ended and are to run again.
     Restart(Vec<String>),
     Report(Readiness),
     End(Ending),
@@ -142,7 +138,7 @@ fn creating(view: &View<'_>, since: Timestamp, now: Timestamp) -> Step {
 }
 
 fn running(view: &View<'_>, now: Timestamp) -> Step {
-    if let Some(ending) = forced_ending(view) {
+    if let Some(ending) = forced_ending(view).or_else(|| own_ending(view)) {
         return Step::End(ending);
     }
     let outdated: Vec<String> = view
@@ -158,12 +154,42 @@ fn running(view: &View<'_>, now: Timestamp) -> Step {
     if !outdated.is_empty() {
         return Step::Restart(outdated);
     }
-    let (readiness, wake) = readiness(view.directives, view.instances, view.gates_met, now);
-    if readiness == *view.reported {
-        Step::Wait(wake)
-    } else {
-        Step::Report(readiness)
+    let (readiness, wake) = readiness(view, now);
+    if readiness != *view.reported {
+        return Step::Report(readiness);
     }
+    let (due, later): (Vec<_>, Vec<_>) = view
+        .instances
+        .iter()
+        .filter_map(|(name, instance)| Some((name.clone(), restart_at(view, instance)?)))
+        .partition(|(_, at)| *at <= now);
+    if due.is_empty() {
+        return Step::Wait(later.iter().map(|(_, at)| *at).chain(wake).min());
+    }
+    Step::Restart(due.into_iter().map(|(name, _)| name).collect())
+}
+
+/// When a container that has ended is to run again, if it is.
+fn restart_at(view: &View<'_>, instance: &Instance) -> Option<Timestamp> {
+    let exit = instance.exit.filter(|_| view.deletion.is_none())?;
+    view.restart_policy
+        .restarts(exit)
+        .then(|| after(exit.at, instance.waits(exit).unwrap_or_default()))
+}
+
+/// How the pod ends of itself: when all containers have, and none is to run again.
+fn own_ending(view: &View<'_>) -> Option<Ending> {
+    let mut ending = (!view.instances.is_empty()).then_some(Ending::Completed)?;
+    for instance in view.instances.values() {
+        let exit = instance.exit?;
+        if restart_at(view, instance).is_some() {
+            return None;
+        }
+        if exit.code != 0 {
+            ending = Ending::Error;
+        }
+    }
+    Some(ending)
 }
 
 fn forced_ending(view: &View<'_>) -> Option<Ending> {
@@ -175,14 +201,12 @@ fn forced_ending(view: &View<'_>) -> Option<Ending> {
 }
 
 /// Which containers are ready at `now`, and when the next one will be.
-pub(super) fn readiness(
-    directives: Directives,
-    instances: &BTreeMap<String, Instance>,
-    gates_met: bool,
-    now: Timestamp,
-) -> (Readiness, Option<Timestamp>) {
+pub(super) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<Timestamp>) {
+    let (directives, instances) = (view.directives, view.instances);
     let ready_at = |instance: &Instance| match directives.ready_after {
-        Delay::After(delay) if directives.ready => Some(after(instance.since, delay)),
+        Delay::After(delay) if directives.ready && instance.exit.is_none() => {
+            Some(after(instance.since, delay))
+        }
         Delay::After(_) | Delay::Never => None,
     };
     let containers: BTreeMap<String, bool> = instances
@@ -192,13 +216,32 @@ pub(super) fn readiness(
             (name.clone(), ready)
         })
         .collect();
-    let pod = gates_met && containers.values().all(|ready| *ready);
+    let halted = instances
+        .iter()
+        .filter_map(|(name, instance)| {
+            let exit = instance.exit?;
+            // That it has ended is told before that it waits.
+            let wait = instance.waits(exit).filter(|_| {
+                view.reported.halted.contains_key(name)
+                    && restart_at(view, instance).is_some_and(|at| now < at)
+            });
+            let told = view.reported.halted.get(name).copied();
+            let halt = wait.map_or(told.unwrap_or(Halt::Terminated), Halt::BackOff);
+            Some((name.clone(), halt))
+        })
+        .collect();
+    let pod = view.gates_met && containers.values().all(|ready| *ready);
     let wake = instances
         .values()
         .filter_map(ready_at)
         .filter(|at| *at > now)
         .min();
-    (Readiness { containers, pod }, wake)
+    let readiness = Readiness {
+        containers,
+        halted,
+        pod,
+    };
+    (readiness, wake)
 }
 
 /// `time` moved on by `delay`; past the end of time, its end.
@@ -207,213 +250,4 @@ pub(super) fn after(time: Timestamp, delay: Duration) -> Timestamp {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn seconds(seconds: u64) -> Delay {
-        Delay::After(Duration::from_secs(seconds))
-    }
-
-    fn calm() -> Directives {
-        Directives {
-            ready: true,
-            phase: None,
-            start: seconds(2),
-            ready_after: seconds(3),
-            stop: seconds(4),
-        }
-    }
-
-    fn deletion(since: i64, grace: u64) -> Option<Deletion> {
-        Some(Deletion {
-            since: at(since),
-            grace: Duration::from_secs(grace),
-        })
-    }
-
-    struct Case {
-        stage: Stage,
-        directives: Directives,
-        volumes_bound: bool,
-        gates_met: bool,
-        deletion: Option<Deletion>,
-        image: &'static str,
-        reported: bool,
-        now: i64,
-    }
-
-    /// A pod whose container started at 10 with image `v1`.
-    fn case(stage: Stage, now: i64) -> Case {
-        Case {
-            stage,
-            directives: calm(),
-            volumes_bound: true,
-            gates_met: true,
-            deletion: None,
-            image: "v1",
-            reported: false,
-            now,
-        }
-    }
-
-    fn readiness_of(ready: bool) -> Readiness {
-        Readiness {
-            containers: BTreeMap::from([("main".to_owned(), ready)]),
-            pod: ready,
-        }
-    }
-
-    fn check(case: Case, expected: &Step) {
-        let images = BTreeMap::from([("main".to_owned(), case.image.to_owned())]);
-        let instance = Instance {
-            image: "v1".to_owned(),
-            restarts: 0,
-            since: at(10),
-        };
-        let view = View {
-            directives: case.directives,
-            volumes_bound: case.volumes_bound,
-            gates_met: case.gates_met,
-            deletion: case.deletion,
-            images: &images,
-            instances: &BTreeMap::from([("main".to_owned(), instance)]),
-            reported: &readiness_of(case.reported),
-        };
-        assert_eq!(next(case.stage, &view, at(case.now)), *expected);
-    }
-
-    #[test]
-    fn containers_start_after_the_delay_and_once_volumes_are_bound() {
-        let creating = Stage::Creating { since: at(0) };
-        check(case(Stage::Bound, 0), &Step::ReportCreating);
-        check(case(creating, 1), &Step::Wait(Some(at(2))));
-        check(case(creating, 2), &Step::Start);
-        let unbound = Case {
-            volumes_bound: false,
-            ..case(creating, 9)
-        };
-        check(unbound, &Step::Wait(None));
-        for (directives, expected) in [
-            (
-                Directives {
-                    start: Delay::Never,
-                    ..calm()
-                },
-                Step::Wait(None),
-            ),
-            (
-                Directives {
-                    phase: Some(ForcedPhase::Pending),
-                    ..calm()
-                },
-                Step::Wait(None),
-            ),
-            (
-                Directives {
-                    phase: Some(ForcedPhase::Failed),
-                    ..calm()
-                },
-                Step::End(Ending::Error),
-            ),
-        ] {
-            check(
-                Case {
-                    directives,
-                    ..case(creating, 9)
-                },
-                &expected,
-            );
-        }
-    }
-
-    #[test]
-    fn readiness_follows_the_delay_the_gates_and_the_annotation() {
-        check(case(Stage::Running, 11), &Step::Wait(Some(at(13))));
-        check(case(Stage::Running, 13), &Step::Report(readiness_of(true)));
-        let done = Case {
-            reported: true,
-            ..case(Stage::Running, 14)
-        };
-        check(done, &Step::Wait(None));
-        let flipped = Case {
-            directives: Directives {
-                ready: false,
-                ..calm()
-            },
-            reported: true,
-            ..case(Stage::Running, 14)
-        };
-        check(flipped, &Step::Report(readiness_of(false)));
-        let gated = Case {
-            gates_met: false,
-            reported: true,
-            ..case(Stage::Running, 14)
-        };
-        let expected = Readiness {
-            pod: false,
-            ..readiness_of(true)
-        };
-        check(gated, &Step::Report(expected));
-    }
-
-    #[test]
-    fn another_image_restarts_the_container() {
-        let changed = Case {
-            image: "v2",
-            reported: true,
-            ..case(Stage::Running, 20)
-        };
-        check(changed, &Step::Restart(vec!["main".to_owned()]));
-        let dying = Case {
-            image: "v2",
-            reported: true,
-            deletion: deletion(20, 30),
-            ..case(Stage::Running, 21)
-        };
-        check(dying, &Step::Wait(Some(at(24))));
-    }
-
-    #[test]
-    fn a_deleted_pod_stops_within_its_grace() {
-        let deleted = |grace, now| Case {
-            deletion: deletion(20, grace),
-            reported: true,
-            ..case(Stage::Running, now)
-        };
-        check(deleted(30, 23), &Step::Wait(Some(at(24))));
-        check(deleted(30, 24), &Step::End(Ending::Completed));
-        check(deleted(1, 21), &Step::End(Ending::Killed));
-        let unstarted = Step::End(Ending::Unstarted);
-        for (stage, expected) in [
-            (Stage::Bound, unstarted.clone()),
-            (Stage::Creating { since: at(0) }, unstarted),
-            (Stage::Ended, Step::Release),
-            (Stage::Released, Step::Wait(None)),
-        ] {
-            let deleted = Case {
-                deletion: deletion(20, 30),
-                ..case(stage, 20)
-            };
-            check(deleted, &expected);
-        }
-    }
-
-    #[test]
-    fn a_silent_node_never_finishes_a_deletion() {
-        for stage in [Stage::Bound, Stage::Running, Stage::Ended] {
-            let silent = Case {
-                directives: Directives {
-                    stop: Delay::Never,
-                    ..calm()
-                },
-                deletion: deletion(20, 30),
-                ..case(stage, 900)
-            };
-            check(silent, &Step::Wait(None));
-        }
-    }
-}
+mod tests;

@@ -1,13 +1,15 @@
 //! The status a kubelet writes, as a strategic merge patch.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
 use serde_json::{Value, json};
 
 use super::identity;
-use super::lifecycle::{Ending, Instance, Readiness};
+use super::instance::{Ended, Exit, Halt, Instance};
+use super::lifecycle::{Ending, Readiness};
 
 /// What a pod's containers do.
 pub(super) enum Containers<'a> {
@@ -226,7 +228,11 @@ impl Report<'_> {
                 } => {
                     let ready = readiness.containers.get(&container.name) == Some(&true);
                     let instance = instances.get(&container.name);
-                    self.started_status(container, instance, ready, None)
+                    let mut status = self.started_status(container, instance, ready, None);
+                    if let Some(Halt::BackOff(wait)) = readiness.halted.get(&container.name) {
+                        self.back_off(container, &mut status, *wait);
+                    }
+                    status
                 }
                 Containers::Ended {
                     ending: Ending::Unstarted,
@@ -277,17 +283,17 @@ impl Report<'_> {
         let since = instance.map_or(self.started, |instance| instance.since);
         let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
         let id = |restarts| identity::container_id(uid, &container.name, restarts);
-        let state = match ended {
+        let exit = instance.and_then(|instance| instance.exit);
+        let exit = exit.or_else(|| ended.map(|ending| ending.exit(self.now)));
+        let state = match exit {
             None => json!({ "running": { "startedAt": wire_time(since) } }),
-            Some(ending) => {
-                json!({ "terminated": terminated(ending, since, self.now, &id(restarts)) })
+            Some(exit) => {
+                json!({ "terminated": terminated(Ended { since, exit }, &id(restarts)) })
             }
         };
-        let last_state = if restarts > 0 {
-            let previous = terminated(Ending::Completed, since, since, &id(restarts - 1));
-            json!({ "terminated": previous })
-        } else {
-            json!({})
+        let last_state = match instance.and_then(|instance| instance.last) {
+            Some(last) => json!({ "terminated": terminated(last, &id(restarts - 1)) }),
+            None => json!({}),
         };
         json!({
             "name": container.name,
@@ -295,11 +301,39 @@ impl Report<'_> {
             "imageID": identity::image_id(image),
             "containerID": id(restarts),
             "ready": ready,
-            "started": ended.is_none(),
+            "started": exit.is_none(),
             "restartCount": restarts,
             "state": state,
             "lastState": last_state,
         })
+    }
+}
+
+impl Report<'_> {
+    /// Turns the status of a container that has ended into that of one that waits for its next run.
+    fn back_off(&self, container: &Container, status: &mut Value, wait: Duration) {
+        let metadata = &self.pod.metadata;
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let message = format!(
+            "back-off {} restarting failed container={} pod={}_{}({})",
+            go_duration(wait),
+            container.name,
+            text(&metadata.name),
+            text(&metadata.namespace),
+            text(&metadata.uid),
+        );
+        let waiting = json!({ "reason": "CrashLoopBackOff", "message": message });
+        status["lastState"] = status["state"].take();
+        status["state"] = json!({ "waiting": waiting });
+    }
+}
+
+/// A duration of whole seconds as Go prints it.
+fn go_duration(duration: Duration) -> String {
+    let (minutes, seconds) = (duration.as_secs() / 60, duration.as_secs() % 60);
+    match minutes {
+        0 => format!("{seconds}s"),
+        _ => format!("{minutes}m{seconds}s"),
     }
 }
 
@@ -354,157 +388,32 @@ fn lost_status(container: &Container) -> Value {
     status
 }
 
-fn terminated(ending: Ending, since: Timestamp, now: Timestamp, id: &str) -> Value {
-    let (code, reason) = match ending {
-        Ending::Completed => (0, "Completed"),
-        Ending::Error => (1, "Error"),
-        // 128 and the number of SIGKILL.
-        Ending::Killed | Ending::Unstarted => (137, "Error"),
+impl Ending {
+    /// The end of a container that did not end of itself.
+    fn exit(self, at: Timestamp) -> Exit {
+        let code = match self {
+            Self::Completed => 0,
+            Self::Error => 1,
+            // 128 and the number of SIGKILL.
+            Self::Killed | Self::Unstarted => 137,
+        };
+        Exit { code, at }
+    }
+}
+
+fn terminated(run: Ended, id: &str) -> Value {
+    let reason = match run.exit.code {
+        0 => "Completed",
+        _ => "Error",
     };
     json!({
-        "exitCode": code,
+        "exitCode": run.exit.code,
         "reason": reason,
-        "startedAt": wire_time(since),
-        "finishedAt": wire_time(now),
+        "startedAt": wire_time(run.since),
+        "finishedAt": wire_time(run.exit.at),
         "containerID": id,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pod() -> Pod {
-        serde_json::from_value(json!({
-            "metadata": { "name": "web-0", "uid": "u", "generation": 1 },
-            "spec": {
-                "containers": [{ "name": "main", "image": "nginx:1" }],
-                "readinessGates": [{ "conditionType": "example.io/in" }],
-            },
-        }))
-        .unwrap()
-    }
-
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
-    fn patch(containers: Containers<'_>, before: Option<&PodStatus>, now: i64) -> Value {
-        Report {
-            pod: &pod(),
-            before,
-            containers,
-            host_ip: "172.18.0.2",
-            pod_ip: "10.244.1.2",
-            started: at(0),
-            now: at(now),
-        }
-        .patch()
-    }
-
-    fn condition(patch: &Value, type_: &str) -> Vec<Value> {
-        let conditions = patch["status"]["conditions"].as_array().unwrap();
-        let found = conditions
-            .iter()
-            .find(|found| found["type"] == type_)
-            .unwrap();
-        ["status", "reason", "message", "lastTransitionTime"]
-            .iter()
-            .map(|field| found[*field].clone())
-            .collect()
-    }
-
-    #[test]
-    fn transition_times_move_only_with_the_status() {
-        let creating = patch(Containers::Creating, None, 0);
-        assert_eq!(creating["status"]["phase"], "Pending");
-        assert_eq!(
-            creating["status"]["containerStatuses"][0]["state"]["waiting"]["reason"],
-            "ContainerCreating"
-        );
-        let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
-        let instances = BTreeMap::from([(
-            "main".to_owned(),
-            Instance {
-                image: "nginx:1".to_owned(),
-                restarts: 0,
-                since: at(7),
-            },
-        )]);
-        let readiness = Readiness {
-            containers: BTreeMap::from([("main".to_owned(), true)]),
-            pod: false,
-        };
-        let running = Containers::Running {
-            instances: &instances,
-            readiness: &readiness,
-        };
-        let running = patch(running, Some(&before), 7);
-        assert_eq!(running["status"]["phase"], "Running");
-        assert_eq!(
-            condition(&running, "ContainersReady"),
-            [
-                json!("True"),
-                Value::Null,
-                Value::Null,
-                json!("1970-01-01T00:00:07Z")
-            ]
-        );
-        let message = "corresponding condition of pod readiness gate \"example.io/in\" \
-            does not exist.";
-        assert_eq!(
-            condition(&running, "Ready"),
-            [
-                json!("False"),
-                json!("ReadinessGatesNotReady"),
-                json!(message),
-                json!("1970-01-01T00:00:00Z")
-            ]
-        );
-    }
-
-    #[test]
-    fn a_pod_deleted_before_it_ran_has_failed() {
-        let ended = Containers::Ended {
-            instances: &BTreeMap::new(),
-            ending: Ending::Unstarted,
-        };
-        let ended = patch(ended, None, 3);
-        assert_eq!(ended["status"]["phase"], "Failed");
-        let container = &ended["status"]["containerStatuses"][0];
-        assert_eq!(container["imageID"], "");
-        let state = &container["state"]["terminated"];
-        assert_eq!(state["exitCode"], 137);
-        assert_eq!(state["reason"], "ContainerStatusUnknown");
-    }
-
-    #[test]
-    fn an_ended_pod_tells_how_its_containers_ended() {
-        let instances = BTreeMap::from([(
-            "main".to_owned(),
-            Instance {
-                image: "nginx:1".to_owned(),
-                restarts: 0,
-                since: at(7),
-            },
-        )]);
-        for (ending, phase, code) in [
-            (Ending::Completed, "Succeeded", 0),
-            (Ending::Error, "Failed", 1),
-            (Ending::Killed, "Failed", 137),
-        ] {
-            let patch = patch(
-                Containers::Ended {
-                    instances: &instances,
-                    ending,
-                },
-                None,
-                9,
-            );
-            assert_eq!(patch["status"]["phase"], phase);
-            let status = &patch["status"]["containerStatuses"][0];
-            assert_eq!(status["state"]["terminated"]["exitCode"], code);
-            assert_eq!(status["ready"], false);
-        }
-    }
-}
+mod tests;

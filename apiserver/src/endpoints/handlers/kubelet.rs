@@ -1,13 +1,17 @@
-//! What a pod's kubelet would answer: the streams of its containers, and their logs.
-//!
-//! No kubelet stands behind a simulated node, so only the refusals that come before it are served.
+//! What a pod's kubelet answers: the streams of its containers, and their logs.
 
+use futures::StreamExt;
+use http::Response;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 
 use super::{Answer, Request};
-use crate::endpoints::response;
+use crate::endpoints::body::ResponseBody;
+use crate::endpoints::{response, websocket};
+use crate::kubelet::{ContainerReference, KubeletError, LogOptions};
 use crate::meta::GroupKind;
 use crate::registry::store::Store;
+use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known addresses: []";
@@ -15,25 +19,111 @@ pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known address
 /// exec, attach and portforward.
 pub(super) fn stream(request: &Request<'_>) -> Answer {
     let pod = pod(request)?;
-    check_container(request, &pod)?;
-    match node_of(&pod) {
-        "" => Err(ApiError::BadRequest(format!(
-            "pod {} does not have a host assigned",
-            request.name()
-        ))),
-        node => Err(unreachable(request, node)),
+    let container = container(request, &pod)?;
+    let node = match node_of(&pod) {
+        "" => {
+            return Err(ApiError::BadRequest(format!(
+                "pod {} does not have a host assigned",
+                request.name()
+            )));
+        }
+        node => node,
+    };
+    let kubelet = request.core.kubelet.lock().clone();
+    let Some(kubelet) = kubelet else {
+        return Err(unreachable(request, node));
+    };
+    let handshake = websocket::Handshake::read(&request.headers)?;
+    let subresource = request.info.subresource.as_deref();
+    if subresource == Some("portforward") {
+        return Err(unreachable(request, node));
     }
+    let query = &request.query;
+    let (stdin, stdout) = (query.flag("stdin"), query.flag("stdout"));
+    let wanted = websocket::Wanted {
+        stdout,
+        // A terminal has one stream for both.
+        stderr: query.flag("stderr") && !query.flag("tty"),
+    };
+    if !(stdin || stdout || wanted.stderr) {
+        let message = "you must specify at least 1 of stdin, stdout, stderr";
+        return Err(ApiError::BadRequest(message.to_owned()));
+    }
+    let container = reference(&pod, &container);
+    let command: Vec<String> = query.all("command").map(str::to_owned).collect();
+    let streams = match subresource {
+        Some("exec") => kubelet.exec(container, command.clone(), stdin),
+        _ => kubelet.attach(container),
+    };
+    let streams = match streams {
+        Ok(streams) => streams,
+        Err(KubeletError::Unreachable) => return Err(unreachable(request, node)),
+        Err(KubeletError::BadRequest(text)) => return Ok(response::text(400, format!("{text}\n"))),
+        Err(KubeletError::Failed(text)) => match handshake.failed(text) {
+            Ok(streams) => streams,
+            Err(response) => return Ok(response),
+        },
+    };
+    let Some(upgrade) = request.upgrade.lock().take() else {
+        return Err(ApiError::BadRequest(websocket::UPGRADE_REQUIRED.to_owned()));
+    };
+    Ok(handshake.accept(upgrade, streams, wanted, command))
 }
 
 /// The log of a container, which is empty until a node has the pod.
 pub(super) fn log(request: &Request<'_>) -> Answer {
-    check_log_options(request)?;
+    let options = log_options(request)?;
     let pod = pod(request)?;
-    check_container(request, &pod)?;
-    match node_of(&pod) {
-        "" => Ok(response::whole(200, "text/plain", "")),
-        node => Err(unreachable(request, node)),
+    let container = container(request, &pod)?;
+    let node = match node_of(&pod) {
+        "" => return Ok(response::whole(200, "text/plain", "")),
+        node => node,
+    };
+    let kubelet = request.core.kubelet.lock().clone();
+    let log = match &kubelet {
+        Some(kubelet) => kubelet.logs(reference(&pod, &container), options),
+        None => Err(KubeletError::Unreachable),
+    };
+    let log = log.map_err(|error| match error {
+        KubeletError::Unreachable => unreachable(request, node),
+        KubeletError::BadRequest(text) => ApiError::BadRequest(text),
+        KubeletError::Failed(text) => ApiError::Internal(text),
+    })?;
+    let mut response = Response::new(ResponseBody::stream(log.map(Ok)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    Ok(response)
+}
+
+fn reference<'a>(pod: &'a Value, container: &'a str) -> ContainerReference<'a> {
+    let metadata = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    ContainerReference {
+        pod: metadata("name"),
+        uid: metadata("uid"),
+        node: node_of(pod),
+        container,
     }
+}
+
+fn log_options(request: &Request<'_>) -> Result<LogOptions, ApiError> {
+    let query = &request.query;
+    let since_time = query.get("sinceTime").filter(|text| !text.is_empty());
+    let since_time = since_time.map(|text| schema::instant(text).map_err(ApiError::BadRequest));
+    let since_time = since_time.transpose()?;
+    check_log_options(request)?;
+    let unsigned = |field: &str| -> Result<Option<u64>, ApiError> {
+        let value = query.integer(field)?;
+        Ok(value.and_then(|value| u64::try_from(value).ok()))
+    };
+    Ok(LogOptions {
+        follow: query.flag("follow"),
+        previous: query.flag("previous"),
+        timestamps: query.flag("timestamps"),
+        tail_lines: unsigned("tailLines")?,
+        limit_bytes: unsigned("limitBytes")?,
+        since_seconds: query.integer("sinceSeconds")?,
+        since_time,
+    })
 }
 
 /// Which part of a log is asked for.
@@ -79,9 +169,9 @@ fn node_of(pod: &Value) -> &str {
 }
 
 /// The container asked for must be one of the pod's; only a lone one needs no name.
-fn check_container(request: &Request<'_>, pod: &Value) -> Result<(), ApiError> {
+fn container(request: &Request<'_>, pod: &Value) -> Result<String, ApiError> {
     if request.info.subresource.as_deref() == Some("portforward") {
-        return Ok(());
+        return Ok(String::new());
     }
     let names = |list: &str| -> Vec<&str> {
         let containers = pod["spec"][list].as_array();
@@ -92,8 +182,8 @@ fn check_container(request: &Request<'_>, pod: &Value) -> Result<(), ApiError> {
     let wanted = request.query.get("container").unwrap_or_default();
     let pod = request.name();
     if wanted.is_empty() {
-        if containers.len() == 1 {
-            return Ok(());
+        if let [lone] = containers.as_slice() {
+            return Ok((*lone).to_owned());
         }
         let mut message = format!(
             "a container name must be specified for pod {pod}, choose one of: [{}]",
@@ -106,7 +196,7 @@ fn check_container(request: &Request<'_>, pod: &Value) -> Result<(), ApiError> {
     }
     let known = [containers, init, names("ephemeralContainers")].concat();
     if known.contains(&wanted) {
-        return Ok(());
+        return Ok(wanted.to_owned());
     }
     Err(ApiError::BadRequest(format!(
         "container {wanted} is not valid for pod {pod}"

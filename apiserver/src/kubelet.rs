@@ -1,0 +1,105 @@
+//! The nodes' side of the API: what a server asks a kubelet for.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+
+/// Answers for the containers of the nodes; [`ApiServer::set_kubelet`](crate::ApiServer::set_kubelet)
+/// takes one for all of them.
+pub trait Kubelet: Debug + Send + Sync {
+    /// What a container has written, in chunks as they come.
+    ///
+    /// # Errors
+    /// Whatever the kubelet refuses.
+    fn logs(
+        &self,
+        container: ContainerReference<'_>,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, Bytes>, KubeletError>;
+
+    /// A new process in a container. It may read if `stdin`.
+    ///
+    /// # Errors
+    /// Whatever the kubelet refuses.
+    fn exec(
+        &self,
+        container: ContainerReference<'_>,
+        command: Vec<String>,
+        stdin: bool,
+    ) -> Result<ContainerStreams, KubeletError>;
+
+    /// What the main process of a container writes from now on.
+    ///
+    /// # Errors
+    /// Whatever the kubelet refuses.
+    fn attach(&self, container: ContainerReference<'_>) -> Result<ContainerStreams, KubeletError>;
+}
+
+/// A container of a pod that is bound to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerReference<'a> {
+    /// The pod's `metadata.name`.
+    pub pod: &'a str,
+    /// The pod's `metadata.uid`.
+    pub uid: &'a str,
+    /// The pod's `spec.nodeName`.
+    pub node: &'a str,
+    /// The container's name.
+    pub container: &'a str,
+}
+
+/// Which part of a log is asked for, as `PodLogOptions` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Go on until the container ends.
+    pub follow: bool,
+    /// The run before the present one.
+    pub previous: bool,
+    /// Begin each line with its time.
+    pub timestamps: bool,
+    /// Only the last lines.
+    pub tail_lines: Option<u64>,
+    /// Nothing behind so many bytes.
+    pub limit_bytes: Option<u64>,
+    /// Only what was written in the last seconds.
+    pub since_seconds: Option<i64>,
+    /// Only what was written from then on.
+    pub since_time: Option<Timestamp>,
+}
+
+/// The streams of a process, whose client is gone when this is dropped.
+pub struct ContainerStreams {
+    /// What it writes.
+    pub output: BoxStream<'static, (OutputStream, Bytes)>,
+    /// What it reads; dropping this ends its input. Absent when it reads nothing.
+    pub input: Option<mpsc::Sender<Bytes>>,
+    /// Runs it to its end: the exit code, or why it could not be started.
+    pub ended: BoxFuture<'static, Result<i32, String>>,
+}
+
+/// One of the streams that a process writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputStream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Why a kubelet does not answer as it is asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KubeletError {
+    /// No kubelet answers for the node.
+    #[error("the node has no kubelet")]
+    Unreachable,
+    /// 400 with this text.
+    #[error("{0}")]
+    BadRequest(String),
+    /// 500 with this text.
+    #[error("{0}")]
+    Failed(String),
+}

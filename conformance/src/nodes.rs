@@ -1,0 +1,88 @@
+//! The simulated nodes as the server sees them: its kubelet is the controllers' one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kubeproof_apiserver::{
+    ApiServer, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions,
+    OutputStream,
+};
+use kubeproof_controller::Manager;
+use kubeproof_controller::node::{self, Channel, Containers, PodReference, Refusal, Session};
+
+#[derive(Debug)]
+struct Nodes(Containers);
+
+/// Lets `server` ask the nodes of `manager` for logs and streams.
+pub fn connect(server: &ApiServer, manager: &Manager) {
+    server.set_kubelet(Arc::new(Nodes(manager.containers().clone())));
+}
+
+impl Kubelet for Nodes {
+    fn logs(
+        &self,
+        container: ContainerReference<'_>,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, Bytes>, KubeletError> {
+        let options = node::LogOptions {
+            follow: options.follow,
+            previous: options.previous,
+            timestamps: options.timestamps,
+            tail_lines: options.tail_lines,
+            limit_bytes: options.limit_bytes,
+            since_seconds: options.since_seconds,
+            since_time: options.since_time,
+        };
+        let log = self.0.logs(pod(container), container.container, options);
+        log.map_err(refused)
+    }
+
+    fn exec(
+        &self,
+        container: ContainerReference<'_>,
+        command: Vec<String>,
+        stdin: bool,
+    ) -> Result<ContainerStreams, KubeletError> {
+        let name = container.container;
+        let session = self.0.exec(pod(container), name, command, stdin);
+        session.map(streams).map_err(refused)
+    }
+
+    fn attach(&self, container: ContainerReference<'_>) -> Result<ContainerStreams, KubeletError> {
+        let session = self.0.attach(pod(container), container.container);
+        session.map(streams).map_err(refused)
+    }
+}
+
+fn pod(container: ContainerReference<'_>) -> PodReference<'_> {
+    PodReference {
+        name: container.pod,
+        uid: container.uid,
+        node: container.node,
+    }
+}
+
+fn refused(refusal: Refusal) -> KubeletError {
+    match refusal {
+        Refusal::UnknownNode => KubeletError::Unreachable,
+        Refusal::BadRequest(message) => KubeletError::BadRequest(message),
+        Refusal::ContainerNotFound(_) => KubeletError::Failed(refusal.to_string()),
+    }
+}
+
+fn streams(session: Session) -> ContainerStreams {
+    let output = session.output.map(|(channel, bytes)| {
+        let stream = match channel {
+            Channel::Stdout => OutputStream::Stdout,
+            Channel::Stderr => OutputStream::Stderr,
+        };
+        (stream, bytes)
+    });
+    ContainerStreams {
+        output: output.boxed(),
+        input: session.input,
+        ended: session.ended,
+    }
+}

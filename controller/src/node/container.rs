@@ -1,0 +1,125 @@
+//! Containers that answer: a small file system, a shell with the commands that tests use, and
+//! what it has written.
+
+mod arithmetic;
+mod commands;
+mod filesystem;
+mod log;
+mod pipe;
+mod process;
+mod shell;
+mod streams;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::mpsc;
+
+use crate::clock::Now;
+use pipe::Pipe;
+use process::Shell;
+use streams::{Input, Live, Output, Streams};
+
+pub(super) use filesystem::{FileSystem, Volume, absolute};
+pub(super) use log::{Line, Log};
+pub use streams::Channel;
+
+/// What a container is made of.
+#[derive(Clone)]
+pub(crate) struct Container {
+    pub(crate) files: FileSystem,
+    pub(crate) hostname: String,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) directory: String,
+    pub(crate) now: Now,
+}
+
+/// How many chunks of input wait for a process at most.
+const INPUT_CHUNKS_MAX: usize = 16;
+
+/// The client's side of a process in a container.
+#[derive(Debug)]
+pub(super) struct Process {
+    /// What it writes.
+    pub(super) output: Arc<Pipe>,
+    /// What it reads; dropping this ends its input. Absent when it reads nothing.
+    pub(super) input: Option<mpsc::Sender<Bytes>>,
+}
+
+/// Ends the output of a process with it.
+struct Writer(Arc<Pipe>);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Container {
+    fn shell(&self) -> Shell {
+        Shell {
+            files: self.files.clone(),
+            directory: self.directory.clone(),
+            variables: self.variables.clone(),
+            hostname: self.hostname.clone(),
+            now: Arc::clone(&self.now),
+            last: 0,
+            arguments: Vec::new(),
+        }
+    }
+
+    /// A process of `argv` and the future that runs it. That ends with its exit code, or with
+    /// `None` at once where the image has no such program.
+    pub(crate) fn process(
+        &self,
+        argv: Vec<String>,
+        reads: bool,
+    ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
+        let output = Arc::new(Pipe::default());
+        let (sender, arriving) = mpsc::channel(INPUT_CHUNKS_MAX);
+        let stdin = if reads {
+            let pending = BytesMut::new();
+            Input::Live(Arc::new(tokio::sync::Mutex::new(Live {
+                arriving,
+                pending,
+            })))
+        } else {
+            Input::empty()
+        };
+        let io = Streams {
+            stdin,
+            stdout: Output::Pipe(Arc::clone(&output), Channel::Stdout),
+            stderr: Output::Pipe(Arc::clone(&output), Channel::Stderr),
+        };
+        let mut shell = self.shell();
+        let writer = Writer(Arc::clone(&output));
+        let process = Process {
+            output,
+            input: reads.then_some(sender),
+        };
+        let running = async move {
+            let code = shell.program(&argv, &io).await;
+            drop(writer);
+            code
+        };
+        (process, running)
+    }
+
+    /// Runs `argv` to its end, which is the log's too, with everything it writes going there;
+    /// `None` at once where the image has no such program.
+    pub(crate) async fn run(&self, argv: Vec<String>, log: &Arc<Log>) -> Option<i32> {
+        let output = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
+        let io = Streams {
+            stdin: Input::empty(),
+            stdout: output(Channel::Stdout),
+            stderr: output(Channel::Stderr),
+        };
+        let code = self.shell().program(&argv, &io).await?;
+        log.close((self.now)());
+        Some(code)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,349 @@
+//! Commands about files.
+
+use super::super::filesystem::{FileError, absolute, base_name};
+use super::super::process::Shell;
+use super::super::streams::Streams;
+
+/// Runs the command called `name`; `None` if there is none of that name.
+pub(super) async fn run(
+    shell: &mut Shell,
+    name: &str,
+    arguments: &[String],
+    io: &Streams,
+) -> Option<i32> {
+    let is_option = |word: &&String| word.starts_with('-') && word.len() > 1;
+    let options: String = arguments
+        .iter()
+        .filter(is_option)
+        .flat_map(|word| word.chars().skip(1))
+        .collect();
+    let operands: Vec<&str> = arguments
+        .iter()
+        .filter(|word| !is_option(word))
+        .map(String::as_str)
+        .collect();
+    let task = Task {
+        shell,
+        name,
+        options: &options,
+        io,
+    };
+    Some(match name {
+        "cat" => task.cat(&operands).await,
+        "ls" => task.list(&operands),
+        "touch" => task.touch(&operands),
+        "mkdir" => task.make_directories(&operands),
+        "rmdir" => task.each(&operands, |path| task.shell.files.remove_directory(path)),
+        "rm" => task.remove(&operands),
+        "mv" => task.carry(&operands, true),
+        "cp" => task.carry(&operands, false),
+        "find" => task.find(&operands),
+        "wc" => task.count(&operands).await,
+        "head" | "tail" => task.ends(&operands, arguments).await,
+        "grep" => task.grep(&operands).await,
+        "tee" => task.tee(&operands).await,
+        _ => return None,
+    })
+}
+
+/// One run of a command.
+struct Task<'a> {
+    shell: &'a Shell,
+    name: &'a str,
+    options: &'a str,
+    io: &'a Streams,
+}
+
+impl Task<'_> {
+    fn path(&self, operand: &str) -> String {
+        absolute(&self.shell.directory, operand)
+    }
+
+    fn has(&self, option: char) -> bool {
+        self.options.contains(option)
+    }
+
+    fn fail(&self, operand: &str, error: FileError) -> i32 {
+        let name = self.name;
+        let line = match name {
+            "cat" | "head" | "tail" | "wc" | "grep" => {
+                format!("{name}: can't open '{operand}': {error}")
+            }
+            "ls" => format!("ls: {operand}: {error}"),
+            "rm" => format!("rm: can't remove '{operand}': {error}"),
+            "mv" => format!("mv: can't rename '{operand}': {error}"),
+            "cp" => format!("cp: can't stat '{operand}': {error}"),
+            "mkdir" => format!("mkdir: can't create directory '{operand}': {error}"),
+            _ => format!("{name}: '{operand}': {error}"),
+        };
+        self.io.stderr.line(&line);
+        1
+    }
+
+    fn usage(&self) -> i32 {
+        self.io
+            .stderr
+            .line(&format!("{}: missing operand", self.name));
+        1
+    }
+
+    fn each(&self, operands: &[&str], act: impl Fn(&str) -> Result<(), FileError>) -> i32 {
+        if operands.is_empty() {
+            return self.usage();
+        }
+        let mut code = 0;
+        for operand in operands {
+            if let Err(error) = act(&self.path(operand)) {
+                code = self.fail(operand, error);
+            }
+        }
+        code
+    }
+
+    /// The bytes of the files named, or of standard input, with a code for those that failed.
+    async fn input(&self, operands: &[&str]) -> (Vec<u8>, i32) {
+        let mut bytes = Vec::new();
+        let mut code = 0;
+        if operands.is_empty() {
+            while let Some(chunk) = self.io.stdin.chunk().await {
+                bytes.extend_from_slice(&chunk);
+            }
+        }
+        for operand in operands {
+            match self.shell.files.read(&self.path(operand)) {
+                Ok(read) => bytes.extend(read),
+                Err(error) => code = self.fail(operand, error),
+            }
+        }
+        (bytes, code)
+    }
+
+    async fn cat(&self, operands: &[&str]) -> i32 {
+        if operands.is_empty() || operands == ["-"] {
+            while let Some(chunk) = self.io.stdin.chunk().await {
+                self.io.stdout.ready().await;
+                self.io.stdout.write(&chunk);
+            }
+            return 0;
+        }
+        let (bytes, code) = self.input(operands).await;
+        self.io.stdout.write(&bytes);
+        code
+    }
+
+    fn list(&self, operands: &[&str]) -> i32 {
+        let operands = if operands.is_empty() {
+            &["."]
+        } else {
+            operands
+        };
+        let files = &self.shell.files;
+        let mut code = 0;
+        for operand in operands {
+            let path = self.path(operand);
+            if !files.exists(&path) {
+                code = self.fail(operand, FileError::NotFound);
+                continue;
+            }
+            if self.has('d') || !files.is_directory(&path) {
+                self.entry(operand, &path);
+                continue;
+            }
+            for name in files.list(&path).unwrap_or_default() {
+                if self.has('a') || !name.starts_with('.') {
+                    self.entry(&name, &format!("{path}/{name}"));
+                }
+            }
+        }
+        code
+    }
+
+    fn entry(&self, shown: &str, path: &str) {
+        if !self.has('l') {
+            self.io.stdout.line(shown);
+            return;
+        }
+        let files = &self.shell.files;
+        let mode = if files.is_directory(path) {
+            "drwxr-xr-x"
+        } else {
+            "-rw-r--r--"
+        };
+        let size = files.read(path).map_or(4096, |bytes| bytes.len());
+        let date = (self.shell.now)().strftime("%b %e %H:%M").to_string();
+        let line = format!("{mode}    1 root     root     {size:>9} {date} {shown}");
+        self.io.stdout.line(&line);
+    }
+
+    fn touch(&self, operands: &[&str]) -> i32 {
+        self.each(operands, |path| match self.shell.files.is_directory(path) {
+            true => Ok(()),
+            false => self.shell.files.write(path, b"", true),
+        })
+    }
+
+    fn make_directories(&self, operands: &[&str]) -> i32 {
+        self.each(operands, |path| {
+            if self.has('p') {
+                self.shell.files.make_directories(path);
+                return Ok(());
+            }
+            self.shell.files.make_directory(path)
+        })
+    }
+
+    fn remove(&self, operands: &[&str]) -> i32 {
+        let recursive = self.has('r') || self.has('R');
+        self.each(operands, |path| {
+            match self.shell.files.remove(path, recursive) {
+                Err(FileError::NotFound) if self.has('f') => Ok(()),
+                removed => removed,
+            }
+        })
+    }
+
+    /// `mv` and `cp`: into a directory, or to another name.
+    fn carry(&self, operands: &[&str], and_remove: bool) -> i32 {
+        let Some((target, sources)) = operands.split_last().filter(|(_, from)| !from.is_empty())
+        else {
+            return self.usage();
+        };
+        let files = &self.shell.files;
+        let target_path = self.path(target);
+        let into = files.is_directory(&target_path);
+        let mut code = 0;
+        for source in sources {
+            let from = self.path(source);
+            let (to, shown) = if into {
+                let name = base_name(&from);
+                let shown = format!("{}/{name}", target.trim_end_matches('/'));
+                (format!("{target_path}/{name}"), shown)
+            } else {
+                (target_path.clone(), (*target).to_owned())
+            };
+            let whole = and_remove || self.has('r') || self.has('R') || self.has('a');
+            if files.is_directory(&from) && !whole {
+                self.io
+                    .stderr
+                    .line(&format!("cp: omitting directory '{source}'"));
+                code = 1;
+                continue;
+            }
+            let mut done = if from == to {
+                Ok(())
+            } else {
+                files.copy(&from, &to)
+            };
+            if and_remove && from != to {
+                done = done.and_then(|()| files.remove(&from, true));
+            }
+            match done {
+                Ok(()) if self.has('v') && and_remove => {
+                    self.io
+                        .stdout
+                        .line(&format!("renamed '{source}' -> '{shown}'"));
+                }
+                Ok(()) => {}
+                Err(error) => code = self.fail(source, error),
+            }
+        }
+        code
+    }
+
+    fn find(&self, operands: &[&str]) -> i32 {
+        let start = operands.first().copied().unwrap_or(".");
+        let path = self.path(start);
+        if !self.shell.files.exists(&path) {
+            return self.fail(start, FileError::NotFound);
+        }
+        let mut found = vec![(start.to_owned(), path)];
+        while let Some((shown, path)) = found.pop() {
+            self.io.stdout.line(&shown);
+            let names = self.shell.files.list(&path).unwrap_or_default();
+            let below = names.iter().rev();
+            found.extend(below.map(|name| (format!("{shown}/{name}"), format!("{path}/{name}"))));
+        }
+        0
+    }
+
+    async fn count(&self, operands: &[&str]) -> i32 {
+        let (bytes, code) = self.input(operands).await;
+        let text = String::from_utf8_lossy(&bytes);
+        let counts = [
+            ('l', bytes.iter().filter(|byte| **byte == b'\n').count()),
+            ('w', text.split_whitespace().count()),
+            ('c', bytes.len()),
+        ];
+        let all = self.options.is_empty();
+        let shown = counts
+            .into_iter()
+            .filter(|(option, _)| all || self.has(*option));
+        let mut words: Vec<String> = shown.map(|(_, count)| count.to_string()).collect();
+        words.extend(operands.first().map(|operand| (*operand).to_owned()));
+        self.io.stdout.line(&words.join(" "));
+        code
+    }
+
+    /// `head` and `tail`, of 10 lines or as many as `-n 3` or `-3` says.
+    async fn ends(&self, operands: &[&str], arguments: &[String]) -> i32 {
+        let spaced = arguments.windows(2).find(|pair| pair[0] == "-n");
+        let files: Vec<&str> = match spaced {
+            Some(pair) => operands
+                .iter()
+                .copied()
+                .filter(|word| *word != pair[1])
+                .collect(),
+            None => operands.to_vec(),
+        };
+        let digits = |word: &str| word.trim_start_matches(['-', 'n']).parse::<usize>().ok();
+        let count = match spaced {
+            Some(pair) => digits(&pair[1]),
+            None => arguments
+                .iter()
+                .filter(|word| word.starts_with('-'))
+                .find_map(|word| digits(word)),
+        };
+        let count = count.unwrap_or(10);
+        let (bytes, code) = self.input(&files).await;
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let kept = if self.name == "head" {
+            &lines[..count.min(lines.len())]
+        } else {
+            &lines[lines.len().saturating_sub(count)..]
+        };
+        for line in kept {
+            self.io.stdout.line(line);
+        }
+        code
+    }
+
+    /// Lines that contain the text; patterns are not understood.
+    async fn grep(&self, operands: &[&str]) -> i32 {
+        let Some((pattern, files)) = operands.split_first() else {
+            return self.usage();
+        };
+        let (bytes, _) = self.input(files).await;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let matching: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains(pattern) != self.has('v'))
+            .collect();
+        if self.has('c') {
+            self.io.stdout.line(&matching.len().to_string());
+        } else if !self.has('q') {
+            for line in &matching {
+                self.io.stdout.line(line);
+            }
+        }
+        i32::from(matching.is_empty())
+    }
+
+    async fn tee(&self, operands: &[&str]) -> i32 {
+        let (bytes, _) = self.input(&[]).await;
+        self.io.stdout.write(&bytes);
+        self.each(operands, |path| {
+            self.shell.files.write(path, &bytes, self.has('a'))
+        })
+    }
+}

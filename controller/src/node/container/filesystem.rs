@@ -1,0 +1,325 @@
+//! The files of a container: its own tree, and the volumes mounted into it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Why a path can't be used, as the C library words it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FileError {
+    /// ENOENT.
+    #[error("No such file or directory")]
+    NotFound,
+    /// EISDIR.
+    #[error("Is a directory")]
+    IsDirectory,
+    /// ENOTDIR.
+    #[error("Not a directory")]
+    NotDirectory,
+    /// EEXIST.
+    #[error("File exists")]
+    Exists,
+    /// ENOTEMPTY.
+    #[error("Directory not empty")]
+    NotEmpty,
+}
+
+/// A file or a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Entry {
+    File(Vec<u8>),
+    Directory(BTreeMap<String, Entry>),
+}
+
+/// A tree of files that containers may share: a volume, or the root of one container.
+#[derive(Clone, Debug)]
+pub(crate) struct Volume {
+    tree: Arc<Mutex<Entry>>,
+    /// Where in the tree the volume begins.
+    below: Vec<String>,
+}
+
+impl Default for Volume {
+    fn default() -> Self {
+        Self {
+            tree: Arc::new(Mutex::new(Entry::Directory(BTreeMap::new()))),
+            below: Vec::new(),
+        }
+    }
+}
+
+impl Volume {
+    /// What is at `path` in the volume, a directory if there is nothing yet.
+    pub(crate) fn below(&self, path: &str) -> Self {
+        let files = FileSystem {
+            root: self.clone(),
+            mounts: Vec::new(),
+        };
+        files.make_directories(path);
+        let mut below = self.below.clone();
+        below.extend(parts(&absolute("/", path)).map(str::to_owned));
+        Self {
+            tree: Arc::clone(&self.tree),
+            below,
+        }
+    }
+}
+
+/// What a container sees below `/`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FileSystem {
+    root: Volume,
+    /// Mount points as absolute paths without trailing slash, and what is mounted there.
+    mounts: Vec<(String, Volume)>,
+}
+
+impl FileSystem {
+    /// A root with the directories that every image has, and `mounts` by absolute path.
+    pub(crate) fn new(mounts: Vec<(String, Volume)>) -> Self {
+        let mut files = Self {
+            root: Volume::default(),
+            mounts: Vec::new(),
+        };
+        for path in ["/bin", "/etc", "/root", "/tmp", "/usr", "/var"] {
+            files.make_directories(path);
+        }
+        for (path, _) in &mounts {
+            files.make_directories(path);
+        }
+        files.mounts = mounts
+            .into_iter()
+            .map(|(path, volume)| (absolute("/", &path), volume))
+            .collect();
+        // The innermost mount point decides.
+        files
+            .mounts
+            .sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        files
+    }
+
+    /// The bytes of a file.
+    pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
+        self.entry(path, |entry| match entry {
+            Some(Entry::File(bytes)) => Ok(bytes.clone()),
+            Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
+            None => Err(FileError::NotFound),
+        })
+    }
+
+    /// Makes or replaces a file, or adds to it.
+    pub(crate) fn write(&self, path: &str, bytes: &[u8], append: bool) -> Result<(), FileError> {
+        self.in_parent(path, |siblings, name| match siblings.get_mut(name) {
+            Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
+            Some(Entry::File(old)) if append => {
+                old.extend_from_slice(bytes);
+                Ok(())
+            }
+            _ => {
+                siblings.insert(name.to_owned(), Entry::File(bytes.to_vec()));
+                Ok(())
+            }
+        })
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.entry(path, |entry| entry.is_some())
+    }
+
+    pub(crate) fn is_directory(&self, path: &str) -> bool {
+        self.entry(path, |entry| matches!(entry, Some(Entry::Directory(_))))
+    }
+
+    /// The names in a directory, sorted.
+    pub(crate) fn list(&self, path: &str) -> Result<Vec<String>, FileError> {
+        self.entry(path, |entry| match entry {
+            Some(Entry::Directory(children)) => Ok(children.keys().cloned().collect()),
+            Some(Entry::File(_)) => Err(FileError::NotDirectory),
+            None => Err(FileError::NotFound),
+        })
+    }
+
+    pub(crate) fn make_directory(&self, path: &str) -> Result<(), FileError> {
+        self.in_parent(path, |siblings, name| {
+            if siblings.contains_key(name) {
+                return Err(FileError::Exists);
+            }
+            let directory = Entry::Directory(BTreeMap::new());
+            siblings.insert(name.to_owned(), directory);
+            Ok(())
+        })
+    }
+
+    /// Makes a directory and those above it, where they are missing.
+    pub(crate) fn make_directories(&self, path: &str) {
+        let mut reached = String::new();
+        for part in parts(path) {
+            reached = format!("{reached}/{part}");
+            // It is there already, or a file in its place will be told of when it is used.
+            let _ = self.make_directory(&reached);
+        }
+    }
+
+    /// Removes a file, or with `recursive` a directory with all below it.
+    pub(crate) fn remove(&self, path: &str, recursive: bool) -> Result<(), FileError> {
+        self.in_parent(path, |siblings, name| match siblings.get(name) {
+            None => Err(FileError::NotFound),
+            Some(Entry::Directory(_)) if !recursive => Err(FileError::IsDirectory),
+            Some(_) => {
+                siblings.remove(name);
+                Ok(())
+            }
+        })
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_directory(&self, path: &str) -> Result<(), FileError> {
+        self.in_parent(path, |siblings, name| match siblings.get(name) {
+            None => Err(FileError::NotFound),
+            Some(Entry::File(_)) => Err(FileError::NotDirectory),
+            Some(Entry::Directory(children)) if !children.is_empty() => Err(FileError::NotEmpty),
+            Some(Entry::Directory(_)) => {
+                siblings.remove(name);
+                Ok(())
+            }
+        })
+    }
+
+    /// Copies a file or a whole directory to `to`, which is its new name.
+    pub(crate) fn copy(&self, from: &str, to: &str) -> Result<(), FileError> {
+        let entry = self.entry(from, |entry| entry.cloned().ok_or(FileError::NotFound))?;
+        self.in_parent(to, |siblings, name| {
+            siblings.insert(name.to_owned(), entry);
+            Ok(())
+        })
+    }
+
+    /// The volume that has `path`, and the path in it from the mount point on.
+    fn place(&self, path: &str) -> (&Volume, Vec<String>) {
+        let path = absolute("/", path);
+        let mounted = self.mounts.iter().find_map(|(point, volume)| {
+            let rest = path.strip_prefix(point.as_str())?;
+            (rest.is_empty() || rest.starts_with('/')).then_some((volume, rest))
+        });
+        let (volume, rest) = mounted.unwrap_or((&self.root, &path));
+        (volume, parts(rest).map(str::to_owned).collect())
+    }
+
+    fn entry<T>(&self, path: &str, look: impl FnOnce(Option<&Entry>) -> T) -> T {
+        let (volume, parts) = self.place(path);
+        let root = volume.tree.lock();
+        let mut entry = Some(&*root);
+        for part in volume.below.iter().chain(&parts) {
+            entry = match entry {
+                Some(Entry::Directory(children)) => children.get(part),
+                _ => None,
+            };
+        }
+        look(entry)
+    }
+
+    fn in_parent<T>(
+        &self,
+        path: &str,
+        change: impl FnOnce(&mut BTreeMap<String, Entry>, &str) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        let (volume, parts) = self.place(path);
+        // A mount point itself can't be replaced.
+        let (name, above) = parts.split_last().ok_or(FileError::IsDirectory)?;
+        let mut root = volume.tree.lock();
+        let mut entry = &mut *root;
+        for part in volume.below.iter().chain(above) {
+            entry = match entry {
+                Entry::Directory(children) => children.get_mut(part).ok_or(FileError::NotFound)?,
+                Entry::File(_) => return Err(FileError::NotDirectory),
+            };
+        }
+        match entry {
+            Entry::Directory(children) => change(children, name),
+            Entry::File(_) => Err(FileError::NotDirectory),
+        }
+    }
+}
+
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|part| !part.is_empty())
+}
+
+/// `path` as seen from the directory `from`, without `.`, `..` and doubled slashes.
+pub(crate) fn absolute(from: &str, path: &str) -> String {
+    let base = if path.starts_with('/') { "" } else { from };
+    let mut kept: Vec<&str> = Vec::new();
+    for part in parts(base).chain(parts(path)) {
+        match part {
+            "." => {}
+            ".." => {
+                kept.pop();
+            }
+            part => kept.push(part),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+/// The last part of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    parts(path).last().unwrap_or("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_made_absolute() {
+        assert_eq!(absolute("/a/b", "../c/./d"), "/a/c/d");
+        assert_eq!(absolute("/a", "/x//y/"), "/x/y");
+        assert_eq!(absolute("/", "../.."), "/");
+    }
+
+    #[test]
+    fn a_volume_is_seen_by_all_who_mount_it_and_outlives_them() {
+        let data = Volume::default();
+        let one = FileSystem::new(vec![("/data".to_owned(), data.clone())]);
+        one.write("/data/file", b"text", false).unwrap();
+        one.write("/tmp/own", b"", false).unwrap();
+        let other = FileSystem::new(vec![("/mnt/data/".to_owned(), data)]);
+        drop(one);
+        assert_eq!(other.read("/mnt/data/file").unwrap(), b"text");
+        assert_eq!(other.read("/tmp/own"), Err(FileError::NotFound));
+        assert_eq!(other.list("/mnt").unwrap(), ["data"]);
+    }
+
+    #[test]
+    fn a_part_of_a_volume_can_be_mounted() {
+        let data = Volume::default();
+        let part = FileSystem::new(vec![("/own".to_owned(), data.below("a/b"))]);
+        part.write("/own/file", b"text", false).unwrap();
+        let whole = FileSystem::new(vec![("/all".to_owned(), data.clone())]);
+        assert_eq!(whole.read("/all/a/b/file").unwrap(), b"text");
+        let file = FileSystem::new(vec![("/etc/one".to_owned(), data.below("a/b/file"))]);
+        assert_eq!(file.read("/etc/one").unwrap(), b"text");
+    }
+
+    #[test]
+    fn faults_are_those_of_a_kernel() {
+        let files = FileSystem::new(Vec::new());
+        files.write("/tmp/a", b"1", false).unwrap();
+        files.write("/tmp/a", b"2", true).unwrap();
+        assert_eq!(files.read("/tmp/a").unwrap(), b"12");
+        assert_eq!(files.read("/tmp"), Err(FileError::IsDirectory));
+        assert_eq!(
+            files.write("/no/file", b"", false),
+            Err(FileError::NotFound)
+        );
+        assert_eq!(
+            files.write("/tmp/a/b", b"", false),
+            Err(FileError::NotDirectory)
+        );
+        assert_eq!(files.remove("/tmp", false), Err(FileError::IsDirectory));
+        assert_eq!(files.remove_directory("/tmp"), Err(FileError::NotEmpty));
+        assert_eq!(files.make_directory("/tmp"), Err(FileError::Exists));
+        files.copy("/tmp", "/copy").unwrap();
+        assert_eq!(files.read("/copy/a").unwrap(), b"12");
+    }
+}

@@ -1,0 +1,167 @@
+//! What a container has written, line by line.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Channel;
+
+/// A kubelet rotates the log of a container at this size.
+const LOG_BYTES_MAX: usize = 10 * 1024 * 1024;
+
+/// The lines of one run of a container with their times; readers may wait for more.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Log {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// One line, with its end unless the container ended before.
+#[derive(Clone, Debug)]
+pub(in crate::node) struct Line {
+    pub(in crate::node) time: Timestamp,
+    pub(in crate::node) channel: Channel,
+    pub(in crate::node) bytes: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: VecDeque<Line>,
+    /// The bytes of `lines`.
+    size: usize,
+    /// How many lines have been dropped before the first of `lines`.
+    dropped: usize,
+    /// What has been written after the last line end, by channel.
+    open: BTreeMap<Channel, BytesMut>,
+    closed: bool,
+}
+
+impl State {
+    fn push(&mut self, time: Timestamp, channel: Channel, bytes: Bytes) {
+        self.size += bytes.len();
+        self.lines.push_back(Line {
+            time,
+            channel,
+            bytes,
+        });
+        while self.size > LOG_BYTES_MAX {
+            let Some(oldest) = self.lines.pop_front() else {
+                return;
+            };
+            self.size -= oldest.bytes.len();
+            self.dropped += 1;
+        }
+    }
+}
+
+impl Log {
+    pub(in crate::node) fn append(&self, channel: Channel, bytes: &[u8], now: Timestamp) {
+        let mut state = self.state.lock();
+        if state.closed {
+            return;
+        }
+        let mut open = state.open.remove(&channel).unwrap_or_default();
+        open.extend_from_slice(bytes);
+        while let Some(end) = open.iter().position(|byte| *byte == b'\n') {
+            state.push(now, channel, open.split_to(end + 1).freeze());
+        }
+        state.open.insert(channel, open);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the log: what is written later is lost.
+    pub(in crate::node) fn close(&self, now: Timestamp) {
+        let mut state = self.state.lock();
+        for (channel, rest) in std::mem::take(&mut state.open) {
+            if !rest.is_empty() {
+                state.push(now, channel, rest.freeze());
+            }
+        }
+        state.closed = true;
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    pub(in crate::node) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Waits for the end of the container.
+    pub(in crate::node) async fn closed(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.is_closed() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The index after the last line.
+    pub(in crate::node) fn end(&self) -> usize {
+        let state = self.state.lock();
+        state.dropped + state.lines.len()
+    }
+
+    /// The line at `index`, or the first after it that is kept, if it is written already; `index`
+    /// moves behind it.
+    pub(in crate::node) fn written(&self, index: &mut usize) -> Option<Line> {
+        let state = self.state.lock();
+        *index = (*index).max(state.dropped);
+        let line = state.lines.get(*index - state.dropped)?.clone();
+        *index += 1;
+        Some(line)
+    }
+
+    /// The same once it has been written; `None` when the container ended before.
+    pub(in crate::node) async fn line(&self, index: &mut usize) -> Option<Line> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Before the look, or a line written between the two would be missed.
+            changed.as_mut().enable();
+            if let Some(line) = self.written(index) {
+                return Some(line);
+            }
+            if self.is_closed() {
+                return self.written(index);
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_newest_lines_are_kept() {
+        let log = Log::default();
+        let line = vec![b'x'; 1024 * 1024 - 1];
+        for _ in 0..12 {
+            log.append(Channel::Stdout, &line, Timestamp::UNIX_EPOCH);
+            log.append(Channel::Stdout, b"\n", Timestamp::UNIX_EPOCH);
+        }
+        let mut index = 0;
+        assert!(log.written(&mut index).is_some());
+        assert_eq!((index, log.end()), (3, 12));
+    }
+
+    #[tokio::test]
+    async fn a_reader_waits_for_lines_and_for_the_end() {
+        let log = Log::default();
+        let mut index = 0;
+        log.append(Channel::Stdout, b"one\ntw", Timestamp::UNIX_EPOCH);
+        assert_eq!(log.line(&mut index).await.unwrap().bytes, "one\n");
+        let waiting = async { log.line(&mut index).await };
+        let writing = async { log.close(Timestamp::UNIX_EPOCH) };
+        let (line, ()) = tokio::join!(waiting, writing);
+        assert_eq!(line.unwrap().bytes, "tw");
+        assert!(log.line(&mut index).await.is_none());
+    }
+}

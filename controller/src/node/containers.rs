@@ -1,0 +1,354 @@
+//! The containers of all nodes, for those who ask for their logs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::container::{Channel, Container, Line, Log, Process};
+use super::identity;
+use crate::clock::Now;
+
+/// A handle to what runs on the nodes; clones share one state.
+#[derive(Clone)]
+pub struct Containers {
+    nodes: usize,
+    now: Now,
+    /// By uid of the pod.
+    pods: Arc<Mutex<BTreeMap<String, Pod>>>,
+}
+
+/// What a node keeps for the readers of one pod.
+#[derive(Default)]
+struct Pod {
+    containers: BTreeMap<String, Slot>,
+}
+
+/// The last two runs of a container.
+struct Slot {
+    restarts: i32,
+    run: Run,
+    previous: Option<Run>,
+    /// It has ended, and waits for its next run.
+    backs_off: bool,
+}
+
+/// A run of a container, over or not.
+#[derive(Clone)]
+pub(super) struct Run {
+    pub(super) container: Container,
+    pub(super) log: Arc<Log>,
+}
+
+/// The pod that is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct PodReference<'a> {
+    /// `metadata.name`
+    pub name: &'a str,
+    /// `metadata.uid`
+    pub uid: &'a str,
+    /// `spec.nodeName`
+    pub node: &'a str,
+}
+
+/// Which part of a log is asked for, as `PodLogOptions` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Go on until the container ends.
+    pub follow: bool,
+    /// The run before the present one.
+    pub previous: bool,
+    /// Begin each line with its time.
+    pub timestamps: bool,
+    /// Only the last lines.
+    pub tail_lines: Option<u64>,
+    /// Nothing behind so many bytes.
+    pub limit_bytes: Option<u64>,
+    /// Only what was written in the last seconds.
+    pub since_seconds: Option<i64>,
+    /// Only what was written from then on.
+    pub since_time: Option<Timestamp>,
+}
+
+/// A process in a container, seen by a client.
+pub struct Session {
+    /// What it writes.
+    pub output: BoxStream<'static, (Channel, Bytes)>,
+    /// What it reads; dropping this ends its input. Absent when it reads nothing.
+    pub input: Option<mpsc::Sender<Bytes>>,
+    /// Runs it to its end: the exit code, or why it could not be started.
+    pub ended: BoxFuture<'static, Result<i32, String>>,
+}
+
+/// What becomes of processes whose container ends: 128 and the number of SIGKILL.
+const KILLED: i32 = 137;
+
+/// Why a kubelet does not answer as it is asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// None of the nodes has the name.
+    #[error("no such node")]
+    UnknownNode,
+    /// The container has no such log.
+    #[error("{0}")]
+    BadRequest(String),
+    /// The container does not run.
+    #[error("container not found ({0:?})")]
+    ContainerNotFound(String),
+}
+
+impl std::fmt::Debug for Containers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { nodes, pods, .. } = self;
+        let pods = pods.lock().len();
+        write!(f, "Containers({pods} pods on {nodes} nodes)")
+    }
+}
+
+impl Containers {
+    pub(crate) fn of(nodes: usize, now: Now) -> Self {
+        Self {
+            nodes,
+            now,
+            pods: Arc::default(),
+        }
+    }
+
+    pub(super) fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// The `restarts`th run of a container begins.
+    pub(super) fn begin(&self, uid: &str, container: &str, restarts: i32, run: Run) {
+        let mut pods = self.pods.lock();
+        let slots = &mut pods.entry(uid.to_owned()).or_default().containers;
+        let previous = match slots.remove(container) {
+            // It could not be reported, and is begun again.
+            Some(slot) if slot.restarts == restarts => slot.previous,
+            slot => slot.map(|slot| slot.run),
+        };
+        let slot = Slot {
+            restarts,
+            run,
+            previous,
+            backs_off: false,
+        };
+        slots.insert(container.to_owned(), slot);
+    }
+
+    /// A container has ended and has to wait for its next run.
+    pub(super) fn back_off(&self, uid: &str, container: &str) {
+        let mut pods = self.pods.lock();
+        let slot = pods
+            .get_mut(uid)
+            .and_then(|pod| pod.containers.get_mut(container));
+        if let Some(slot) = slot {
+            slot.backs_off = true;
+        }
+    }
+
+    /// The pod is gone.
+    pub(super) fn forget(&self, uid: &str) {
+        self.pods.lock().remove(uid);
+    }
+
+    /// What a container has written, and with `follow` what it is going to write, until it ends.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownNode`]; [`Refusal::BadRequest`] for a container that has not been started,
+    /// or not before.
+    pub fn logs(
+        &self,
+        pod: PodReference<'_>,
+        container: &str,
+        options: LogOptions,
+    ) -> Result<BoxStream<'static, Bytes>, Refusal> {
+        let log = self.log(pod, container, options.previous)?;
+        let ago = options.since_seconds.map(SignedDuration::from_secs);
+        let since = match ago {
+            Some(ago) => Some((self.now)().checked_sub(ago).unwrap_or(Timestamp::MIN)),
+            None => options.since_time,
+        };
+        let tail = options.tail_lines.map(|lines| {
+            let lines = usize::try_from(lines).unwrap_or(usize::MAX);
+            log.end().saturating_sub(lines)
+        });
+        let reader = Reader {
+            index: tail.unwrap_or(0),
+            left: options.limit_bytes,
+            since,
+            log,
+            options,
+        };
+        let lines = futures::stream::unfold(reader, |mut reader| async {
+            let line = reader.next().await?;
+            Some((line, reader))
+        });
+        Ok(lines.boxed())
+    }
+
+    /// Starts a process in a container; it ends when the session is dropped.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
+    pub fn exec(
+        &self,
+        pod: PodReference<'_>,
+        container: &str,
+        command: Vec<String>,
+        stdin: bool,
+    ) -> Result<Session, Refusal> {
+        let Run { container, log } = self.running(pod, container)?;
+        let program = command.first().cloned().unwrap_or_default();
+        let (Process { output, input }, process) = container.process(command, stdin);
+        let ended = async move {
+            tokio::select! {
+                biased;
+                code = process => code.ok_or_else(|| not_executable(&program)),
+                () = log.closed() => Ok(KILLED),
+            }
+        };
+        let output = futures::stream::unfold(output, |output| async {
+            let written = output.read().await?;
+            Some((written, output))
+        });
+        Ok(Session {
+            output: output.boxed(),
+            input,
+            ended: ended.boxed(),
+        })
+    }
+
+    /// What a container writes from now on, until it ends.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
+    pub fn attach(&self, pod: PodReference<'_>, container: &str) -> Result<Session, Refusal> {
+        let log = self.running(pod, container)?.log;
+        let ending = Arc::clone(&log);
+        let output = futures::stream::unfold((log.end(), log), |(mut index, log)| async move {
+            let line = log.line(&mut index).await?;
+            Some(((line.channel, line.bytes), (index, log)))
+        });
+        Ok(Session {
+            output: output.boxed(),
+            // Main processes have no input here.
+            input: None,
+            ended: async move {
+                ending.closed().await;
+                Ok(0)
+            }
+            .boxed(),
+        })
+    }
+
+    fn knows(&self, node: &str) -> bool {
+        (1..=self.nodes).any(|index| identity::node_name(index) == node)
+    }
+
+    fn running(&self, pod: PodReference<'_>, container: &str) -> Result<Run, Refusal> {
+        if !self.knows(pod.node) {
+            return Err(Refusal::UnknownNode);
+        }
+        let pods = self.pods.lock();
+        pods.get(pod.uid)
+            .and_then(|pod| pod.containers.get(container))
+            .map(|slot| slot.run.clone())
+            .filter(|run| !run.log.is_closed())
+            .ok_or_else(|| Refusal::ContainerNotFound(container.to_owned()))
+    }
+
+    fn log(
+        &self,
+        pod: PodReference<'_>,
+        container: &str,
+        previous: bool,
+    ) -> Result<Arc<Log>, Refusal> {
+        if !self.knows(pod.node) {
+            return Err(Refusal::UnknownNode);
+        }
+        let pods = self.pods.lock();
+        let slot = pods
+            .get(pod.uid)
+            .and_then(|pod| pod.containers.get(container));
+        let run = match slot {
+            // The run that has ended is in `lastState` already.
+            Some(slot) if previous && slot.backs_off => Some(&slot.run),
+            Some(slot) if previous => slot.previous.as_ref(),
+            None if previous => None,
+            Some(slot) => Some(&slot.run),
+            None => {
+                return Err(Refusal::BadRequest(format!(
+                    "container {container:?} in pod {:?} is waiting to start: ContainerCreating",
+                    pod.name
+                )));
+            }
+        };
+        run.map(|run| Arc::clone(&run.log)).ok_or_else(|| {
+            Refusal::BadRequest(format!(
+                "previous terminated container {container:?} in pod {:?} not found",
+                pod.name
+            ))
+        })
+    }
+}
+
+/// Why a process does not start, as a container runtime words it.
+fn not_executable(program: &str) -> String {
+    format!(
+        "error executing command in container: failed to exec in container: failed to start exec: \
+         OCI runtime exec failed: exec failed: unable to start container process: \
+         exec: {program:?}: executable file not found in $PATH"
+    )
+}
+
+struct Reader {
+    log: Arc<Log>,
+    index: usize,
+    left: Option<u64>,
+    since: Option<Timestamp>,
+    options: LogOptions,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.left == Some(0) {
+            return None;
+        }
+        loop {
+            let Line { time, bytes, .. } = match self.options.follow {
+                true => self.log.line(&mut self.index).await?,
+                false => self.log.written(&mut self.index)?,
+            };
+            if self.since.is_some_and(|since| time < since) {
+                continue;
+            }
+            let mut line = match self.options.timestamps {
+                true => stamped(time, &bytes),
+                false => bytes,
+            };
+            if let Some(left) = &mut self.left {
+                line.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= line.len() as u64;
+            }
+            return Some(line);
+        }
+    }
+}
+
+/// A line behind its time, in RFC 3339 with all nine digits.
+fn stamped(time: Timestamp, line: &[u8]) -> Bytes {
+    let time = time.strftime("%Y-%m-%dT%H:%M:%S.%9fZ ").to_string();
+    let mut stamped = BytesMut::from(time.as_bytes());
+    stamped.extend_from_slice(line);
+    stamped.freeze()
+}
+
+#[cfg(test)]
+mod tests;

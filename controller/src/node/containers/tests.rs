@@ -1,0 +1,189 @@
+use futures::StreamExt;
+
+use super::*;
+use crate::node::container::{Channel, FileSystem};
+
+const POD: PodReference<'static> = PodReference {
+    name: "web-0",
+    uid: "u",
+    node: "node-1",
+};
+
+fn run(lines: &[&str]) -> Run {
+    let log = Arc::new(Log::default());
+    for (second, line) in (1..).zip(lines) {
+        let time = Timestamp::from_second(second).unwrap();
+        log.append(Channel::Stdout, format!("{line}\n").as_bytes(), time);
+    }
+    log.close(Timestamp::UNIX_EPOCH);
+    let container = Container {
+        files: FileSystem::default(),
+        hostname: "web-0".to_owned(),
+        variables: BTreeMap::new(),
+        directory: "/".to_owned(),
+        now: Arc::new(|| Timestamp::UNIX_EPOCH),
+    };
+    Run { container, log }
+}
+
+fn containers() -> Containers {
+    Containers::of(1, Arc::new(|| Timestamp::from_second(4).unwrap()))
+}
+
+async fn read(containers: &Containers, options: LogOptions) -> Result<String, Refusal> {
+    let chunks = containers.logs(POD, "main", options)?;
+    let bytes: Vec<u8> = chunks.collect::<Vec<_>>().await.concat();
+    Ok(String::from_utf8(bytes).unwrap())
+}
+
+#[tokio::test]
+async fn options_choose_a_part_of_the_log() {
+    let containers = containers();
+    containers.begin("u", "main", 0, run(&["a", "b", "c"]));
+    let all = LogOptions::default();
+    for (options, expected) in [
+        (all, "a\nb\nc\n"),
+        (
+            LogOptions {
+                follow: true,
+                ..all
+            },
+            "a\nb\nc\n",
+        ),
+        (
+            LogOptions {
+                tail_lines: Some(2),
+                ..all
+            },
+            "b\nc\n",
+        ),
+        (
+            LogOptions {
+                tail_lines: Some(0),
+                ..all
+            },
+            "",
+        ),
+        (
+            LogOptions {
+                limit_bytes: Some(3),
+                ..all
+            },
+            "a\nb",
+        ),
+        (
+            LogOptions {
+                since_seconds: Some(1),
+                ..all
+            },
+            "c\n",
+        ),
+        (
+            LogOptions {
+                since_time: Timestamp::from_second(2).ok(),
+                ..all
+            },
+            "b\nc\n",
+        ),
+        (
+            LogOptions {
+                timestamps: true,
+                tail_lines: Some(1),
+                ..all
+            },
+            "1970-01-01T00:00:03.000000000Z c\n",
+        ),
+    ] {
+        let text = read(&containers, options).await.unwrap();
+        assert_eq!(text, expected, "{options:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_run_before_is_kept() {
+    let containers = containers();
+    let previous = LogOptions {
+        previous: true,
+        ..LogOptions::default()
+    };
+    let none = "previous terminated container \"main\" in pod \"web-0\" not found";
+    let waiting = read(&containers, LogOptions::default()).await.unwrap_err();
+    let message = "container \"main\" in pod \"web-0\" is waiting to start: ContainerCreating";
+    assert_eq!(waiting.to_string(), message);
+    assert_eq!(
+        read(&containers, previous).await.unwrap_err().to_string(),
+        none
+    );
+    containers.begin("u", "main", 0, run(&["one"]));
+    assert_eq!(
+        read(&containers, previous).await.unwrap_err().to_string(),
+        none
+    );
+    containers.back_off("u", "main");
+    assert_eq!(read(&containers, previous).await.unwrap(), "one\n");
+    containers.begin("u", "main", 1, run(&["lost"]));
+    containers.begin("u", "main", 1, run(&["two"]));
+    assert_eq!(read(&containers, previous).await.unwrap(), "one\n");
+    assert_eq!(
+        read(&containers, LogOptions::default()).await.unwrap(),
+        "two\n"
+    );
+    containers.forget("u");
+    assert!(read(&containers, LogOptions::default()).await.is_err());
+}
+
+#[test]
+fn other_nodes_are_not_known() {
+    let elsewhere = PodReference {
+        node: "node-2",
+        ..POD
+    };
+    let refused = containers().logs(elsewhere, "main", LogOptions::default());
+    assert_eq!(refused.err(), Some(Refusal::UnknownNode));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_ends_with_its_container() {
+    let containers = containers();
+    let over = run(&[]);
+    let alive = Run {
+        log: Arc::default(),
+        ..over.clone()
+    };
+    let command = || ["sh", "-c", "echo hi; exit 3"].map(str::to_owned).to_vec();
+    containers.begin("u", "main", 0, over);
+    let refused = containers.exec(POD, "main", command(), false).err();
+    assert_eq!(
+        refused.unwrap().to_string(),
+        "container not found (\"main\")"
+    );
+    containers.begin("u", "main", 1, alive.clone());
+
+    let session = containers.exec(POD, "main", command(), false).ok().unwrap();
+    assert_eq!(session.ended.await, Ok(3));
+    let written: Vec<_> = session.output.collect().await;
+    assert_eq!(written, [(Channel::Stdout, Bytes::from("hi\n"))]);
+
+    let unknown = containers.exec(POD, "main", vec!["nginx".to_owned()], false);
+    assert!(
+        unknown
+            .ok()
+            .unwrap()
+            .ended
+            .await
+            .unwrap_err()
+            .contains("\"nginx\"")
+    );
+
+    let attached = containers.attach(POD, "main").ok().unwrap();
+    let sleep = vec!["sleep".to_owned(), "60".to_owned()];
+    let sleeping = containers.exec(POD, "main", sleep, false).ok().unwrap();
+    alive
+        .log
+        .append(Channel::Stderr, b"oh\n", Timestamp::UNIX_EPOCH);
+    alive.log.close(Timestamp::UNIX_EPOCH);
+    assert_eq!(sleeping.ended.await, Ok(137));
+    assert_eq!(attached.ended.await, Ok(0));
+    let written: Vec<_> = attached.output.collect().await;
+    assert_eq!(written, [(Channel::Stderr, Bytes::from("oh\n"))]);
+}

@@ -1,0 +1,297 @@
+use super::*;
+use crate::node::instance::Exit;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn seconds(seconds: u64) -> Delay {
+    Delay::After(Duration::from_secs(seconds))
+}
+
+fn calm() -> Directives {
+    Directives {
+        ready: true,
+        phase: None,
+        start: seconds(2),
+        ready_after: seconds(3),
+        stop: seconds(4),
+    }
+}
+
+fn deletion(since: i64, grace: u64) -> Option<Deletion> {
+    Some(Deletion {
+        since: at(since),
+        grace: Duration::from_secs(grace),
+    })
+}
+
+struct Case {
+    stage: Stage,
+    directives: Directives,
+    volumes_bound: bool,
+    gates_met: bool,
+    deletion: Option<Deletion>,
+    image: &'static str,
+    reported: bool,
+    now: i64,
+}
+
+/// A pod whose container started at 10 with image `v1`.
+fn case(stage: Stage, now: i64) -> Case {
+    Case {
+        stage,
+        directives: calm(),
+        volumes_bound: true,
+        gates_met: true,
+        deletion: None,
+        image: "v1",
+        reported: false,
+        now,
+    }
+}
+
+fn readiness_of(ready: bool) -> Readiness {
+    Readiness {
+        containers: BTreeMap::from([("main".to_owned(), ready)]),
+        halted: BTreeMap::new(),
+        pod: ready,
+    }
+}
+
+fn check(case: Case, expected: &Step) {
+    let images = BTreeMap::from([("main".to_owned(), case.image.to_owned())]);
+    let instance = Instance::first("v1".to_owned(), at(10));
+    let view = View {
+        directives: case.directives,
+        volumes_bound: case.volumes_bound,
+        gates_met: case.gates_met,
+        deletion: case.deletion,
+        images: &images,
+        restart_policy: RestartPolicy::Always,
+        instances: &BTreeMap::from([("main".to_owned(), instance)]),
+        reported: &readiness_of(case.reported),
+    };
+    assert_eq!(next(case.stage, &view, at(case.now)), *expected);
+}
+
+#[test]
+fn containers_start_after_the_delay_and_once_volumes_are_bound() {
+    let creating = Stage::Creating { since: at(0) };
+    check(case(Stage::Bound, 0), &Step::ReportCreating);
+    check(case(creating, 1), &Step::Wait(Some(at(2))));
+    check(case(creating, 2), &Step::Start);
+    let unbound = Case {
+        volumes_bound: false,
+        ..case(creating, 9)
+    };
+    check(unbound, &Step::Wait(None));
+    for (directives, expected) in [
+        (
+            Directives {
+                start: Delay::Never,
+                ..calm()
+            },
+            Step::Wait(None),
+        ),
+        (
+            Directives {
+                phase: Some(ForcedPhase::Pending),
+                ..calm()
+            },
+            Step::Wait(None),
+        ),
+        (
+            Directives {
+                phase: Some(ForcedPhase::Failed),
+                ..calm()
+            },
+            Step::End(Ending::Error),
+        ),
+    ] {
+        check(
+            Case {
+                directives,
+                ..case(creating, 9)
+            },
+            &expected,
+        );
+    }
+}
+
+#[test]
+fn readiness_follows_the_delay_the_gates_and_the_annotation() {
+    check(case(Stage::Running, 11), &Step::Wait(Some(at(13))));
+    check(case(Stage::Running, 13), &Step::Report(readiness_of(true)));
+    let done = Case {
+        reported: true,
+        ..case(Stage::Running, 14)
+    };
+    check(done, &Step::Wait(None));
+    let flipped = Case {
+        directives: Directives {
+            ready: false,
+            ..calm()
+        },
+        reported: true,
+        ..case(Stage::Running, 14)
+    };
+    check(flipped, &Step::Report(readiness_of(false)));
+    let gated = Case {
+        gates_met: false,
+        reported: true,
+        ..case(Stage::Running, 14)
+    };
+    let expected = Readiness {
+        pod: false,
+        ..readiness_of(true)
+    };
+    check(gated, &Step::Report(expected));
+}
+
+#[test]
+fn another_image_restarts_the_container() {
+    let changed = Case {
+        image: "v2",
+        reported: true,
+        ..case(Stage::Running, 20)
+    };
+    check(changed, &Step::Restart(vec!["main".to_owned()]));
+    let dying = Case {
+        image: "v2",
+        reported: true,
+        deletion: deletion(20, 30),
+        ..case(Stage::Running, 21)
+    };
+    check(dying, &Step::Wait(Some(at(24))));
+}
+
+#[test]
+fn a_deleted_pod_stops_within_its_grace() {
+    let deleted = |grace, now| Case {
+        deletion: deletion(20, grace),
+        reported: true,
+        ..case(Stage::Running, now)
+    };
+    check(deleted(30, 23), &Step::Wait(Some(at(24))));
+    check(deleted(30, 24), &Step::End(Ending::Completed));
+    check(deleted(1, 21), &Step::End(Ending::Killed));
+    let unstarted = Step::End(Ending::Unstarted);
+    for (stage, expected) in [
+        (Stage::Bound, unstarted.clone()),
+        (Stage::Creating { since: at(0) }, unstarted),
+        (Stage::Ended, Step::Release),
+        (Stage::Released, Step::Wait(None)),
+    ] {
+        let deleted = Case {
+            deletion: deletion(20, 30),
+            ..case(stage, 20)
+        };
+        check(deleted, &expected);
+    }
+}
+
+#[test]
+fn a_silent_node_never_finishes_a_deletion() {
+    for stage in [Stage::Bound, Stage::Running, Stage::Ended] {
+        let silent = Case {
+            directives: Directives {
+                stop: Delay::Never,
+                ..calm()
+            },
+            deletion: deletion(20, 30),
+            ..case(stage, 900)
+        };
+        check(silent, &Step::Wait(None));
+    }
+}
+
+/// What happens to a lone container from 100 s on that ends with `code` whenever it has run for
+/// `runs` seconds: the time and name of each step.
+fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<String> {
+    let images = BTreeMap::from([("main".to_owned(), "v1".to_owned())]);
+    let mut instance = Instance::first("v1".to_owned(), at(100));
+    let mut reported = readiness_of(false);
+    let mut now = at(100 + runs);
+    let mut told = Vec::new();
+    while told.len() < steps {
+        if instance.exit.is_none() {
+            now = now.max(after(
+                instance.since,
+                Duration::from_secs(runs.unsigned_abs()),
+            ));
+            instance.exit = Some(Exit { code, at: now });
+        }
+        let instances = BTreeMap::from([("main".to_owned(), instance.clone())]);
+        let view = View {
+            directives: calm(),
+            volumes_bound: true,
+            gates_met: true,
+            deletion: None,
+            images: &images,
+            restart_policy: policy,
+            instances: &instances,
+            reported: &reported,
+        };
+        let step = next(Stage::Running, &view, now);
+        let at = now.as_second();
+        match step {
+            Step::Wait(Some(wake)) => now = wake,
+            Step::Restart(_) => {
+                told.push(format!("{at} restart"));
+                instance.restart("v1", now);
+                reported = readiness_of(false);
+            }
+            Step::Report(readiness) => {
+                told.push(match readiness.halted["main"] {
+                    Halt::Terminated => format!("{at} terminated"),
+                    Halt::BackOff(wait) => format!("{at} waits {}", wait.as_secs()),
+                });
+                reported = readiness;
+            }
+            Step::End(ending) => {
+                told.push(format!("{at} {ending:?}"));
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    told
+}
+
+#[test]
+fn who_ends_again_and_again_waits_ever_longer() {
+    let told = story(RestartPolicy::Always, 1, 1, 8);
+    let expected = [
+        "101 terminated",
+        "101 restart",
+        "102 terminated",
+        "102 waits 10",
+        "112 restart",
+        "113 terminated",
+        "113 waits 20",
+        "133 restart",
+    ];
+    assert_eq!(told, expected);
+    let long = story(RestartPolicy::OnFailure, 1, 601, 4);
+    let expected = [
+        "701 terminated",
+        "701 restart",
+        "1302 terminated",
+        "1302 restart",
+    ];
+    assert_eq!(long, expected);
+}
+
+#[test]
+fn the_policy_decides_whether_a_pod_ends() {
+    for (policy, code, expected) in [
+        (RestartPolicy::Never, 0, "101 Completed"),
+        (RestartPolicy::Never, 3, "101 Error"),
+        (RestartPolicy::OnFailure, 0, "101 Completed"),
+        (RestartPolicy::OnFailure, 3, "101 terminated"),
+        (RestartPolicy::Always, 0, "101 terminated"),
+    ] {
+        assert_eq!(story(policy, code, 1, 1), [expected], "{policy:?} {code}");
+    }
+}

@@ -1,0 +1,161 @@
+use super::*;
+
+fn pod() -> Pod {
+    serde_json::from_value(json!({
+        "metadata": { "name": "web-0", "uid": "u", "generation": 1 },
+        "spec": {
+            "containers": [{ "name": "main", "image": "nginx:1" }],
+            "readinessGates": [{ "conditionType": "example.io/in" }],
+        },
+    }))
+    .unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn patch(containers: Containers<'_>, before: Option<&PodStatus>, now: i64) -> Value {
+    Report {
+        pod: &pod(),
+        before,
+        containers,
+        host_ip: "172.18.0.2",
+        pod_ip: "10.244.1.2",
+        started: at(0),
+        now: at(now),
+    }
+    .patch()
+}
+
+fn condition(patch: &Value, type_: &str) -> Vec<Value> {
+    let conditions = patch["status"]["conditions"].as_array().unwrap();
+    let found = conditions
+        .iter()
+        .find(|found| found["type"] == type_)
+        .unwrap();
+    ["status", "reason", "message", "lastTransitionTime"]
+        .iter()
+        .map(|field| found[*field].clone())
+        .collect()
+}
+
+#[test]
+fn transition_times_move_only_with_the_status() {
+    let creating = patch(Containers::Creating, None, 0);
+    assert_eq!(creating["status"]["phase"], "Pending");
+    assert_eq!(
+        creating["status"]["containerStatuses"][0]["state"]["waiting"]["reason"],
+        "ContainerCreating"
+    );
+    let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
+    let instances = BTreeMap::from([(
+        "main".to_owned(),
+        Instance::first("nginx:1".to_owned(), at(7)),
+    )]);
+    let readiness = Readiness {
+        containers: BTreeMap::from([("main".to_owned(), true)]),
+        halted: BTreeMap::new(),
+        pod: false,
+    };
+    let running = Containers::Running {
+        instances: &instances,
+        readiness: &readiness,
+    };
+    let running = patch(running, Some(&before), 7);
+    assert_eq!(running["status"]["phase"], "Running");
+    assert_eq!(
+        condition(&running, "ContainersReady"),
+        [
+            json!("True"),
+            Value::Null,
+            Value::Null,
+            json!("1970-01-01T00:00:07Z")
+        ]
+    );
+    let message = "corresponding condition of pod readiness gate \"example.io/in\" \
+        does not exist.";
+    assert_eq!(
+        condition(&running, "Ready"),
+        [
+            json!("False"),
+            json!("ReadinessGatesNotReady"),
+            json!(message),
+            json!("1970-01-01T00:00:00Z")
+        ]
+    );
+}
+
+#[test]
+fn a_pod_deleted_before_it_ran_has_failed() {
+    let ended = Containers::Ended {
+        instances: &BTreeMap::new(),
+        ending: Ending::Unstarted,
+    };
+    let ended = patch(ended, None, 3);
+    assert_eq!(ended["status"]["phase"], "Failed");
+    let container = &ended["status"]["containerStatuses"][0];
+    assert_eq!(container["imageID"], "");
+    let state = &container["state"]["terminated"];
+    assert_eq!(state["exitCode"], 137);
+    assert_eq!(state["reason"], "ContainerStatusUnknown");
+}
+
+#[test]
+fn an_ended_pod_tells_how_its_containers_ended() {
+    let instances = BTreeMap::from([(
+        "main".to_owned(),
+        Instance::first("nginx:1".to_owned(), at(7)),
+    )]);
+    for (ending, phase, code) in [
+        (Ending::Completed, "Succeeded", 0),
+        (Ending::Error, "Failed", 1),
+        (Ending::Killed, "Failed", 137),
+    ] {
+        let patch = patch(
+            Containers::Ended {
+                instances: &instances,
+                ending,
+            },
+            None,
+            9,
+        );
+        assert_eq!(patch["status"]["phase"], phase);
+        let status = &patch["status"]["containerStatuses"][0];
+        assert_eq!(status["state"]["terminated"]["exitCode"], code);
+        assert_eq!(status["ready"], false);
+    }
+}
+
+#[test]
+fn a_container_in_back_off_tells_how_it_ended() {
+    let mut instance = Instance::first("nginx:1".to_owned(), at(7));
+    instance.exit = Some(Exit { code: 3, at: at(8) });
+    let instances = BTreeMap::from([("main".to_owned(), instance)]);
+    let wait = Halt::BackOff(Duration::from_secs(80));
+    let readiness = Readiness {
+        containers: BTreeMap::from([("main".to_owned(), false)]),
+        halted: BTreeMap::from([("main".to_owned(), wait)]),
+        pod: false,
+    };
+    let running = Containers::Running {
+        instances: &instances,
+        readiness: &readiness,
+    };
+    let patch = patch(running, None, 9);
+    assert_eq!(patch["status"]["phase"], "Running");
+    let status = &patch["status"]["containerStatuses"][0];
+    assert_eq!(
+        status["state"]["waiting"]["message"],
+        "back-off 1m20s restarting failed container=main pod=web-0_(u)"
+    );
+    assert_eq!(status["lastState"]["terminated"]["exitCode"], 3);
+    assert_eq!(
+        status["lastState"]["terminated"]["finishedAt"],
+        "1970-01-01T00:00:08Z"
+    );
+    assert_eq!(
+        (&status["ready"], &status["started"]),
+        (&json!(false), &json!(false))
+    );
+}

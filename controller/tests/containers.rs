@@ -1,0 +1,217 @@
+//! What containers do that have a command, on one node under virtual time.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "clippy knows only #[test] functions as tests"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, Client};
+use kubeproof_apiserver::{ApiServer, Clock};
+use kubeproof_controller::node::{LEASE_RENEWAL, LogOptions, PodReference, Timings};
+use kubeproof_controller::{CONTROLLERS, Manager, Options};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+struct Node {
+    client: Client,
+    manager: Manager,
+}
+
+impl Node {
+    fn start() -> Self {
+        let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
+        let server = ApiServer::builder().clock(clock.clone()).build();
+        let client = Client::new(server, "default");
+        let options = Options {
+            controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
+            nodes: 1,
+            timings: Timings::default(),
+            lease_renewal: LEASE_RENEWAL,
+            now: Arc::new(move || clock.now()),
+        };
+        let manager = Manager::start(client.clone(), options).unwrap();
+        Self { client, manager }
+    }
+
+    fn pods(&self) -> Api<Pod> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    async fn create<K>(&self, object: Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+            + DeserializeOwned
+            + serde::Serialize
+            + Clone
+            + std::fmt::Debug,
+    {
+        let object: K = serde_json::from_value(object).unwrap();
+        let api: Api<K> = Api::default_namespaced(self.client.clone());
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// A pod of one container, its script's and `extra`'s.
+    async fn run(&self, name: &str, policy: &str, script: &str, extra: Value) {
+        let mut container = json!({
+            "name": "main", "image": "busybox", "command": ["sh", "-c", script],
+        });
+        let mut spec = json!({ "restartPolicy": policy });
+        for (key, value) in extra.as_object().into_iter().flatten() {
+            match key.as_str() {
+                "volumes" => spec[key] = value.clone(),
+                _ => container[key] = value.clone(),
+            }
+        }
+        spec["containers"] = json!([container]);
+        self.create::<Pod>(json!({ "metadata": { "name": name }, "spec": spec }))
+            .await;
+    }
+
+    async fn pod(&self, name: &str) -> (String, ContainerStatus) {
+        let status = self.pods().get(name).await.unwrap().status.unwrap();
+        let containers = status.container_statuses.unwrap_or_default();
+        (status.phase.unwrap(), containers[0].clone())
+    }
+
+    async fn log(&self, name: &str, options: LogOptions) -> String {
+        let pod = self.pods().get(name).await.unwrap();
+        let reference = PodReference {
+            name,
+            uid: pod.metadata.uid.as_deref().unwrap(),
+            node: "node-1",
+        };
+        let log = self.manager.containers().logs(reference, "main", options);
+        let bytes: Vec<u8> = log.unwrap().collect::<Vec<_>>().await.concat();
+        String::from_utf8(bytes).unwrap()
+    }
+}
+
+async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_not_restarted_ends_as_its_container_does() {
+    let node = Node::start();
+    let script = "for i in 1 2; do echo line $i; sleep 5; done; exit $CODE";
+    let code = |code: &str| json!({ "env": [{ "name": "CODE", "value": code }] });
+    node.run("good", "Never", script, code("0")).await;
+    node.run("bad", "Never", script, code("3")).await;
+    pass(1).await;
+    assert_eq!(node.pod("good").await.0, "Running");
+    assert_eq!(node.log("good", LogOptions::default()).await, "line 1\n");
+    let follow = LogOptions {
+        follow: true,
+        ..LogOptions::default()
+    };
+    assert_eq!(node.log("good", follow).await, "line 1\nline 2\n");
+    pass(1).await;
+    for (name, phase, code, reason) in [
+        ("good", "Succeeded", 0, "Completed"),
+        ("bad", "Failed", 3, "Error"),
+    ] {
+        let (found, container) = node.pod(name).await;
+        let ended = container.state.unwrap().terminated.unwrap();
+        assert_eq!((found.as_str(), ended.exit_code), (phase, code));
+        assert_eq!(ended.reason.as_deref(), Some(reason));
+        let ran =
+            ended.finished_at.unwrap().0.as_second() - ended.started_at.unwrap().0.as_second();
+        assert_eq!(ran, 10);
+        assert!(!container.ready);
+    }
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_is_restarted_later_and_later() {
+    let node = Node::start();
+    node.run(
+        "crash",
+        "Always",
+        "echo from $(date +%S); exit 1",
+        json!({}),
+    )
+    .await;
+    pass(5).await;
+    let (phase, container) = node.pod("crash").await;
+    assert_eq!((phase.as_str(), container.restart_count), ("Running", 1));
+    let waiting = container.state.unwrap().waiting.unwrap();
+    assert_eq!(waiting.reason.as_deref(), Some("CrashLoopBackOff"));
+    assert!(
+        waiting
+            .message
+            .unwrap()
+            .starts_with("back-off 10s restarting failed container=main")
+    );
+    let last = container.last_state.unwrap().terminated.unwrap();
+    assert_eq!(last.exit_code, 1);
+    // 0, 0, 10, 30, 70, 150, 310 and then every 300 seconds.
+    for (seconds, restarts) in [
+        (10, 2),
+        (20, 3),
+        (40, 4),
+        (80, 5),
+        (160, 6),
+        (300, 7),
+        (300, 8),
+    ] {
+        pass(seconds).await;
+        assert_eq!(node.pod("crash").await.1.restart_count, restarts);
+    }
+    let previous = LogOptions {
+        previous: true,
+        ..LogOptions::default()
+    };
+    assert_eq!(node.log("crash", previous).await, "from 10\n");
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_keeps_its_files_and_a_config_map_gives_its_own() {
+    let node = Node::start();
+    node.create::<PersistentVolumeClaim>(json!({
+        "metadata": { "name": "data" },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+        },
+    }))
+    .await;
+    let extra = json!({
+        "volumeMounts": [
+            { "name": "data", "mountPath": "/data" }, { "name": "own", "mountPath": "/own" },
+            { "name": "config", "mountPath": "/config" },
+        ],
+        "volumes": [
+            { "name": "data", "persistentVolumeClaim": { "claimName": "data" } },
+            { "name": "own", "emptyDir": {} },
+            { "name": "config", "configMap": { "name": "settings" } },
+        ],
+    });
+    let script = "cat /config/word >> /data/words; cat /config/word >> /own/words; \
+        cat /data/words /own/words";
+    node.run("writer", "Never", script, extra.clone()).await;
+    pass(60).await;
+    let (phase, container) = node.pod("writer").await;
+    let waiting = container.state.unwrap().waiting.unwrap();
+    assert_eq!(
+        (phase.as_str(), waiting.reason.as_deref()),
+        ("Pending", Some("ContainerCreating"))
+    );
+    let settings = json!({ "metadata": { "name": "settings" }, "data": { "word": "a\n" } });
+    node.create::<ConfigMap>(settings).await;
+    pass(60).await;
+    assert_eq!(node.log("writer", LogOptions::default()).await, "a\na\n");
+    let now = DeleteParams::default().grace_period(0);
+    node.pods().delete("writer", &now).await.unwrap();
+    node.run("writer", "Never", script, extra).await;
+    pass(60).await;
+    assert_eq!(node.log("writer", LogOptions::default()).await, "a\na\na\n");
+    node.manager.shutdown().await;
+}
