@@ -1,9 +1,11 @@
 //! How a server is set up.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::flow_control::FlowControl;
 use super::{ApiServer, Components, Core};
+use crate::admission::webhook::Configurations;
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::metrics::Metrics;
@@ -13,6 +15,7 @@ use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
 use crate::registry::definition::Definitions;
 use crate::storage::{Initial, Storage};
+use crate::webhook::Services;
 
 /// Past events remembered per resource unless told otherwise.
 const WINDOW_EVENTS: usize = 4096;
@@ -27,6 +30,7 @@ pub struct ApiServerBuilder {
     token: Option<String>,
     authorization: Authorization,
     journal: bool,
+    services: Services,
 }
 
 impl Default for ApiServerBuilder {
@@ -38,6 +42,7 @@ impl Default for ApiServerBuilder {
             token: None,
             authorization: Authorization::Rbac,
             journal: false,
+            services: Services::default(),
         }
     }
 }
@@ -80,6 +85,20 @@ impl ApiServerBuilder {
         Self { journal, ..self }
     }
 
+    /// Where webhooks find a service that no pod of this cluster stands behind: port `port` of
+    /// service `name` in `namespace` is at `address`. Default: none, so only services are found
+    /// whose endpoints are stored.
+    pub fn resolve_service(
+        mut self,
+        namespace: &str,
+        name: &str,
+        port: u16,
+        address: SocketAddr,
+    ) -> Self {
+        self.services.add(namespace, name, port, address);
+        self
+    }
+
     /// The server, holding what a fresh cluster holds: namespaces, the `kubernetes` service, the
     /// roles of system components, flow control, API services.
     #[must_use]
@@ -106,6 +125,8 @@ impl ApiServerBuilder {
             tokens: Tokens::default(),
             components,
             metrics: Arc::new(Metrics::new()),
+            webhooks: Configurations::default(),
+            services: self.services,
             flow_control: FlowControl::default(),
         };
         ApiServer {
