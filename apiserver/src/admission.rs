@@ -1,5 +1,7 @@
 //! What a cluster's default admission plugins do to writes, in upstream's order.
 
+pub(crate) mod webhook;
+
 use serde_json::{Value, json};
 
 use crate::meta::object::{

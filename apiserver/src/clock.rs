@@ -97,6 +97,11 @@ impl Entropy {
         uuid(&mut self.requests.lock())
     }
 
+    /// A version 4 UUID for a question that the server asks on behalf of a request.
+    pub(crate) fn review_uid(&self) -> String {
+        uuid(&mut self.requests.lock())
+    }
+
     /// A fraction of 1, for times that are spread at random.
     pub(crate) fn jitter(&self) -> f64 {
         f64::from(self.requests.lock().next_u32()) / (f64::from(u32::MAX) + 1.0)

@@ -14,6 +14,7 @@
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
 //! - [`clock`]: time and randomness
 //! - `storage`: objects and their past events, by resource
+//! - `webhook`: calls over HTTPS of what clients have configured
 
 mod admission;
 mod auth;
@@ -29,6 +30,7 @@ mod schema;
 mod server;
 pub mod status;
 mod storage;
+mod webhook;
 
 pub use auth::Authorization;
 pub use clock::Clock;

@@ -135,6 +135,37 @@ pub(crate) fn apply(
     }
 }
 
+/// A JSON patch that is not the body of a request.
+#[derive(Debug)]
+pub(crate) struct JsonPatch(Vec<document::Members>);
+
+impl JsonPatch {
+    /// Reads a patch.
+    ///
+    /// # Errors
+    /// Go's text for why it is none.
+    pub(crate) fn decode(patch: &[u8]) -> Result<Self, String> {
+        if let Some(message) = schema::syntax_error(patch) {
+            return Err(message);
+        }
+        let text = std::str::from_utf8(patch).map_err(|error| error.to_string())?;
+        json::operations(text).map(Self)
+    }
+
+    /// Whether it does nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text of `object` with the patch applied.
+    ///
+    /// # Errors
+    /// When an operation does not apply.
+    pub(crate) fn apply(self, object: &Value) -> Result<String, String> {
+        json::apply(self.0, &text_of(object)).map_err(|error| error.to_string())
+    }
+}
+
 /// The operations of a JSON patch, and what a strict decoding of them finds.
 fn json_patch(
     body: &[u8],

@@ -24,6 +24,7 @@ use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::admission::webhook::Configurations;
 use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
@@ -38,6 +39,7 @@ use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
+use crate::webhook::Services;
 
 use flow_control::{Flow, FlowControl};
 
@@ -70,6 +72,10 @@ pub(crate) struct Core {
     /// Who answers for the nodes' containers.
     pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
     pub(crate) metrics: Arc<Metrics>,
+    /// The admission webhooks configured.
+    pub(crate) webhooks: Configurations,
+    /// Where services are reached from here.
+    pub(crate) services: Services,
     flow_control: FlowControl,
 }
 
@@ -237,7 +243,7 @@ impl ApiServer {
             upgrade: Mutex::new(upgrade),
             warnings: Mutex::default(),
         };
-        respond(request)
+        respond(request).await
     }
 
     /// The user of a request and the `flow` it falls under; the user may do what it asks for.
@@ -331,9 +337,9 @@ impl ApiServer {
 }
 
 /// Lets the handler answer, and adds what the answer is to be warned of.
-fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
+async fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
     let meter = request.meter();
-    let answer = handlers::handle(&request);
+    let answer = handlers::handle(&request).await;
     let unserved = matches!(
         answer,
         Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)

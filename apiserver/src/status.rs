@@ -25,6 +25,9 @@ pub enum ApiError {
     /// 404 for a path that no handler serves. Mirrors `NewGenericServerResponse`.
     #[error("the server could not find the requested resource")]
     NoSuchPath,
+    /// What an admission webhook answered as the reason of its refusal, a whole `Status`.
+    #[error("{}", .0["message"].as_str().unwrap_or_default())]
+    Denied(Box<Value>),
     /// 404 in plain text, for a path outside of the resource paths.
     #[error("404 page not found")]
     PageNotFound,
@@ -204,6 +207,12 @@ impl ApiError {
     pub fn code(&self) -> u16 {
         match self {
             Self::BadRequest(_) => 400,
+            // Whatever it is, it stands for a refusal.
+            Self::Denied(status) => status["code"]
+                .as_u64()
+                .and_then(|code| u16::try_from(code).ok())
+                .filter(|code| (400..=999).contains(code))
+                .unwrap_or(400),
             Self::Unauthorized => 401,
             Self::Forbidden { .. } => 403,
             Self::NotFound { .. } | Self::NoSuchPath | Self::PageNotFound => 404,
@@ -227,8 +236,9 @@ impl ApiError {
 
     /// The `reason`; empty where upstream gives none.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> &str {
         match self {
+            Self::Denied(status) => status["reason"].as_str().unwrap_or_default(),
             Self::BadRequest(_) => "BadRequest",
             Self::Unauthorized => "Unauthorized",
             Self::Forbidden { .. } => "Forbidden",
@@ -264,6 +274,9 @@ impl ApiError {
                 ..
             } if *retry_after_seconds > 0 => Some(*retry_after_seconds),
             Self::GenerateNameConflict { .. } => Some(1),
+            Self::Denied(status) => status["details"]["retryAfterSeconds"]
+                .as_i64()
+                .filter(|seconds| *seconds > 0),
             _ => None,
         }
     }
@@ -301,7 +314,8 @@ impl ApiError {
             | Self::TooManyRequests { .. }
             | Self::Internal(_)
             | Self::Timeout { .. } => serde_json::Map::new(),
-            Self::PageNotFound
+            Self::Denied(_)
+            | Self::PageNotFound
             | Self::BadRequest(_)
             | Self::Unauthorized
             | Self::UnknownBodyFormat(_)
@@ -336,6 +350,9 @@ impl ApiError {
     /// The `metav1.Status` body.
     #[must_use]
     pub fn to_status(&self) -> Value {
+        if let Self::Denied(status) = self {
+            return (**status).clone();
+        }
         let mut status = json!({
             "kind": "Status",
             "apiVersion": "v1",

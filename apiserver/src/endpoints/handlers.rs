@@ -41,6 +41,7 @@ use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
 use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
+use crate::admission::webhook::Requester;
 use crate::auth::User;
 use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
@@ -89,6 +90,7 @@ impl Request<'_> {
             warnings: Some(&self.warnings),
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
+            requester: Some(self.requester()),
         }
     }
 
@@ -105,6 +107,18 @@ impl Request<'_> {
             .is_ok_and(|patch| patch == PatchType::Apply);
         let labels = RequestLabels::new(&self.info, &self.query, is_apply);
         RequestMeter::start(&self.core.metrics, &self.core.clock, labels)
+    }
+
+    /// What admission webhooks are told of the request.
+    fn requester(&self) -> Requester<'_> {
+        Requester {
+            user: &self.user,
+            query: &self.query,
+            name: self.name(),
+            subresource: self.info.subresource.as_deref().unwrap_or_default(),
+            kind: self.resource.gvk(),
+            delete_options: None,
+        }
     }
 
     fn writer(&self) -> Writer<'_> {
@@ -199,7 +213,7 @@ impl Request<'_> {
 ///
 /// # Errors
 /// Whatever the verb refuses; `MethodNotAllowed` and `NoSuchPath` for what is not served.
-pub(crate) fn handle(request: &Request<'_>) -> Answer {
+pub(crate) async fn handle(request: &Request<'_>) -> Answer {
     if request.resource.custom.is_some() {
         custom::check(request)?;
     }
@@ -225,7 +239,7 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         {
             return Err(ApiError::MethodNotAllowed);
         }
-        return subresource::handle(request, name, verb);
+        return subresource::handle(request, name, verb).await;
     }
     let named = request.info.name.is_some();
     let all_namespaces = request.resource.namespaced && request.info.namespace.is_none();
@@ -241,15 +255,18 @@ pub(crate) fn handle(request: &Request<'_>) -> Answer {
         Verb::Watch => watch::watch(request),
         Verb::Create if named => Err(ApiError::MethodNotAllowed),
         Verb::Create if request.resource.gvk().kind == "Binding" => {
-            subresource::create_binding(request)
+            subresource::create_binding(request).await
         }
-        Verb::Create => review::review(request).unwrap_or_else(|| create::create(request)),
+        Verb::Create => match review::review(request) {
+            Some(answer) => answer,
+            None => create::create(request).await,
+        },
         Verb::Update if !named => Err(ApiError::MethodNotAllowed),
-        Verb::Update => update::update(request),
+        Verb::Update => update::update(request).await,
         Verb::Patch if !named => Err(ApiError::MethodNotAllowed),
-        Verb::Patch => patch::patch(request),
-        Verb::Delete => delete::delete(request),
-        Verb::DeleteCollection => delete_collection::delete_collection(request),
+        Verb::Patch => patch::patch(request).await,
+        Verb::Delete => delete::delete(request).await,
+        Verb::DeleteCollection => delete_collection::delete_collection(request).await,
     }
 }
 

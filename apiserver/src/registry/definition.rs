@@ -250,6 +250,7 @@ fn store(core: &Core) -> Store<'_> {
         warnings: None,
         guards_uid: false,
         dry_run: false,
+        requester: None,
     }
 }
 

@@ -1,20 +1,24 @@
 //! The generic store: every write of every kind goes through here.
 
+mod admit;
 mod delete;
 mod follow_up;
 mod ownership;
 mod refusals;
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::mem;
 use std::sync::Arc;
 
+use futures::FutureExt;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
 use super::{Context, Strategy, conduct};
 use crate::admission;
+use crate::admission::webhook::{Operation, Requester};
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
 use crate::field_manager::Writer;
@@ -58,6 +62,8 @@ pub(crate) struct Store<'a> {
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
+    /// Whose request it is, as admission webhooks are told; without one, none is asked.
+    pub(crate) requester: Option<Requester<'a>>,
 }
 
 /// The result of a write: what is stored now, or what a dry run or a last update made of it.
@@ -65,6 +71,12 @@ pub(crate) struct Store<'a> {
 pub(crate) enum Written {
     Stored(Arc<StoredObject>),
     Unstored(Value),
+}
+
+/// The outcome of a write that no webhook is asked about, which so waits for nothing.
+pub(crate) fn at_once<T>(write: impl Future<Output = T>) -> T {
+    let written = write.now_or_never();
+    written.expect("a write without a requester waits for nobody")
 }
 
 impl Written {
@@ -113,7 +125,7 @@ impl Store<'_> {
     ///
     /// # Errors
     /// `AlreadyExists`, `Invalid`, what admission refuses, `BadRequest` on a foreign namespace.
-    pub(crate) fn create(
+    pub(crate) async fn create(
         &self,
         namespace: Option<&str>,
         mut object: Value,
@@ -122,18 +134,12 @@ impl Store<'_> {
         self.strategy.default(&mut object);
         self.own_created(&mut object);
         admission::admit_create(self.core, self.resource, &mut object)?;
+        self.mutate(Operation::Create, &mut object, None).await?;
         self.fill_system_fields(&mut object);
         if self.resource.subresource("status").is_some() {
             self.clear_status(&mut object);
         }
-        let siblings = self.table().snapshot();
-        self.strategy.prepare_for_create(
-            &mut object,
-            Context {
-                siblings: &siblings,
-                now: self.core.clock.now(),
-            },
-        );
+        self.prepare_for_create(&mut object);
         self.strategy.default(&mut object);
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
@@ -152,6 +158,7 @@ impl Store<'_> {
             self.validate_new(&object, &name)?;
             self.forget_empty_lists(&mut object);
             self.strategy.canonicalize(&mut object);
+            self.approve(Operation::Create, Some(&object), None).await?;
             let rv = parse_rv(meta(&object, "resourceVersion"));
             if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
                 // Upstream's storage says so, for all others it is an error without a reason.
@@ -195,6 +202,15 @@ impl Store<'_> {
             (false, true) => ApiError::AlreadyExistsTerminating { resource, name },
             (false, false) => ApiError::AlreadyExists { resource, name },
         })
+    }
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        let siblings = self.table().snapshot();
+        let context = Context {
+            siblings: &siblings,
+            now: self.core.clock.now(),
+        };
+        self.strategy.prepare_for_create(object, context);
     }
 
     /// The prefix cut so that the suffix fits into 63 characters, and five drawn characters.
@@ -285,7 +301,7 @@ impl Store<'_> {
     ///
     /// # Errors
     /// `NotFound`, `Conflict` on a foreign `resourceVersion` or uid, `Invalid`, and those of `change`.
-    pub(crate) fn update(
+    pub(crate) async fn update(
         &self,
         namespace: Option<&str>,
         name: &str,
@@ -302,27 +318,20 @@ impl Store<'_> {
             self.strategy.default(&mut next);
             self.own_updated(&current.value, &mut next);
             self.set_namespace(&mut next, namespace)?;
+            admission::admit_update(self.resource, &mut next, &current.value);
+            self.mutate(Operation::Update, &mut next, Some(&current.value))
+                .await?;
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
-            admission::admit_update(self.resource, &mut next, &current.value);
-            if matches!(part, Part::Main | Part::Status) {
-                let siblings = table.snapshot();
-                let context = Context {
-                    siblings: &siblings,
-                    now: self.core.clock.now(),
-                };
-                let (strategy, old) = (self.strategy, &*current.value);
-                match part {
-                    Part::Main => strategy.prepare_for_update(&mut next, old, context),
-                    _ => strategy.prepare_for_status_update(&mut next, old, context),
-                }
-            }
+            self.prepare_for_update(&mut next, &current.value, part);
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
             self.forget_empty_lists(&mut next);
             if part == Part::Main {
                 self.warn(&next, Some(&current.value));
             }
+            self.approve(Operation::Update, Some(&next), Some(&current.value))
+                .await?;
             if ownership::is_no_change(&mut next, &current.value) {
                 return Ok(Written::Stored(current));
             }
@@ -357,6 +366,21 @@ impl Store<'_> {
                 });
             }
         }
+    }
+
+    fn prepare_for_update(&self, next: &mut Value, old: &Value, part: Part) {
+        let strategy = self.strategy;
+        let prepare = match part {
+            Part::Main => Strategy::prepare_for_update,
+            Part::Status => Strategy::prepare_for_status_update,
+            Part::Whole | Part::Raw => return,
+        };
+        let siblings = self.table().snapshot();
+        let context = Context {
+            siblings: &siblings,
+            now: self.core.clock.now(),
+        };
+        prepare(strategy, next, old, context);
     }
 
     fn check_preconditions(

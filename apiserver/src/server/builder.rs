@@ -1,11 +1,13 @@
 //! How a server is set up.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
 use super::{ApiServer, Components, Core};
+use crate::admission::webhook::Configurations;
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::metrics::Metrics;
@@ -15,6 +17,7 @@ use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
 use crate::registry::definition::Definitions;
 use crate::storage::{Initial, Storage};
+use crate::webhook::Services;
 
 /// Past events remembered per resource unless told otherwise.
 const WINDOW_EVENTS: usize = 4096;
@@ -29,6 +32,7 @@ pub struct ApiServerBuilder {
     token: Option<String>,
     authorization: Authorization,
     journal: bool,
+    services: Services,
 }
 
 impl Default for ApiServerBuilder {
@@ -40,6 +44,7 @@ impl Default for ApiServerBuilder {
             token: None,
             authorization: Authorization::Rbac,
             journal: false,
+            services: Services::default(),
         }
     }
 }
@@ -82,6 +87,20 @@ impl ApiServerBuilder {
         Self { journal, ..self }
     }
 
+    /// Where webhooks find a service that no pod of this cluster stands behind: port `port` of
+    /// service `name` in `namespace` is at `address`. Default: none, so only services are found
+    /// whose endpoints are stored.
+    pub fn resolve_service(
+        mut self,
+        namespace: &str,
+        name: &str,
+        port: u16,
+        address: SocketAddr,
+    ) -> Self {
+        self.services.add(namespace, name, port, address);
+        self
+    }
+
     /// The server, holding what a fresh cluster holds: namespaces, the `kubernetes` service, the
     /// roles of system components, flow control, API services.
     #[must_use]
@@ -109,6 +128,8 @@ impl ApiServerBuilder {
             components,
             kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::new()),
+            webhooks: Configurations::default(),
+            services: self.services,
             flow_control: FlowControl::default(),
         };
         ApiServer {

@@ -13,7 +13,7 @@ use crate::status::ApiError;
 /// Times that an apply starts over when the object comes or goes meanwhile.
 const TRIES: usize = 3;
 
-pub(super) fn apply(request: &Request<'_>, part: Part, dry_run: bool) -> Answer {
+pub(super) async fn apply(request: &Request<'_>, part: Part, dry_run: bool) -> Answer {
     let store = request.store(dry_run);
     let manager = store.field_manager().expect("every request has a writer");
     // The outcome of an apply comes with its owners.
@@ -27,17 +27,18 @@ pub(super) fn apply(request: &Request<'_>, part: Part, dry_run: bool) -> Answer 
         let updated = store.update(request.namespace(), request.name(), part, |live| {
             applied(request, &manager, Some(live))
         });
+        let updated = updated.await;
         if !updated.as_ref().is_err_and(ApiError::is_not_found) || part != Part::Main {
             return request.written(200, &updated?);
         }
-        match create(request, &store, &manager) {
+        match create(request, &store, &manager).await {
             Err(ApiError::AlreadyExists { .. }) if tries > 0 => {}
             created => return request.written(201, &created?),
         }
     }
 }
 
-fn create(
+async fn create(
     request: &Request<'_>,
     store: &Store<'_>,
     manager: &FieldManager,
@@ -51,7 +52,7 @@ fn create(
         return Err(store.conflict(request.name(), message));
     }
     meta_mut(&mut object).remove("resourceVersion");
-    store.create(request.namespace(), object)
+    store.create(request.namespace(), object).await
 }
 
 /// `live` with the configuration of the request applied.

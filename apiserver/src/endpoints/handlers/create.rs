@@ -5,14 +5,15 @@ use serde_json::Value;
 use super::{Answer, Request, decode, owner_references};
 use crate::meta::object::child_mut;
 
-pub(super) fn create(request: &Request<'_>) -> Answer {
+pub(super) async fn create(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let mut object = decode::object(request, request.resource.gvk(), "CreateOptions")?;
     if request.resource.gvk().kind == "CertificateSigningRequest" {
         set_requestor(request, &mut object);
     }
     owner_references::dedup(request, &mut object);
-    let written = request.store(dry_run).create(request.namespace(), object)?;
+    let store = request.store(dry_run);
+    let written = store.create(request.namespace(), object).await?;
     request.written(201, &written)
 }
 

@@ -9,11 +9,12 @@ use crate::meta::object::{meta, name};
 use crate::registry::conduct;
 use crate::registry::store::Deleted;
 
-pub(super) fn delete(request: &Request<'_>) -> Answer {
+pub(super) async fn delete(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
     let store = request.store(options.dry_run);
-    let deleted = store.delete(request.namespace(), request.name(), &options)?;
+    let deleted = store.delete(request.namespace(), request.name(), &options);
+    let deleted = deleted.await?;
     match deleted {
         // The one client that is told so is the one that asked for cascading in the old way.
         Deleted::Terminating(object) => {

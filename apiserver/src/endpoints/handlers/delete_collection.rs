@@ -6,7 +6,7 @@ use crate::endpoints::options::DeleteOptions;
 use crate::meta::object;
 
 /// The same options apply to every object, one by one; one that is gone already is passed over.
-pub(super) fn delete_collection(request: &Request<'_>) -> Answer {
+pub(super) async fn delete_collection(request: &Request<'_>) -> Answer {
     let query = list::ListQuery::parse(request)?;
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
@@ -15,7 +15,8 @@ pub(super) fn delete_collection(request: &Request<'_>) -> Answer {
     for item in &page.objects {
         let namespace = object::namespace(&item.value);
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        match store.delete(namespace, object::name(&item.value), &options) {
+        let deleted = store.delete(namespace, object::name(&item.value), &options);
+        match deleted.await {
             Ok(_) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),

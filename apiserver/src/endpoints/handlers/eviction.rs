@@ -21,7 +21,7 @@ const DISRUPTED_PODS_MAX: usize = 2000;
 /// Seconds after which to try again while a budget is behind.
 const RETRY_AFTER_SECONDS: i64 = 10;
 
-pub(super) fn evict(request: &Request<'_>) -> Answer {
+pub(super) async fn evict(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let eviction = decode::object(request, &kind(request)?, "CreateOptions")?;
     admit(request, request.name())?;
@@ -36,7 +36,7 @@ pub(super) fn evict(request: &Request<'_>) -> Answer {
     options.dry_run |= dry_run;
     // A pod that changes between the look at it and its deletion is looked at again.
     loop {
-        match evict_once(request, &options)? {
+        match evict_once(request, &options).await? {
             Outcome::Evicted => return Ok(success(request)),
             Outcome::Undecided => return Ok(undecided(request)),
             Outcome::Raced => {}
@@ -76,14 +76,14 @@ fn undecided(request: &Request<'_>) -> Response<ResponseBody> {
     response::value(201, &status, request.accepted)
 }
 
-fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
+async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
     let store = request.store(options.dry_run);
     let pod = store.get(request.namespace(), request.name())?;
     if !ignores_budget(&pod.value) {
         match budgets_of(request, &pod.value).as_slice() {
             [] => {}
             [budget] if counts(budget, &pod.value) => {
-                take_from_budget(request, name(budget), options.dry_run)?;
+                take_from_budget(request, name(budget), options.dry_run).await?;
             }
             [_] => {}
             _ => return Ok(Outcome::Undecided),
@@ -93,8 +93,13 @@ fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome,
     if fixed.preconditions.rv.is_none() {
         fixed.preconditions.rv = Some(pod.rv.to_string());
     }
-    let deleted = disrupt(request, &store, fixed)
-        .and_then(|fixed| store.delete(request.namespace(), request.name(), &fixed));
+    let deleted = match disrupt(request, &store, fixed).await {
+        Ok(fixed) => {
+            let deleted = store.delete(request.namespace(), request.name(), &fixed);
+            deleted.await
+        }
+        Err(error) => Err(error),
+    };
     match deleted {
         Err(ApiError::Conflict { .. }) if options.preconditions.rv.is_none() => {
             // The conflict may be the one that the request asked to be told of.
@@ -109,7 +114,7 @@ fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome,
 }
 
 /// Notes in the pod why it goes, and guards the deletion by the version that this makes.
-fn disrupt(
+async fn disrupt(
     request: &Request<'_>,
     store: &Store<'_>,
     mut options: DeleteOptions,
@@ -136,7 +141,8 @@ fn disrupt(
         let mut next = pod.clone();
         set_condition(&mut next, condition);
         Ok(next)
-    })?;
+    });
+    let written = written.await?;
     options.preconditions.rv = Some(meta(written.value(), "resourceVersion").to_owned());
     Ok(options)
 }
@@ -191,7 +197,11 @@ fn budgets<'a>(request: &'a Request<'_>) -> &'a ResourceInfo {
 }
 
 /// Counts the pod as disrupted, if the budget has a disruption left.
-fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Result<(), ApiError> {
+async fn take_from_budget(
+    request: &Request<'_>,
+    budget: &str,
+    dry_run: bool,
+) -> Result<(), ApiError> {
     let resource = budgets(request);
     let store = Store {
         core: request.core,
@@ -202,6 +212,7 @@ fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Resul
         warnings: Some(&request.warnings),
         guards_uid: true,
         dry_run,
+        requester: None,
     };
     let now = rfc3339(request.core.clock.now());
     store
@@ -219,6 +230,7 @@ fn take_from_budget(request: &Request<'_>, budget: &str, dry_run: bool) -> Resul
             }
             Ok(next)
         })
+        .await
         .map(drop)
 }
 

@@ -11,15 +11,15 @@ use crate::registry::store::Part;
 use crate::schema;
 use crate::status::ApiError;
 
-pub(super) fn patch(request: &Request<'_>) -> Answer {
-    patch_part(request, Part::Main)
+pub(super) async fn patch(request: &Request<'_>) -> Answer {
+    patch_part(request, Part::Main).await
 }
 
-pub(super) fn patch_part(request: &Request<'_>, part: Part) -> Answer {
+pub(super) async fn patch_part(request: &Request<'_>, part: Part) -> Answer {
     let patch_type = request.patch_type()?;
     let dry_run = request.query.patch_options(patch_type)?;
     if patch_type == PatchType::Apply {
-        return apply::apply(request, part, dry_run);
+        return apply::apply(request, part, dry_run).await;
     }
     let gvk = request.resource.gvk();
     let store = request.store(dry_run);
@@ -27,7 +27,8 @@ pub(super) fn patch_part(request: &Request<'_>, part: Part) -> Answer {
         let mut object = patched(request, gvk, patch_type, current)?;
         owner_references::dedup(request, &mut object);
         Ok(object)
-    })?;
+    });
+    let written = written.await?;
     request.written(200, &written)
 }
 

@@ -64,7 +64,7 @@ fn take_resources(containers: &mut Value, wanted: &Value) {
 }
 
 /// PUT of a pod, of which only the part counts.
-pub(super) fn update(request: &Request<'_>, part: PodPart) -> Answer {
+pub(super) async fn update(request: &Request<'_>, part: PodPart) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut pod = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     update::check_place(request, &request.store(dry_run), &mut pod)?;
@@ -73,10 +73,11 @@ pub(super) fn update(request: &Request<'_>, part: PodPart) -> Answer {
         update_owners(request, manager, current, &mut wanted);
         Ok(wanted)
     })
+    .await
 }
 
 /// PATCH of the same.
-pub(super) fn patch(request: &Request<'_>, part: PodPart) -> Answer {
+pub(super) async fn patch(request: &Request<'_>, part: PodPart) -> Answer {
     let patch_type = request.patch_type()?;
     let dry_run = request.query.patch_options(patch_type)?;
     let gvk = request.resource.gvk();
@@ -90,6 +91,7 @@ pub(super) fn patch(request: &Request<'_>, part: PodPart) -> Answer {
         update::check_place(request, &request.store(false), &mut wanted)?;
         Ok(wanted)
     })
+    .await
 }
 
 /// Whoever sets a field comes to own it, also one that is then left as it was.
@@ -104,7 +106,7 @@ fn update_owners(
     manager.update(current, wanted, &rfc3339(request.core.clock.now()));
 }
 
-fn write(
+async fn write(
     request: &Request<'_>,
     part: PodPart,
     dry_run: bool,
@@ -130,6 +132,6 @@ fn write(
             });
         }
         Ok(next)
-    })?;
-    request.written(200, &written)
+    });
+    request.written(200, &written.await?)
 }

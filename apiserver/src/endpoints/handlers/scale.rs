@@ -35,7 +35,7 @@ fn paths<'r>(request: &'r Request<'_>) -> Option<&'r ScalePaths> {
     request.resource.custom.as_ref()?.scale.as_ref()
 }
 
-pub(super) fn update(request: &Request<'_>) -> Answer {
+pub(super) async fn update(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut scale = decode::object(request, &kind(request)?, "UpdateOptions")?;
     update::check_place(request, &request.store(dry_run), &mut scale)?;
@@ -44,9 +44,10 @@ pub(super) fn update(request: &Request<'_>) -> Answer {
         manager.update(current, &mut scale, &now(request));
         Ok(scale)
     })
+    .await
 }
 
-pub(super) fn patch(request: &Request<'_>) -> Answer {
+pub(super) async fn patch(request: &Request<'_>) -> Answer {
     let patch_type = request.patch_type()?;
     let dry_run = request.query.patch_options(patch_type)?;
     let gvk = kind(request)?;
@@ -55,13 +56,15 @@ pub(super) fn patch(request: &Request<'_>) -> Answer {
             let mut scale = apply::merged(request, &gvk, manager, Some(current))?;
             update::check_place(request, &request.store(false), &mut scale)?;
             Ok(scale)
-        });
+        })
+        .await;
     }
     write(request, dry_run, |manager, current| {
         let mut scale = patch::patched(request, &gvk, patch_type, current)?;
         manager.update(current, &mut scale, &now(request));
         Ok(scale)
     })
+    .await
 }
 
 fn now(request: &Request<'_>) -> String {
@@ -77,7 +80,7 @@ fn kind(request: &Request<'_>) -> Result<GroupVersionKind, ApiError> {
 }
 
 /// Writes the replicas of the Scale that `change` makes of the present one.
-fn write(
+async fn write(
     request: &Request<'_>,
     dry_run: bool,
     change: impl Fn(&FieldManager, &Value) -> Result<Value, ApiError>,
@@ -161,7 +164,8 @@ fn write(
             next["metadata"]["uid"] = uid.into();
         }
         Ok(next)
-    })?;
+    });
+    let written = written.await?;
     let seen = Seen::of(request, written.value()).map_err(ApiError::BadRequest)?;
     request.value_of(ResourceInfo::scale(), 200, &seen.scale)
 }

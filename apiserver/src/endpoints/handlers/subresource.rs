@@ -16,17 +16,17 @@ use crate::registry::namespace::validate_finalize;
 use crate::registry::store::{Part, Store};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
-pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
+pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
     let plural = request.resource.gvr().resource.as_str();
     match (subresource, verb) {
         ("status", Verb::Get) => get::get(request),
-        ("status", Verb::Update) => update::update_part(request, Part::Status),
-        ("status", Verb::Patch) => patch::patch_part(request, Part::Status),
+        ("status", Verb::Update) => update::update_part(request, Part::Status).await,
+        ("status", Verb::Patch) => patch::patch_part(request, Part::Status).await,
         ("scale", Verb::Get) => scale::get(request),
-        ("scale", Verb::Update) => scale::update(request),
-        ("scale", Verb::Patch) => scale::patch(request),
-        ("binding", Verb::Create) if plural == "pods" => bind_pod(request),
-        ("eviction", Verb::Create) if plural == "pods" => eviction::evict(request),
+        ("scale", Verb::Update) => scale::update(request).await,
+        ("scale", Verb::Patch) => scale::patch(request).await,
+        ("binding", Verb::Create) if plural == "pods" => bind_pod(request).await,
+        ("eviction", Verb::Create) if plural == "pods" => eviction::evict(request).await,
         ("ephemeralcontainers" | "resize", Verb::Get) => get::get(request),
         ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => {
             let part = match subresource {
@@ -34,8 +34,8 @@ pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> An
                 _ => PodPart::EphemeralContainers,
             };
             match verb {
-                Verb::Update => pod_part::update(request, part),
-                _ => pod_part::patch(request, part),
+                Verb::Update => pod_part::update(request, part).await,
+                _ => pod_part::patch(request, part).await,
             }
         }
         ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => kubelet::stream(request),
@@ -43,9 +43,9 @@ pub(super) fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> An
         ("token", Verb::Create) => token::create(request),
         ("log", Verb::Get) => kubelet::log(request),
         ("approval", Verb::Get) => get::get(request),
-        ("approval", Verb::Update) => update::update_part(request, Part::Status),
-        ("approval", Verb::Patch) => patch::patch_part(request, Part::Status),
-        ("finalize", Verb::Update) if plural == "namespaces" => finalize(request),
+        ("approval", Verb::Update) => update::update_part(request, Part::Status).await,
+        ("approval", Verb::Patch) => patch::patch_part(request, Part::Status).await,
+        ("finalize", Verb::Update) if plural == "namespaces" => finalize(request).await,
         _ => Err(ApiError::NoSuchPath),
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn admit(request: &Request<'_>, name: &str) -> Result<(), ApiError> {
 }
 
 /// POST of a Binding to its pod.
-fn bind_pod(request: &Request<'_>) -> Answer {
+async fn bind_pod(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let subresource = request
         .resource
@@ -77,19 +77,19 @@ fn bind_pod(request: &Request<'_>) -> Answer {
         let message = "name in URL does not match name in Binding object";
         return Err(ApiError::BadRequest(message.to_owned()));
     }
-    bind(request, request.name(), &binding, dry_run)
+    bind(request, request.name(), &binding, dry_run).await
 }
 
 /// POST of a Binding among the bindings of a namespace.
-pub(super) fn create_binding(request: &Request<'_>) -> Answer {
+pub(super) async fn create_binding(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
     admit(request, name(&binding))?;
-    bind(request, name(&binding), &binding, dry_run)
+    bind(request, name(&binding), &binding, dry_run).await
 }
 
 /// Gives a pod its node, once.
-fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -> Answer {
+async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -> Answer {
     let node = check_target(&binding["target"])?;
     let stated = |field: &str| {
         let value = meta(binding, field);
@@ -116,7 +116,7 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
         name: pod_name.to_owned(),
         message,
     };
-    store.update(request.namespace(), pod_name, Part::Raw, |pod| {
+    let bound = store.update(request.namespace(), pod_name, Part::Raw, |pod| {
         if let Some(message) = preconditions.violation(pod) {
             let namespace = request.namespace().unwrap_or_default();
             return Err(store.storage_conflict(namespace, pod_name, &message));
@@ -147,7 +147,8 @@ fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: bool) -
             child_mut(&mut next["metadata"], "annotations").insert(key.clone(), value.clone());
         }
         Ok(next)
-    })?;
+    });
+    bound.await?;
     Ok(success(request))
 }
 
@@ -204,7 +205,7 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
 }
 
 /// PUT of a namespace but for its status: the last finalizer gone lets a terminating one go.
-fn finalize(request: &Request<'_>) -> Answer {
+async fn finalize(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
@@ -221,6 +222,6 @@ fn finalize(request: &Request<'_>) -> Answer {
             name: request.name().to_owned(),
             errors,
         })
-    })?;
-    request.written(200, &written)
+    });
+    request.written(200, &written.await?)
 }

@@ -9,37 +9,39 @@ use crate::registry::conduct;
 use crate::registry::store::{Part, Store};
 use crate::status::ApiError;
 
-pub(super) fn update(request: &Request<'_>) -> Answer {
-    update_part(request, Part::Main)
+pub(super) async fn update(request: &Request<'_>) -> Answer {
+    update_part(request, Part::Main).await
 }
 
-pub(super) fn update_part(request: &Request<'_>, part: Part) -> Answer {
+pub(super) async fn update_part(request: &Request<'_>, part: Part) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut object = decode::object(request, request.resource.gvk(), "UpdateOptions")?;
     let store = request.store(dry_run);
     check_place(request, &store, &mut object)?;
     owner_references::dedup(request, &mut object);
-    let updated = store.update(request.namespace(), request.name(), part, |_| {
-        Ok(object.clone())
-    });
+    let updated = store
+        .update(request.namespace(), request.name(), part, |_| {
+            Ok(object.clone())
+        })
+        .await;
     if updated.as_ref().is_err_and(ApiError::is_not_found)
         && part == Part::Main
         && conduct::allows_create_on_update(&request.resource.gvr().group_resource())
     {
-        return create(request, &store, object);
+        return create(request, &store, object).await;
     }
     request.written(200, &updated?)
 }
 
 /// Creates what was to be updated, unless that had to be a certain object.
-fn create(request: &Request<'_>, store: &Store<'_>, mut object: Value) -> Answer {
+async fn create(request: &Request<'_>, store: &Store<'_>, mut object: Value) -> Answer {
     let uid = Some(meta(&object, "uid").to_owned()).filter(|uid| !uid.is_empty());
     if let Some(message) = (Preconditions { uid, rv: None }).violation(&Value::Null) {
         let namespace = request.namespace().unwrap_or_default();
         return Err(store.storage_conflict(namespace, request.name(), &message));
     }
     meta_mut(&mut object).remove("resourceVersion");
-    let created = store.create(request.namespace(), object)?;
+    let created = store.create(request.namespace(), object).await?;
     request.written(201, &created)
 }
 

@@ -10,7 +10,7 @@ use crate::endpoints::options::DeleteOptions;
 use crate::field_manager::Writer;
 use crate::meta::GroupVersion;
 use crate::meta::object::name;
-use crate::registry::store::{Part, Store};
+use crate::registry::store::{Part, Store, at_once};
 use crate::server::Core;
 
 /// What marks the API services that come and go with definitions.
@@ -38,6 +38,7 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
         }),
         guards_uid: false,
         dry_run: false,
+        requester: None,
         warnings: None,
     };
     let names: BTreeSet<String> = served.iter().map(service_name).collect();
@@ -46,8 +47,9 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
         let automanaged = &service.value["metadata"]["labels"][AUTOMANAGED];
         if automanaged == "true" && !names.contains(name(&service.value)) {
             let options = DeleteOptions::default();
-            let deleted = store("").delete(None, name(&service.value), &options);
-            told(service.key.as_str(), deleted);
+            let store = store("");
+            let deleted = store.delete(None, name(&service.value), &options);
+            told(service.key.as_str(), at_once(deleted));
         }
     }
     for version in served {
@@ -56,7 +58,10 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
         if store("").table().get(&key).is_some() {
             continue;
         }
-        told(&service_name, store("").create(None, service(version)));
+        told(
+            &service_name,
+            at_once(store("").create(None, service(version))),
+        );
         let available = json!({ "conditions": [{
             "type": "Available",
             "status": "True",
@@ -64,12 +69,13 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
             "reason": "Local",
             "message": "Local APIServices are always available",
         }] });
-        let written = store("status").update(None, &service_name, Part::Status, |current| {
+        let store = store("status");
+        let written = store.update(None, &service_name, Part::Status, |current| {
             let mut next = current.clone();
             next["status"] = available.clone();
             Ok(next)
         });
-        told(&service_name, written);
+        told(&service_name, at_once(written));
     }
 }
 

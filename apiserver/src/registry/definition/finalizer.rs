@@ -7,7 +7,7 @@ use super::naming::write_status;
 use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
 use crate::meta::object::{finalizers, is_terminating, meta_mut, name, namespace, set_finalizers};
-use crate::registry::store::Store;
+use crate::registry::store::{Store, at_once};
 use crate::storage::StoredObject;
 
 /// What holds a definition until its objects are gone.
@@ -89,8 +89,9 @@ fn delete_instances(store: &Store<'_>, definition: &Value) -> bool {
     let table = instances.table();
     for object in table.snapshot().range(None, None) {
         let namespace = Some(namespace(&object.value)).filter(|namespace| !namespace.is_empty());
-        let deleted = instances.delete(namespace, name(&object.value), &DeleteOptions::default());
-        if let Err(error) = deleted {
+        let options = DeleteOptions::default();
+        let deleted = instances.delete(namespace, name(&object.value), &options);
+        if let Err(error) = at_once(deleted) {
             tracing::debug!(object = %object.key, %error, "object not deleted");
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::conditions::{self, Condition};
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, name};
-use crate::registry::store::{Part, Store};
+use crate::registry::store::{Part, Store, at_once};
 use crate::storage::StoredObject;
 
 /// Accepts the names of a definition as far as nobody in its group has them.
@@ -89,6 +89,7 @@ pub(super) fn write_status(
         change(&mut next);
         Ok(next)
     });
+    let written = at_once(written);
     if let Err(error) = written {
         tracing::debug!(definition = %definition.key, %error, "status not written");
     }

@@ -39,7 +39,7 @@ impl Store<'_> {
     ///
     /// # Errors
     /// `NotFound`, `Conflict` when the preconditions do not hold.
-    pub(crate) fn delete(
+    pub(crate) async fn delete(
         &self,
         namespace: Option<&str>,
         name: &str,
@@ -59,6 +59,10 @@ impl Store<'_> {
                 Decision::Mark(next) => (next, false),
                 Decision::Remove(last) => (last, true),
             };
+            // What is on its way already goes without being asked about again.
+            if pending_grace(&current.value) == 0 {
+                self.admit_deletion(&current).await?;
+            }
             if self.dry_run || options.dry_run {
                 let value = Arc::new(next);
                 return Ok(if gone {

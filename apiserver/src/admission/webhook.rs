@@ -1,0 +1,333 @@
+//! Admission webhooks: which of those configured are asked about a write, what they are told, and
+//! what becomes of their answers.
+
+mod answer;
+mod configuration;
+mod matching;
+mod review;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::auth::User;
+use crate::endpoints::options::Query;
+use crate::meta::{GroupVersionKind, GroupVersionResource};
+use crate::registry::Strategy;
+use crate::registry::catalog::ResourceInfo;
+use crate::server::Core;
+use crate::status::ApiError;
+use crate::storage::{Storage, Table};
+use crate::webhook::{self, Call};
+use answer::{Answer, Failure};
+use configuration::Webhook;
+use matching::Invocation;
+
+/// The group of the configurations.
+const GROUP: &str = "admissionregistration.k8s.io";
+
+/// The group of the reviews.
+const GROUP_OF_REVIEWS: &str = "admission.k8s.io";
+
+/// The tables of the configurations, kept at hand because every write looks into them.
+#[derive(Debug, Default)]
+pub(crate) struct Configurations {
+    mutating: OnceLock<Arc<Table>>,
+    validating: OnceLock<Arc<Table>>,
+}
+
+impl Configurations {
+    /// Whether anybody has configured a webhook.
+    pub(crate) fn are_configured(&self, storage: &Storage) -> bool {
+        [Phase::Mutating, Phase::Validating]
+            .into_iter()
+            .any(|phase| self.table(phase, storage).len() > 0)
+    }
+
+    fn table(&self, phase: Phase, storage: &Storage) -> &Table {
+        let (held, plural) = match phase {
+            Phase::Mutating => (&self.mutating, "mutatingwebhookconfigurations"),
+            Phase::Validating => (&self.validating, "validatingwebhookconfigurations"),
+        };
+        held.get_or_init(|| {
+            storage.table(&GroupVersionResource {
+                group: GROUP.to_owned(),
+                version: "v1".to_owned(),
+                resource: plural.to_owned(),
+            })
+        })
+    }
+
+    /// The webhooks of a phase in the order in which they are asked.
+    fn webhooks(&self, phase: Phase, storage: &Storage) -> Vec<Webhook> {
+        let snapshot = self.table(phase, storage).snapshot();
+        snapshot
+            .range(None, None)
+            .flat_map(|configuration| Webhook::of(&configuration.value))
+            .collect()
+    }
+}
+
+/// When a webhook is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Mutating,
+    Validating,
+}
+
+/// What a request does to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What webhooks are told of a request, whichever object it writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requester<'a> {
+    pub(crate) user: &'a User,
+    pub(crate) query: &'a Query,
+    /// The name in the path.
+    pub(crate) name: &'a str,
+    pub(crate) subresource: &'a str,
+    /// The kind of what is written; a subresource may have one of its own.
+    pub(crate) kind: &'a GroupVersionKind,
+    /// The options in the body of a DELETE.
+    pub(crate) delete_options: Option<&'a Value>,
+}
+
+/// A write that webhooks may change or refuse.
+pub(crate) struct Admission<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) resource: &'a ResourceInfo,
+    pub(crate) strategy: &'a dyn Strategy,
+    pub(crate) requester: Requester<'a>,
+    pub(crate) operation: Operation,
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) dry_run: bool,
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
+}
+
+/// Which webhooks are asked again after others have changed the object behind them.
+#[derive(Default)]
+struct Reinvocation {
+    /// Those that want to be, asked since the last change.
+    asked: BTreeSet<String>,
+    /// Those that are to be asked again.
+    due: BTreeSet<String>,
+}
+
+impl Reinvocation {
+    fn changed(&mut self) {
+        self.due.append(&mut self.asked);
+    }
+}
+
+impl Admission<'_> {
+    /// Lets each mutating webhook that the write matches change it, one after the other, and asks
+    /// those again that want to see what others changed later. Deletions have no `object`.
+    ///
+    /// # Errors
+    /// The refusal of a webhook; `InternalError` when one that must be asked can't be.
+    pub(crate) async fn mutate(
+        &self,
+        mut object: Option<&mut Value>,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let webhooks = self.webhooks(Phase::Mutating);
+        let mut reinvocation = Reinvocation::default();
+        if !self
+            .mutating_round(&webhooks, object.as_deref_mut(), old, &mut reinvocation, 0)
+            .await?
+        {
+            return Ok(());
+        }
+        if let Some(object) = object.as_deref_mut() {
+            let before = object.clone();
+            self.admit_again(object, old)?;
+            if *object != before {
+                reinvocation.changed();
+            }
+        }
+        self.mutating_round(&webhooks, object, old, &mut reinvocation, 1)
+            .await?;
+        Ok(())
+    }
+
+    /// Asks the webhooks once; answers whether one of them has changed the object.
+    async fn mutating_round(
+        &self,
+        webhooks: &[Webhook],
+        mut object: Option<&mut Value>,
+        old: Option<&Value>,
+        reinvocation: &mut Reinvocation,
+        round: u8,
+    ) -> Result<bool, ApiError> {
+        let mut any_changed = false;
+        for webhook in webhooks {
+            let Some(invocation) = self.invocation(webhook, object.as_deref(), old)? else {
+                continue;
+            };
+            if round > 0 && !reinvocation.due.contains(&webhook.id) {
+                continue;
+            }
+            let asked = self.ask(
+                webhook,
+                &invocation,
+                Phase::Mutating,
+                object.as_deref(),
+                old,
+            );
+            let changed = match self.outcome(webhook, asked.await)? {
+                None => false,
+                Some(answer) => {
+                    self.patched(webhook, &answer, &invocation, object.as_deref_mut())?
+                }
+            };
+            if changed {
+                any_changed = true;
+                reinvocation.changed();
+            }
+            if webhook.reinvocable {
+                reinvocation.asked.insert(webhook.id.clone());
+            }
+        }
+        Ok(any_changed)
+    }
+
+    /// Asks each validating webhook that the write matches; the first refusal counts.
+    ///
+    /// # Errors
+    /// The refusal of a webhook; `InternalError` when one that must be asked can't be.
+    pub(crate) async fn validate(
+        &self,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let mut matching = Vec::new();
+        let webhooks = self.webhooks(Phase::Validating);
+        for webhook in &webhooks {
+            if let Some(invocation) = self.invocation(webhook, object, old)? {
+                matching.push((webhook, invocation));
+            }
+        }
+        let mut refused = Ok(());
+        // Upstream asks all at once: each is asked, and one refusal is passed on.
+        for (webhook, invocation) in matching {
+            let asked = self.ask(webhook, &invocation, Phase::Validating, object, old);
+            let outcome = self.outcome(webhook, asked.await).map(drop);
+            refused = refused.and(outcome);
+        }
+        refused
+    }
+
+    /// The webhooks to look at: none may stand in the way of the configurations themselves.
+    fn webhooks(&self, phase: Phase) -> Vec<Webhook> {
+        let kind = self.requester.kind;
+        let is_exempt = kind.group == GROUP
+            && matches!(
+                kind.kind.as_str(),
+                "ValidatingWebhookConfiguration"
+                    | "MutatingWebhookConfiguration"
+                    | "ValidatingAdmissionPolicy"
+                    | "ValidatingAdmissionPolicyBinding"
+                    | "MutatingAdmissionPolicy"
+                    | "MutatingAdmissionPolicyBinding"
+            );
+        match is_exempt {
+            true => Vec::new(),
+            false => self.core.webhooks.webhooks(phase, &self.core.storage),
+        }
+    }
+
+    /// Posts a review to a webhook, and reads its answer.
+    async fn ask(
+        &self,
+        webhook: &Webhook,
+        invocation: &Invocation,
+        phase: Phase,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<Answer, Failure> {
+        if self.dry_run && !webhook.allows_dry_run() {
+            return Err(Failure::Refused(ApiError::BadRequest(format!(
+                "admission webhook {:?} does not support dry run",
+                webhook.name
+            ))));
+        }
+        let Some(version) = webhook.review_version() else {
+            let why = "could not create admission objects: webhook does not accept known \
+                       AdmissionReview versions (v1, v1beta1)";
+            return Err(Failure::Call(why.to_owned()));
+        };
+        let uid = self.core.entropy.review_uid();
+        let review = self.review(&uid, version, invocation, object, old);
+        let call = Call {
+            config: &webhook.client_config,
+            timeout: Duration::from_secs(webhook.timeout_seconds),
+        };
+        let posted = webhook::post(self.core, &call, &review).await;
+        let response = posted.map_err(|error| Failure::Call(error.to_string()))?;
+        let answer = Answer::read(&response, &uid, version, phase);
+        let answer = answer
+            .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;
+        if let Some(warnings) = self.warnings {
+            let mut warnings = warnings.lock();
+            for warning in &answer.warnings {
+                if !warnings.contains(warning) {
+                    warnings.push(warning.clone());
+                }
+            }
+        }
+        match &answer.denied {
+            None => Ok(answer),
+            Some(status) => Err(Failure::Refused(answer::denial(&webhook.name, status))),
+        }
+    }
+
+    /// What follows from having asked a webhook: nothing, where it could not be and need not be.
+    fn outcome(
+        &self,
+        webhook: &Webhook,
+        asked: Result<Answer, Failure>,
+    ) -> Result<Option<Answer>, ApiError> {
+        match asked {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Failure::Refused(error)) => Err(error),
+            Err(Failure::Call(why)) => {
+                let message = format!("failed calling webhook {:?}: {why}", webhook.name);
+                if webhook.ignores_failure {
+                    tracing::warn!(webhook = webhook.name, why, "webhook failed open");
+                    return Ok(None);
+                }
+                Err(ApiError::Internal(message))
+            }
+        }
+    }
+
+    /// What built-in plugins make of the object after webhooks have changed it.
+    fn admit_again(&self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+        match old {
+            None => super::admit_create(self.core, self.resource, object),
+            Some(old) => {
+                super::admit_update(self.resource, object, old);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether a webhook is asked about a write.
+
+use serde_json::Value;
+
+use super::configuration::Webhook;
+use super::{Admission, Operation};
+use crate::meta::selector::LabelSelector;
+use crate::meta::{GroupVersionKind, GroupVersionResource};
+use crate::registry::event;
+use crate::status::ApiError;
+use crate::storage::ObjectKey;
+
+/// In which form a webhook is shown a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Invocation {
+    pub(super) resource: GroupVersionResource,
+    pub(super) kind: GroupVersionKind,
+}
+
+impl Admission<'_> {
+    /// The form in which `webhook` is to be shown the write, if its rules and selectors match.
+    ///
+    /// # Errors
+    /// `NotFound` for a namespace whose labels would have to be known.
+    pub(super) fn invocation(
+        &self,
+        webhook: &Webhook,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<Option<Invocation>, ApiError> {
+        // Upstream tells of a namespace that is not there only if the rest matches.
+        let in_namespace = self.matches_namespace(webhook, object);
+        if matches!(in_namespace, Ok(false)) || !matches_object(webhook, object, old) {
+            return Ok(None);
+        }
+        let Some(invocation) = self.rule(webhook) else {
+            return Ok(None);
+        };
+        in_namespace?;
+        Ok(Some(invocation))
+    }
+
+    /// The form in which a rule matches the write: that of the request, or another of the same
+    /// objects where the policy is `Equivalent`.
+    fn rule(&self, webhook: &Webhook) -> Option<Invocation> {
+        let gvr = self.resource.gvr();
+        let rules = || webhook.entry["rules"].as_array().into_iter().flatten();
+        if rules().any(|rule| self.rule_matches(rule, gvr)) {
+            return Some(Invocation {
+                resource: gvr.clone(),
+                kind: self.requester.kind.clone(),
+            });
+        }
+        if webhook.entry["matchPolicy"] == "Exact" {
+            return None;
+        }
+        let equivalents = self.equivalents();
+        rules().find_map(|rule| {
+            let mut equivalents = equivalents.iter();
+            let found = equivalents.find(|own| self.rule_matches(rule, &own.resource));
+            found.cloned()
+        })
+    }
+
+    /// The other forms of the objects of the resource.
+    fn equivalents(&self) -> Vec<Invocation> {
+        let own = self.resource.gvr();
+        let is_event = |gvr: &GroupVersionResource| {
+            gvr.resource == "events" && matches!(gvr.group.as_str(), "" | event::GROUP)
+        };
+        let is_same = |gvr: &GroupVersionResource| {
+            (gvr.group == own.group && gvr.resource == own.resource)
+                || (is_event(gvr) && is_event(own))
+        };
+        let catalog = self.core.definitions.catalog();
+        let groups = catalog.groups().iter();
+        let resources = groups
+            .flat_map(|group| &group.versions)
+            .flat_map(|version| &version.resources);
+        resources
+            .filter(|info| info.gvr() != own && is_same(info.gvr()))
+            .filter_map(|info| {
+                let kind = match self.requester.subresource {
+                    "" => info.gvk(),
+                    subresource => &info.subresource(subresource)?.gvk,
+                };
+                Some(Invocation {
+                    resource: info.gvr().clone(),
+                    kind: kind.clone(),
+                })
+            })
+            .collect()
+    }
+
+    fn rule_matches(&self, rule: &Value, gvr: &GroupVersionResource) -> bool {
+        let names = |field: &str| {
+            let names = rule[field].as_array().into_iter().flatten();
+            names.filter_map(Value::as_str)
+        };
+        let has = |field: &str, wanted: &str| names(field).any(|own| own == "*" || own == wanted);
+        self.scope_matches(rule, gvr)
+            && has("operations", self.operation.as_str())
+            && has("apiGroups", &gvr.group)
+            && has("apiVersions", &gvr.version)
+            && names("resources").any(|own| {
+                let (resource, subresource) = own.split_once('/').unwrap_or((own, ""));
+                (resource == "*" || resource == gvr.resource)
+                    && (subresource == "*" || subresource == self.requester.subresource)
+            })
+    }
+
+    /// A namespace itself is in no namespace, although its requests have one.
+    fn scope_matches(&self, rule: &Value, gvr: &GroupVersionResource) -> bool {
+        let is_namespace =
+            gvr.group.is_empty() && gvr.version == "v1" && gvr.resource == "namespaces";
+        let is_namespaced = !is_namespace && !self.namespace.is_empty();
+        match rule["scope"].as_str() {
+            None | Some("*") => true,
+            Some("Namespaced") => is_namespaced,
+            Some("Cluster") => !is_namespaced,
+            Some(_) => false,
+        }
+    }
+
+    fn matches_namespace(
+        &self,
+        webhook: &Webhook,
+        object: Option<&Value>,
+    ) -> Result<bool, ApiError> {
+        let gvr = self.resource.gvr();
+        if self.namespace.is_empty() && gvr.resource != "namespaces" {
+            return Ok(true);
+        }
+        let selector = selector(&webhook.entry["namespaceSelector"]);
+        if selector.is_everything() {
+            return Ok(true);
+        }
+        let writes_itself = gvr.resource == "namespaces"
+            && self.requester.subresource.is_empty()
+            && self.operation != Operation::Delete;
+        if let Some(object) = object.filter(|_| writes_itself) {
+            return Ok(selector.matches(&object["metadata"]["labels"]));
+        }
+        let namespaces = self.core.catalog.resource("", "v1", "namespaces");
+        let namespaces = namespaces.expect("namespaces are built in").gvr();
+        let key = ObjectKey::new(None, &self.namespace);
+        let found = self.core.storage.table(namespaces).get(&key);
+        let found = found.ok_or_else(|| ApiError::NotFound {
+            resource: namespaces.group_resource(),
+            name: self.namespace.clone(),
+        })?;
+        Ok(selector.matches(&found.value["metadata"]["labels"]))
+    }
+}
+
+/// An object matches as it was or as it will be.
+fn matches_object(webhook: &Webhook, object: Option<&Value>, old: Option<&Value>) -> bool {
+    let selector = selector(&webhook.entry["objectSelector"]);
+    let matches = |object: &Value| selector.matches(&object["metadata"]["labels"]);
+    selector.is_everything() || object.is_some_and(matches) || old.is_some_and(matches)
+}
+
+fn selector(selector: &Value) -> LabelSelector {
+    let parsed = LabelSelector::from_object(selector);
+    parsed.unwrap_or_else(|_| LabelSelector::nothing())
+}

@@ -1,0 +1,119 @@
+//! AdmissionReview: the question.
+
+use serde_json::{Map, Value, json};
+
+use super::matching::Invocation;
+use super::{Admission, GROUP_OF_REVIEWS, Operation};
+use crate::meta::{GroupVersionKind, GroupVersionResource};
+
+const OPTIONS_VERSION: &str = "meta.k8s.io/v1";
+
+impl Admission<'_> {
+    /// The review that is posted to a webhook.
+    pub(super) fn review(
+        &self,
+        uid: &str,
+        version: &str,
+        invocation: &Invocation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Value {
+        let mut request = json!({
+            "uid": uid,
+            "kind": kind(&invocation.kind),
+            "resource": resource(&invocation.resource),
+            "requestKind": kind(self.requester.kind),
+            "requestResource": resource(self.resource.gvr()),
+            "operation": self.operation.as_str(),
+            "userInfo": self.requester.user.to_user_info(),
+            "object": self.in_form(object, invocation),
+            "oldObject": self.in_form(old, invocation),
+            "dryRun": self.dry_run,
+            "options": self.options(),
+        });
+        let subresource = self.requester.subresource;
+        for (field, text) in [
+            ("subResource", subresource),
+            ("requestSubResource", subresource),
+            ("name", &self.name),
+            ("namespace", &self.namespace),
+        ] {
+            if !text.is_empty() {
+                request[field] = text.into();
+            }
+        }
+        json!({
+            "kind": "AdmissionReview",
+            "apiVersion": format!("{GROUP_OF_REVIEWS}/{version}"),
+            "request": request,
+        })
+    }
+
+    /// An object in the version that the webhook is shown.
+    pub(super) fn in_form(&self, object: Option<&Value>, invocation: &Invocation) -> Value {
+        let Some(object) = object else {
+            return Value::Null;
+        };
+        let gvr = &invocation.resource;
+        if gvr == self.resource.gvr() {
+            return object.clone();
+        }
+        let catalog = self.core.definitions.catalog();
+        let form = catalog.resource(&gvr.group, &gvr.version, &gvr.resource);
+        let stored = self.resource.stored(object.clone());
+        form.map_or_else(|| stored.clone(), |form| form.shown(&stored).into_owned())
+    }
+
+    /// The object that the webhook left of what it was shown, in the version of the request.
+    pub(super) fn out_of_form(&self, shown: Value, invocation: &Invocation) -> Value {
+        let gvr = &invocation.resource;
+        if gvr == self.resource.gvr() {
+            return shown;
+        }
+        let catalog = self.core.definitions.catalog();
+        let form = catalog.resource(&gvr.group, &gvr.version, &gvr.resource);
+        let stored = form.map_or_else(|| shown.clone(), |form| form.stored(shown.clone()));
+        self.resource.shown(&stored).into_owned()
+    }
+
+    /// The options of the request.
+    fn options(&self) -> Value {
+        let kind = match self.operation {
+            Operation::Create => "CreateOptions",
+            Operation::Update => "UpdateOptions",
+            Operation::Delete => "DeleteOptions",
+        };
+        let query = self.requester.query;
+        let body = self.requester.delete_options.and_then(Value::as_object);
+        let mut options = match body {
+            Some(body) => body.clone(),
+            None => Map::new(),
+        };
+        options.insert("kind".to_owned(), kind.into());
+        options.insert("apiVersion".to_owned(), OPTIONS_VERSION.into());
+        if body.is_none() {
+            let dry_run: Vec<&str> = query.all("dryRun").collect();
+            if !dry_run.is_empty() {
+                options.insert("dryRun".to_owned(), dry_run.into());
+            }
+            let texts = match self.operation {
+                Operation::Delete => ["propagationPolicy", ""],
+                _ => ["fieldManager", "fieldValidation"],
+            };
+            for field in texts {
+                if let Some(text) = query.get(field).filter(|text| !text.is_empty()) {
+                    options.insert(field.to_owned(), text.into());
+                }
+            }
+        }
+        Value::Object(options)
+    }
+}
+
+fn kind(gvk: &GroupVersionKind) -> Value {
+    json!({ "group": gvk.group, "version": gvk.version, "kind": gvk.kind })
+}
+
+fn resource(gvr: &GroupVersionResource) -> Value {
+    json!({ "group": gvr.group, "version": gvr.version, "resource": gvr.resource })
+}

@@ -1,0 +1,90 @@
+//! Where a write asks the admission webhooks.
+
+use serde_json::Value;
+
+use super::Store;
+use crate::admission::webhook::{Admission, Operation};
+use crate::meta::object::{name, namespace};
+use crate::status::ApiError;
+use crate::storage::StoredObject;
+
+impl Store<'_> {
+    /// Lets mutating webhooks change an object that is about to be written. A webhook may take
+    /// its time, in which the object that was looked at may change: the write is still decided
+    /// upon `old` alone, and so starts over when it comes to be stored.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(super) async fn mutate(
+        &self,
+        operation: Operation,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        match self.admission(operation, Some(object), old) {
+            None => Ok(()),
+            Some(admission) => admission.mutate(Some(object), old).await,
+        }
+    }
+
+    /// Asks validating webhooks about what is about to be stored; `None` for a deletion.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(super) async fn approve(
+        &self,
+        operation: Operation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        match self.admission(operation, object, old) {
+            None => Ok(()),
+            Some(admission) => admission.validate(object, old).await,
+        }
+    }
+
+    /// Asks all webhooks about a deletion.
+    pub(super) async fn admit_deletion(&self, current: &StoredObject) -> Result<(), ApiError> {
+        let old = &*current.value;
+        let Some(admission) = self.admission(Operation::Delete, None, Some(old)) else {
+            return Ok(());
+        };
+        admission.mutate(None, Some(old)).await?;
+        admission.validate(None, Some(old)).await
+    }
+
+    /// What webhooks are asked, if there are any and somebody's request is behind the write.
+    fn admission(
+        &self,
+        operation: Operation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Option<Admission<'_>> {
+        let requester = self.requester?;
+        if !self.core.webhooks.are_configured(&self.core.storage) {
+            return None;
+        }
+        let subject = object.or(old)?;
+        let name = match operation {
+            // The name in the path counts, and there is none in that of a collection.
+            Operation::Create if requester.name.is_empty() => name(subject).to_owned(),
+            _ => requester.name.to_owned(),
+        };
+        let namespace = match self.resource.namespaced {
+            true => namespace(subject).to_owned(),
+            false if self.resource.gvk().kind == "Namespace" => name.clone(),
+            false => String::new(),
+        };
+        Some(Admission {
+            core: self.core,
+            resource: self.resource,
+            strategy: self.strategy,
+            requester,
+            operation,
+            name,
+            namespace,
+            dry_run: self.dry_run,
+            warnings: self.warnings,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! Calls of webhooks: a JSON document posted over HTTPS to where a client configuration says, and
+//! the document that comes back.
+
+mod service;
+mod tls;
+mod transport;
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::server::Core;
+use transport::Target;
+
+pub(crate) use service::Services;
+
+/// Whom to call, and how long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    /// A `WebhookClientConfig`, defaulted and valid.
+    pub(crate) config: &'a Value,
+    pub(crate) timeout: Duration,
+}
+
+/// Why a webhook gave no document, in the words of upstream's client.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// There is nobody to call.
+    #[error("could not get REST client: {0}")]
+    Config(String),
+    /// The call came to nothing.
+    #[error("failed to call webhook: {0}")]
+    Failed(String),
+}
+
+/// Posts `document`, and reads the answer.
+///
+/// Cancel safety: dropping the call closes its connection; the webhook may have seen the document.
+///
+/// # Errors
+/// When there is no answer within the timeout, or none of the JSON kind.
+pub(crate) async fn post(
+    core: &Core,
+    call: &Call<'_>,
+    document: &Value,
+) -> Result<Value, CallError> {
+    let target = Target::of(core, call)?;
+    let body = serde_json::to_vec(document).expect("values are JSON");
+    let posted = tokio::time::timeout(call.timeout, target.post(body.into()));
+    let posted = posted
+        .await
+        .unwrap_or_else(|_| Err(target.refused("context deadline exceeded")));
+    let body = posted.map_err(CallError::Failed)?;
+    serde_json::from_slice(&body).map_err(|error| {
+        let why = crate::schema::syntax_error(&body).unwrap_or_else(|| error.to_string());
+        CallError::Failed(format!(
+            "couldn't get version/kind; json parse error: {why}"
+        ))
+    })
+}
+
+/// The certificates of a configuration's authority, in PEM.
+fn ca_bundle(config: &Value) -> Vec<u8> {
+    let bundle = config["caBundle"].as_str().unwrap_or_default();
+    STANDARD.decode(bundle).unwrap_or_default()
+}

@@ -1,0 +1,88 @@
+//! Where the pods behind a service are.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use crate::meta::{GroupResource, GroupVersionResource};
+use crate::server::Core;
+use crate::status::ApiError;
+use crate::storage::{ObjectKey, Table};
+
+/// The label by which a slice names the service whose endpoints it has.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// Addresses of services that were told to the server, by namespace, name and port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Services(BTreeMap<(String, String, u16), SocketAddr>);
+
+impl Services {
+    pub(crate) fn add(&mut self, namespace: &str, name: &str, port: u16, address: SocketAddr) {
+        let service = (namespace.to_owned(), name.to_owned(), port);
+        self.0.insert(service, address);
+    }
+
+    fn get(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
+        let service = (namespace.to_owned(), name.to_owned(), port);
+        self.0.get(&service).copied()
+    }
+}
+
+/// Where to connect to for a port of a service: where the server was told, else its first endpoint
+/// that is ready.
+///
+/// # Errors
+/// Upstream's text for a service, port or endpoint that is not there.
+pub(super) fn resolve(
+    core: &Core,
+    namespace: &str,
+    name: &str,
+    port: u16,
+) -> Result<SocketAddr, String> {
+    if let Some(address) = core.services.get(namespace, name, port) {
+        return Ok(address);
+    }
+    let service = table(core, "", "services").get(&ObjectKey::new(Some(namespace), name));
+    let service = service.ok_or_else(|| {
+        let resource = GroupResource {
+            group: String::new(),
+            resource: "service".to_owned(),
+        };
+        let name = name.to_owned();
+        ApiError::NotFound { resource, name }.to_string()
+    })?;
+    let ports = service.value["spec"]["ports"].as_array();
+    let mut ports = ports.into_iter().flatten();
+    let wanted = ports.find(|own| own["port"].as_u64() == Some(port.into()));
+    let wanted = wanted
+        .ok_or_else(|| format!("no service port {port} found for service {name:?}"))?
+        .get("name");
+    let slices = table(core, "discovery.k8s.io", "endpointslices").snapshot();
+    let mut addresses = slices
+        .range(Some(namespace), None)
+        .filter(|slice| slice.value["metadata"]["labels"][SERVICE_NAME] == name)
+        .filter_map(|slice| ready(&slice.value, wanted));
+    addresses
+        .next()
+        .ok_or_else(|| format!("no endpoints available for service {name:?}"))
+}
+
+/// The first ready address of a slice, with the port of this name.
+fn ready(slice: &Value, port: Option<&Value>) -> Option<SocketAddr> {
+    let items = |field: &str| slice[field].as_array().into_iter().flatten();
+    let text = |name: Option<&Value>| name.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let port = items("ports").find(|own| text(own.get("name")) == text(port))?;
+    let port = u16::try_from(port["port"].as_u64()?).ok()?;
+    let mut ready = items("endpoints").filter(|own| own["conditions"]["ready"] != false);
+    let address = ready.find_map(|own| own["addresses"][0].as_str()?.parse().ok())?;
+    Some(SocketAddr::new(address, port))
+}
+
+fn table(core: &Core, group: &str, plural: &str) -> std::sync::Arc<Table> {
+    core.storage.table(&GroupVersionResource {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        resource: plural.to_owned(),
+    })
+}

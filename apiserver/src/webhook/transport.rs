@@ -1,0 +1,206 @@
+//! One connection for one call.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Method, Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::{Call, CallError, ca_bundle, service, tls};
+use crate::server::Core;
+
+/// How the server names itself to webhooks.
+const AGENT: &str = "kube-apiserver-admission";
+
+/// How much of an answer is shown when it is none.
+const SHOWN_BYTES_MAX: usize = 2048;
+
+/// Where a call goes.
+pub(super) struct Target {
+    /// `host:port` for the `Host` header and for errors; the port is left out where the URL has none.
+    authority: String,
+    /// What the certificate must be for.
+    host: String,
+    path: String,
+    /// The whole URL as errors show it.
+    url: String,
+    connector: TlsConnector,
+    /// Where to connect to, or why nowhere.
+    dial: Result<Dial, String>,
+}
+
+enum Dial {
+    Address(SocketAddr),
+    Name(Arc<str>),
+}
+
+impl Target {
+    pub(super) fn of(core: &Core, call: &Call<'_>) -> Result<Self, CallError> {
+        let config = call.config;
+        let connector = tls::connector(&ca_bundle(config)).map_err(CallError::Config)?;
+        let seconds = call.timeout.as_secs();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        if config["service"].is_object() {
+            let reference = &config["service"];
+            let (namespace, name) = (text(&reference["namespace"]), text(&reference["name"]));
+            let port = reference["port"]
+                .as_u64()
+                .and_then(|port| port.try_into().ok());
+            let port: u16 = port.unwrap_or(443);
+            let host = format!("{name}.{namespace}.svc");
+            let authority = format!("{host}:{port}");
+            let path = text(&reference["path"]);
+            let path = format!("/{}?timeout={seconds}s", path.trim_start_matches('/'));
+            let dial = service::resolve(core, &namespace, &name, port).map(Dial::Address);
+            return Ok(Self {
+                url: format!("https://{authority}{path}"),
+                authority,
+                host,
+                path,
+                connector,
+                dial,
+            });
+        }
+        let stated = text(&config["url"]);
+        let uri: Uri = stated
+            .parse()
+            .map_err(|error| CallError::Config(format!("Unparsable URL: {error}")))?;
+        let host = uri.host().unwrap_or_default();
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let authority = uri
+            .authority()
+            .map_or_else(String::new, ToString::to_string);
+        let path = match uri.path() {
+            "" => "/",
+            path => path,
+        };
+        let path = format!("{path}?timeout={seconds}s");
+        let port = uri.port_u16().unwrap_or(443);
+        let dial = match host.parse() {
+            Ok(ip) => Dial::Address(SocketAddr::new(ip, port)),
+            Err(_) => Dial::Name(format!("{host}:{port}").into()),
+        };
+        Ok(Self {
+            url: format!("https://{authority}{path}"),
+            authority,
+            host,
+            path,
+            connector,
+            dial: Ok(dial),
+        })
+    }
+
+    /// A failure of the call as Go's client words it.
+    pub(super) fn refused(&self, why: &str) -> String {
+        format!("Post {:?}: {why}", self.url)
+    }
+
+    /// Posts a document and collects the answer.
+    ///
+    /// # Errors
+    /// What upstream's client would say.
+    pub(super) async fn post(&self, body: Bytes) -> Result<Bytes, String> {
+        let refused = |why: String| self.refused(&why);
+        let stream = self.connect().await.map_err(refused)?;
+        let name = ServerName::try_from(self.host.clone());
+        let name = name.map_err(|error| self.refused(&error.to_string()))?;
+        let secured = self.connector.connect(name, stream).await;
+        let secured =
+            secured.map_err(|error| self.refused(&tls::handshake_error(&error, &self.host)))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(secured))
+            .await
+            .map_err(|error| self.refused(&error.to_string()))?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&self.path)
+            .header(HOST, &self.authority)
+            .header(USER_AGENT, AGENT)
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, */*")
+            .body(Full::new(body))
+            .map_err(|error| self.refused(&error.to_string()))?;
+        let exchange = async {
+            let response = sender.send_request(request).await;
+            let (parts, body) = response.map_err(|_| self.refused("EOF"))?.into_parts();
+            let body = body.collect().await;
+            let body = body.map_err(|_| "unexpected EOF".to_owned())?.to_bytes();
+            match parts.status.as_u16() {
+                200..=206 => Ok(body),
+                code => Err(status_error(code, &parts.headers, &body)),
+            }
+        };
+        // The connection moves only while somebody looks at it, and lives no longer than the call.
+        tokio::pin!(exchange, connection);
+        tokio::select! {
+            biased;
+            answer = &mut exchange => answer,
+            _ = &mut connection => exchange.await,
+        }
+    }
+
+    async fn connect(&self) -> Result<TcpStream, String> {
+        let (connected, shown) = match self.dial.as_ref().map_err(Clone::clone)? {
+            Dial::Address(address) => (TcpStream::connect(address).await, address.to_string()),
+            Dial::Name(name) => (TcpStream::connect(&**name).await, name.to_string()),
+        };
+        connected.map_err(|error| {
+            let why = match error.kind() {
+                ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+                ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
+                ErrorKind::NetworkUnreachable => "connect: network is unreachable".to_owned(),
+                ErrorKind::TimedOut => "connect: connection timed out".to_owned(),
+                _ if matches!(self.dial, Ok(Dial::Name(_))) => {
+                    return format!("dial tcp: lookup {}: no such host", self.host);
+                }
+                _ => format!("connect: {error}"),
+            };
+            format!("dial tcp {shown}: {why}")
+        })
+    }
+}
+
+/// What upstream's client makes of an answer that is no success.
+fn status_error(code: u16, headers: &http::HeaderMap, body: &[u8]) -> String {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|own| own.to_str().ok());
+    let is_text = content_type.is_none_or(|own| own.is_empty() || own.starts_with("text/"));
+    let shown = &body[..body.len().min(SHOWN_BYTES_MAX)];
+    let shown = String::from_utf8_lossy(shown);
+    let said = if is_text { shown.trim() } else { "unknown" };
+    let message = match code {
+        400 => "the server rejected our request for an unknown reason",
+        401 => "the server has asked for the client to provide credentials",
+        404 => "the server could not find the requested resource",
+        405 => "the server does not allow this method on the requested resource",
+        409 => "the server reported a conflict",
+        422 => "the server rejected our request due to an error in our request",
+        429 => "the server has received too many requests and has asked us to try again later",
+        503 => "the server is currently unable to handle the request",
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing the request"
+        }
+        403 | 406 | 415 if !matches!(said, "" | "unknown") => return said.to_owned(),
+        406 | 415 => {
+            "the server was unable to respond with a content type that the client supports"
+        }
+        500.. => {
+            return format!(
+                "an error on the server ({said:?}) has prevented the request from succeeding"
+            );
+        }
+        _ => {
+            return format!(
+                "the server responded with the status code {code} but did not return more information"
+            );
+        }
+    };
+    message.to_owned()
+}

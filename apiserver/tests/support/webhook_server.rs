@@ -1,0 +1,155 @@
+//! A webhook as a cluster would have one: a server of its own behind TLS, on loopback.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::{ServerConfig, crypto};
+
+/// What a webhook does with a request.
+pub(crate) enum Reply {
+    /// Answers with a document.
+    Json(Value),
+    /// Answers with a code and a text.
+    Text(u16, &'static str),
+    /// Never answers.
+    Silence,
+}
+
+type Handler = dyn Fn(&Value) -> Reply + Send + Sync;
+
+/// A running webhook; it ends when it is dropped.
+pub(crate) struct WebhookServer {
+    pub(crate) address: SocketAddr,
+    ca_pem: String,
+    seen: Arc<Mutex<Vec<Value>>>,
+    _connections: JoinSet<()>,
+}
+
+impl WebhookServer {
+    /// A webhook whose certificate is for loopback and for the service `hook` in `default`.
+    pub(crate) async fn start(handler: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let names = vec![
+            SanType::IpAddress(address),
+            SanType::DnsName("hook.default.svc".try_into().unwrap()),
+        ];
+        Self::start_named(names, handler).await
+    }
+
+    /// A webhook whose certificate is for `names`.
+    pub(crate) async fn start_named(
+        names: Vec<SanType>,
+        handler: impl Fn(&Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let (acceptor, ca_pem) = certified(names);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let handler: Arc<Handler> = Arc::new(handler);
+        let mut connections = JoinSet::new();
+        connections.spawn(accept(listener, acceptor, Arc::clone(&seen), handler));
+        Self {
+            address,
+            ca_pem,
+            seen,
+            _connections: connections,
+        }
+    }
+
+    /// A client configuration that reaches the webhook by its address.
+    pub(crate) fn by_url(&self, path: &str) -> Value {
+        json!({ "url": format!("https://{}{path}", self.address), "caBundle": self.ca_bundle() })
+    }
+
+    /// The authority of its certificate.
+    pub(crate) fn ca_bundle(&self) -> String {
+        STANDARD.encode(&self.ca_pem)
+    }
+
+    /// Every document that came in so far.
+    pub(crate) fn seen(&self) -> Vec<Value> {
+        self.seen.lock().clone()
+    }
+}
+
+fn certified(names: Vec<SanType>) -> (TlsAcceptor, String) {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let mut params = CertificateParams::default();
+    params.subject_alt_names = names;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key)
+        .unwrap();
+    (TlsAcceptor::from(Arc::new(config)), issuer.pem())
+}
+
+async fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    seen: Arc<Mutex<Vec<Value>>>,
+    handler: Arc<Handler>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (acceptor, seen) = (acceptor.clone(), Arc::clone(&seen));
+        let handler = Arc::clone(&handler);
+        connections.spawn(async move {
+            // A client that does not trust the certificate leaves.
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let service = service_fn(|request| answer(request, &seen, &*handler));
+            let connection = hyper::server::conn::http1::Builder::new();
+            drop(
+                connection
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await,
+            );
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    seen: &Mutex<Vec<Value>>,
+    handler: &Handler,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    let document = serde_json::from_slice(&body).unwrap();
+    let reply = handler(&document);
+    seen.lock().push(document);
+    let (code, content_type, body) = match reply {
+        Reply::Json(value) => (200, "application/json", value.to_string()),
+        Reply::Text(code, text) => (code, "text/plain", text.to_owned()),
+        Reply::Silence => std::future::pending().await,
+    };
+    let response = Response::builder()
+        .status(code)
+        .header("content-type", content_type);
+    Ok(response.body(Full::new(Bytes::from(body))).unwrap())
+}

@@ -1,0 +1,280 @@
+//! Admission webhooks behind real TLS: who is asked, what they are told, and what their answers do.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/webhook_server.rs"]
+mod webhook_server;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use webhook_server::{Reply, WebhookServer};
+
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
+
+struct Answer {
+    code: u16,
+    body: Value,
+    warnings: Vec<String>,
+}
+
+impl Answer {
+    fn message(&self) -> &str {
+        self.body["message"].as_str().unwrap_or_default()
+    }
+}
+
+async fn send(server: &ApiServer, request: &str, body: Value) -> Answer {
+    let (method, path) = request.split_once(' ').unwrap();
+    let content_type = match method {
+        "PATCH" => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let body = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type)
+        .body(Full::new(Bytes::from(body)))
+        .unwrap();
+    let response = server.handle(request).await;
+    let warnings = response.headers().get_all("warning").iter();
+    let warnings = warnings.map(|text| text.to_str().unwrap().to_owned());
+    let (code, warnings) = (response.status().as_u16(), warnings.collect());
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+    Answer {
+        code,
+        body,
+        warnings,
+    }
+}
+
+/// A webhook of that name for all that is done to config maps.
+fn for_configmaps(name: &str, client_config: Value) -> Value {
+    json!({
+        "name": name,
+        "clientConfig": client_config,
+        "rules": [{
+            "operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["configmaps"],
+        }],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    })
+}
+
+/// Stores a configuration with these webhooks.
+async fn configure(server: &ApiServer, kind: &str, name: &str, webhooks: Value) {
+    let plural = format!("{}s", kind.to_lowercase());
+    let configuration = json!({ "metadata": { "name": name }, "webhooks": webhooks });
+    let created = send(
+        server,
+        &format!("POST {CONFIGURATIONS}/{plural}"),
+        configuration,
+    )
+    .await;
+    assert_eq!(created.code, 201, "{}", created.body);
+}
+
+async fn validating(server: &ApiServer, webhook: Value) {
+    configure(
+        server,
+        "ValidatingWebhookConfiguration",
+        "validating",
+        json!([webhook]),
+    )
+    .await;
+}
+
+async fn mutating(server: &ApiServer, webhook: Value) {
+    configure(
+        server,
+        "MutatingWebhookConfiguration",
+        "mutating",
+        json!([webhook]),
+    )
+    .await;
+}
+
+/// The answer to a review with these fields beside its uid.
+fn response(review: &Value, fields: Value) -> Reply {
+    let mut response = fields;
+    response["uid"] = review["request"]["uid"].clone();
+    Reply::Json(json!({
+        "kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response,
+    }))
+}
+
+fn allow(review: &Value) -> Reply {
+    response(review, json!({ "allowed": true }))
+}
+
+fn patch(review: &Value, operations: Value) -> Reply {
+    let patch = STANDARD.encode(operations.to_string());
+    let fields = json!({ "allowed": true, "patch": patch, "patchType": "JSONPatch" });
+    response(review, fields)
+}
+
+async fn create(server: &ApiServer, name: &str) -> Answer {
+    let body = json!({ "metadata": { "name": name } });
+    send(server, &format!("POST {CONFIGMAPS}"), body).await
+}
+
+#[tokio::test]
+async fn a_validating_webhook_refuses_in_its_own_words_and_nothing_is_stored() {
+    let hook = WebhookServer::start(|review| {
+        let status = json!({ "message": "no", "code": 409, "reason": "Conflict" });
+        response(
+            review,
+            json!({ "allowed": false, "status": status, "warnings": ["beware"] }),
+        )
+    })
+    .await;
+    let server = ApiServer::builder().build();
+    validating(
+        &server,
+        for_configmaps("deny.example.com", hook.by_url("/x")),
+    )
+    .await;
+    let refused = create(&server, "a").await;
+    assert_eq!(refused.code, 409);
+    assert_eq!(
+        refused.message(),
+        r#"admission webhook "deny.example.com" denied the request: no"#
+    );
+    assert_eq!(refused.body["reason"], "Conflict");
+    assert_eq!(refused.warnings, [r#"299 - "beware""#]);
+    let got = send(&server, &format!("GET {CONFIGMAPS}/a"), Value::Null).await;
+    assert_eq!(got.code, 404);
+    let secret = json!({ "metadata": { "name": "s" } });
+    let other = send(&server, "POST /api/v1/namespaces/default/secrets", secret).await;
+    assert_eq!(other.code, 201, "no rule is about secrets");
+}
+
+#[tokio::test]
+async fn a_mutating_webhook_changes_the_object_before_it_is_validated() {
+    let hook = WebhookServer::start(|review| {
+        patch(
+            review,
+            json!([{ "op": "add", "path": "/data", "value": { "added": "yes" } }]),
+        )
+    })
+    .await;
+    let checker = WebhookServer::start(|review| {
+        let is_mutated = review["request"]["object"]["data"]["added"] == "yes";
+        response(review, json!({ "allowed": is_mutated }))
+    })
+    .await;
+    let server = ApiServer::builder().build();
+    mutating(
+        &server,
+        for_configmaps("mutate.example.com", hook.by_url("/m")),
+    )
+    .await;
+    validating(
+        &server,
+        for_configmaps("check.example.com", checker.by_url("/v")),
+    )
+    .await;
+    let created = create(&server, "a").await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    assert_eq!(created.body["data"], json!({ "added": "yes" }));
+    let first = &hook.seen()[0]["request"];
+    assert_eq!(first["operation"], "CREATE");
+    assert_eq!(first["object"]["metadata"]["uid"], Value::Null);
+    assert_eq!(first["oldObject"], Value::Null);
+    assert_eq!(first["userInfo"]["username"], "kubernetes-admin");
+    let second = &checker.seen()[0]["request"];
+    assert_eq!(
+        second["object"]["metadata"]["uid"],
+        created.body["metadata"]["uid"]
+    );
+}
+
+#[tokio::test]
+async fn a_webhook_that_does_not_answer_fails_closed_or_open_as_its_policy_says() {
+    let hook = WebhookServer::start(|_| Reply::Silence).await;
+    let server = ApiServer::builder().build();
+    let mut webhook = for_configmaps("slow.example.com", hook.by_url("/x"));
+    webhook["timeoutSeconds"] = 1.into();
+    validating(&server, webhook.clone()).await;
+    let refused = create(&server, "a").await;
+    assert_eq!(refused.code, 500);
+    assert_eq!(refused.body["reason"], "InternalError");
+    let expected = format!(
+        r#"Internal error occurred: failed calling webhook "slow.example.com": failed to call webhook: Post "https://{}/x?timeout=1s": context deadline exceeded"#,
+        hook.address
+    );
+    assert_eq!(refused.message(), expected);
+    webhook["failurePolicy"] = "Ignore".into();
+    let path = format!("PATCH {CONFIGURATIONS}/validatingwebhookconfigurations/validating");
+    let ignored = send(&server, &path, json!({ "webhooks": [webhook] })).await;
+    assert_eq!(ignored.code, 200, "{}", ignored.body);
+    assert_eq!(create(&server, "a").await.code, 201);
+}
+
+#[tokio::test]
+async fn a_webhook_that_cannot_be_asked_is_told_of_as_upstream_does() {
+    let hook = WebhookServer::start(|_| Reply::Text(500, "broken\n")).await;
+    let stranger = WebhookServer::start(allow).await;
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = free.local_addr().unwrap();
+    drop(free);
+    let untrusted = json!({
+        "url": format!("https://{}/x", hook.address), "caBundle": stranger.ca_bundle(),
+    });
+    let misnamed = json!({
+        "url": format!("https://localhost:{}/x", hook.address.port()),
+        "caBundle": hook.ca_bundle(),
+    });
+    let refused = format!("dial tcp {nobody}: connect: connection refused");
+    let x509 = "tls: failed to verify certificate: x509";
+    for (client_config, url, why) in [
+        (
+            hook.by_url("/x"),
+            None,
+            r#"an error on the server ("broken") has prevented the request from succeeding"#,
+        ),
+        (
+            json!({ "url": format!("https://{nobody}/x") }),
+            Some(format!("https://{nobody}/x")),
+            &refused,
+        ),
+        (
+            untrusted,
+            Some(format!("https://{}/x", hook.address)),
+            &format!("{x509}: certificate signed by unknown authority"),
+        ),
+        (
+            misnamed,
+            Some(format!("https://localhost:{}/x", hook.address.port())),
+            &format!("{x509}: certificate is valid for hook.default.svc, not localhost"),
+        ),
+        (
+            json!({ "service": { "namespace": "default", "name": "absent", "path": "/x" } }),
+            Some("https://absent.default.svc:443/x".to_owned()),
+            r#"service "absent" not found"#,
+        ),
+    ] {
+        let server = ApiServer::builder().build();
+        validating(&server, for_configmaps("v.example.com", client_config)).await;
+        let answer = create(&server, "a").await;
+        let post = url.map_or_else(String::new, |url| {
+            format!("Post {:?}: ", url + "?timeout=10s")
+        });
+        let expected = format!(
+            r#"Internal error occurred: failed calling webhook "v.example.com": failed to call webhook: {post}{why}"#
+        );
+        assert_eq!((answer.code, answer.message()), (500, expected.as_str()));
+    }
+}
