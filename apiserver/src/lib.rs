@@ -20,6 +20,9 @@ mod cel;
 pub mod clock;
 mod endpoints;
 mod field_manager;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod meta;
 mod patch;
 mod registry;
