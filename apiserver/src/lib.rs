@@ -22,6 +22,9 @@ mod cel;
 pub mod clock;
 mod endpoints;
 mod field_manager;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod kubelet;
 pub mod meta;
 mod patch;

@@ -26,7 +26,7 @@ pub(crate) mod event;
 mod horizontal_pod_autoscaler;
 mod ingress_class;
 mod job;
-mod json_path;
+pub(crate) mod json_path;
 mod lease;
 mod limit_range;
 pub(crate) mod namespace;

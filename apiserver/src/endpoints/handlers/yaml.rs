@@ -29,8 +29,8 @@ pub(crate) fn reads_as_text(plain: &str) -> bool {
 }
 
 /// A YAML document as JSON.
-pub(super) struct Yaml {
-    pub(super) json: Bytes,
+pub(crate) struct Yaml {
+    pub(crate) json: Bytes,
     /// What is to be said of the keys that are there twice; the last one of a name counts.
     pub(super) duplicates: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Yaml {
     ///
     /// # Errors
     /// The message of Go's decoder.
-    pub(super) fn parse(yaml: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(yaml: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
         let mut reader = Reader {
             text,

@@ -1,0 +1,150 @@
+//! Selectors, paths, patches, applies, and bodies in other encodings than JSON.
+
+use serde_json::{Value, json};
+
+use super::{lines, object};
+use crate::endpoints::handlers::yaml::Yaml;
+use crate::endpoints::yaml;
+use crate::field_manager::{FieldManager, Force, Writer};
+use crate::meta::GroupVersionKind;
+use crate::meta::selector::{FieldSelector, LabelSelector};
+use crate::patch::{self, Outcome, PatchType};
+use crate::registry::json_path::JsonPath;
+use crate::schema::{self, FieldValidation, protobuf};
+
+/// A time at which something is applied.
+const NOW: &str = "2024-01-01T00:00:00Z";
+
+/// A kind whose schema has lists of all types.
+fn pod() -> GroupVersionKind {
+    GroupVersionKind {
+        group: String::new(),
+        version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+    }
+}
+
+/// The query parameter `labelSelector`; what is printed is read as the same again.
+pub(super) fn label_selector(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let labels = json!({ "app": "web", "tier": "3", "a.b/c": "" });
+    if let Ok(selector) = LabelSelector::parse(&text) {
+        let printed = selector.as_selector_string();
+        let again = LabelSelector::parse(&printed).expect("what is printed is a selector");
+        assert_eq!(
+            selector.matches(&labels),
+            again.matches(&labels),
+            "{printed}"
+        );
+    }
+    if let Some(selector) = object(Some(&text)) {
+        let selector = LabelSelector::from_object(&selector);
+        let _ = selector.map(|selector| selector.matches(&labels));
+    }
+}
+
+/// The query parameter `fieldSelector`; what is printed is read as the same again.
+pub(super) fn field_selector(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(selector) = FieldSelector::parse(&text) {
+        selector.matches(|field| (field == "metadata.name").then(|| "web".to_owned()));
+        let again = FieldSelector::parse(&selector.to_string());
+        assert_eq!(again.map_err(|_| ()), Ok(selector));
+    }
+}
+
+/// A JSONPath, and an object that it is followed in.
+pub(super) fn json_path(data: &[u8]) {
+    let mut lines = lines(data);
+    let path = lines.next().and_then(JsonPath::parse);
+    if let (Some(path), Some(object)) = (path, object(lines.next())) {
+        let _ = path.find(&object);
+    }
+}
+
+pub(super) fn json_patch(data: &[u8]) {
+    patched(data, PatchType::Json);
+}
+
+pub(super) fn merge_patch(data: &[u8]) {
+    patched(data, PatchType::Merge);
+}
+
+pub(super) fn strategic_merge_patch(data: &[u8]) {
+    patched(data, PatchType::StrategicMerge);
+}
+
+/// An object and a patch of it.
+fn patched(data: &[u8], patch_type: PatchType) {
+    let mut parts = data.splitn(2, |byte| *byte == b'\n');
+    let current = parts.next().and_then(|part| std::str::from_utf8(part).ok());
+    let (Some(current), Some(body)) = (object(current), parts.next()) else {
+        return;
+    };
+    let pod = schema::builtin(&pod()).expect("pods are built in");
+    let outcome = patch::apply(patch_type, body, &current, Some(pod), FieldValidation::Warn);
+    match outcome.map(|patched| patched.outcome) {
+        Ok(Outcome::Text(text)) => {
+            let _ = schema::decode_json(pod, text.as_bytes(), FieldValidation::Strict);
+        }
+        Ok(Outcome::Fields { object, .. }) => {
+            let _ = schema::convert(pod, object);
+        }
+        Err(_) => {}
+    }
+}
+
+/// Configurations that two managers apply in turn, or write as an update if they are not applied.
+pub(super) fn apply(data: &[u8]) {
+    let gvk = pod();
+    let mut live: Option<Value> = None;
+    for (turn, line) in lines(data).take(8).enumerate() {
+        let Some(mut applied) = object(Some(line)) else {
+            return;
+        };
+        let writer = Writer {
+            field_manager: ["kubectl", "controller"][turn % 2],
+            user_agent: "",
+            subresource: "",
+        };
+        let schema = schema::builtin(&gvk).cloned();
+        let manager = FieldManager::new(&gvk, schema.filter(|_| turn < 4), &writer, &[]);
+        let force = if turn % 3 == 2 { Force::Yes } else { Force::No };
+        match (manager.apply(live.as_ref(), &applied, force, NOW), &live) {
+            (Ok(merged), _) => live = Some(merged),
+            (Err(_), Some(held)) => {
+                manager.update(held, &mut applied, NOW);
+                live = Some(applied);
+            }
+            (Err(_), None) => {}
+        }
+    }
+}
+
+/// A body in YAML; what is written of it is read as the same again.
+pub(super) fn yaml(data: &[u8]) {
+    let Ok(read) = Yaml::parse(data) else {
+        return;
+    };
+    let value: Value = serde_json::from_slice(&read.json).expect("YAML is read into JSON");
+    let again = Yaml::parse(yaml::to_string(&value).as_bytes());
+    let again = again.expect("what is written as YAML is YAML");
+    let again: Value = serde_json::from_slice(&again.json).expect("YAML is read into JSON");
+    assert_eq!(value, again);
+}
+
+/// A body in protobuf, of kinds whose types refer to themselves or inline others.
+pub(super) fn protobuf(data: &[u8]) {
+    let message = protobuf::envelope(data).map_or(data, |envelope| envelope.raw);
+    let definitions = GroupVersionKind {
+        group: "apiextensions.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+    };
+    for gvk in [pod(), definitions] {
+        let schema = schema::builtin(&gvk).expect("the kind is built in");
+        if let Ok(value) = protobuf::decode(schema, message) {
+            let _ = schema::convert(schema, value);
+        }
+    }
+}
