@@ -11,10 +11,13 @@ use tokio::task::JoinSet;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
-use crate::{garbage_collector, namespace, node, persistent_volume, replicaset, statefulset};
+use crate::{
+    deployment, garbage_collector, namespace, node, persistent_volume, replicaset, statefulset,
+};
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
+    "deployment",
     "garbage-collector",
     "namespace",
     "persistent-volume",
@@ -112,6 +115,7 @@ impl Manager {
 
 fn controller(name: &str, ctx: Context) -> BoxFuture<'static, ()> {
     match name {
+        "deployment" => deployment::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
@@ -148,7 +152,7 @@ mod tests {
     #[tokio::test]
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
-        let message = "unknown controller \"cron\" (known: garbage-collector, namespace, \
+        let message = "unknown controller \"cron\" (known: deployment, garbage-collector, namespace, \
             persistent-volume, replicaset, statefulset)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
