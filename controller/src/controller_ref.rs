@@ -1,5 +1,6 @@
 //! Which controller owns an object, and how a controller takes it over or lets it go.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
@@ -13,6 +14,20 @@ pub(crate) fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) 
         uid: owner.uid.clone().unwrap_or_default(),
         controller: Some(true),
         block_owner_deletion: Some(true),
+    }
+}
+
+/// What events about the object `meta` refer to.
+#[must_use]
+pub(crate) fn reference_to(api_version: &str, kind: &str, meta: &ObjectMeta) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
+        name: meta.name.clone(),
+        namespace: meta.namespace.clone(),
+        uid: meta.uid.clone(),
+        resource_version: meta.resource_version.clone(),
+        field_path: None,
     }
 }
 

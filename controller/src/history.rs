@@ -83,7 +83,8 @@ fn fnv1(bytes: &[u8]) -> u32 {
     })
 }
 
-fn safe_encode(text: &str) -> String {
+/// `text` in characters that spell no words.
+pub(crate) fn safe_encode(text: &str) -> String {
     text.bytes()
         .map(|byte| char::from(SAFE_ALPHABET[usize::from(byte) % SAFE_ALPHABET.len()]))
         .collect()

@@ -2,14 +2,18 @@
 //!
 //! The code knows the API server only as an API: it runs unchanged against any cluster.
 
+mod adoption;
 mod claim;
 pub mod clock;
 pub mod context;
 mod controller_ref;
+pub mod deployment;
 pub mod error;
+mod expectations;
 pub mod garbage_collector;
 mod history;
 mod informer;
+mod int_or_percent;
 mod inventory;
 pub mod manager;
 mod mirror;
@@ -17,9 +21,14 @@ pub mod namespace;
 pub mod node;
 pub mod persistent_volume;
 mod pod;
+mod pod_control;
 mod recorder;
+pub mod replicaset;
 pub mod statefulset;
+mod sync_error;
+mod triggers;
 mod work_queue;
+mod worker;
 
 pub use error::Error;
 pub use manager::{CONTROLLERS, Manager, Options};

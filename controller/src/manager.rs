@@ -11,13 +11,17 @@ use tokio::task::JoinSet;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
-use crate::{garbage_collector, namespace, node, persistent_volume, statefulset};
+use crate::{
+    deployment, garbage_collector, namespace, node, persistent_volume, replicaset, statefulset,
+};
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
+    "deployment",
     "garbage-collector",
     "namespace",
     "persistent-volume",
+    "replicaset",
     "statefulset",
 ];
 
@@ -120,9 +124,11 @@ impl Manager {
 
 fn controller(name: &str, ctx: Context) -> BoxFuture<'static, ()> {
     match name {
+        "deployment" => deployment::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
+        "replicaset" => replicaset::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
     }
@@ -155,8 +161,8 @@ mod tests {
     #[tokio::test]
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
-        let message = "unknown controller \"cron\" (known: garbage-collector, namespace, \
-            persistent-volume, statefulset)";
+        let message = "unknown controller \"cron\" (known: deployment, garbage-collector, namespace, \
+            persistent-volume, replicaset, statefulset)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 

@@ -30,6 +30,21 @@ pub(crate) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), Some("Failed" | "Succeeded"))
 }
 
+/// Neither finished nor on its way out.
+#[must_use]
+pub(crate) fn is_active(pod: &Pod) -> bool {
+    !is_finished(pod) && !is_terminating(pod)
+}
+
+/// Since when the condition Ready is what it is, when it is True.
+#[must_use]
+pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    ready_condition(pod)?
+        .last_transition_time
+        .as_ref()
+        .map(|time| time.0)
+}
+
 /// Deletion was asked for.
 #[must_use]
 pub(crate) fn is_terminating(pod: &Pod) -> bool {

@@ -2,53 +2,38 @@
 //! order, each with claims of its own.
 
 mod apply;
-mod error;
 mod identity;
 mod reconcile;
 mod revisions;
-mod set;
+pub(crate) mod set;
 mod status;
 mod sync;
-mod triggers;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::{join, join_all};
+use futures::future::join;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 
-use self::error::Error;
 use self::set::Set;
 use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer, Written};
+use crate::mirror::ObjectKey;
 use crate::recorder::Recorder;
+use crate::sync_error::Error;
+use crate::triggers;
 use crate::work_queue::WorkQueue;
+use crate::worker;
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "statefulset-controller";
 /// How many sets are synced at once.
 const WORKERS: usize = 5;
-
-/// A set's namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    namespace: String,
-    name: String,
-}
-
-impl Key {
-    fn of(set: &Set) -> Self {
-        Self {
-            namespace: set.namespace().to_owned(),
-            name: set.name().to_owned(),
-        }
-    }
-}
 
 /// The newest write of each kind that a set's syncs made.
 #[derive(Clone, Copy, Default)]
@@ -61,13 +46,13 @@ struct Writes {
 struct Controller {
     ctx: Context,
     recorder: Recorder,
-    queue: WorkQueue<Key>,
+    queue: WorkQueue<ObjectKey>,
     /// Untyped: a revision is made of the template's own bytes.
     sets: Informer<DynamicObject>,
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     revisions: Informer<ControllerRevision>,
-    writes: Mutex<BTreeMap<Key, Writes>>,
+    writes: Mutex<BTreeMap<ObjectKey, Writes>>,
 }
 
 /// Runs the controller until the future is dropped.
@@ -99,11 +84,7 @@ impl Controller {
             .run(Api::all_with(client.clone(), &resource), |change| {
                 let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
                     change;
-                let namespace = set.namespace().unwrap_or_default();
-                self.queue.add(Key {
-                    namespace,
-                    name: set.name_any(),
-                });
+                self.queue.add(ObjectKey::of(&*set));
             });
         let pods = self
             .pods
@@ -140,31 +121,11 @@ impl Controller {
         self.pods.synced().await;
         self.claims.synced().await;
         self.revisions.synced().await;
-        let workers = join_all((0..WORKERS).map(|_| self.worker()));
-        join(workers, self.queue.run_timers()).await;
-    }
-
-    async fn worker(&self) {
-        loop {
-            let key = self.queue.get().await;
-            match self.sync(&key).await {
-                Ok(requeue_after) => {
-                    self.queue.forget(&key);
-                    if let Some(delay) = requeue_after {
-                        self.queue.add_after(key.clone(), delay);
-                    }
-                }
-                Err(error) => {
-                    tracing::info!(namespace = key.namespace, name = key.name, %error, "sync failed");
-                    self.queue.add_rate_limited(key.clone());
-                }
-            }
-            self.queue.done(&key);
-        }
+        worker::run(self, &self.queue, WORKERS).await;
     }
 
     /// Refuses to act on caches that lack what earlier syncs of the set wrote.
-    fn check_caches(&self, key: &Key) -> Result<(), Error> {
+    fn check_caches(&self, key: &ObjectKey) -> Result<(), Error> {
         let writes = self.writes.lock().get(key).copied().unwrap_or_default();
         check(&self.pods, writes.pod, "pods")?;
         check(&self.claims, writes.claim, "persistentvolumeclaims")?;
@@ -193,7 +154,7 @@ impl Controller {
         written: Written,
     ) {
         let mut writes = self.writes.lock();
-        let newest = of_kind(writes.entry(Key::of(set)).or_default());
+        let newest = of_kind(writes.entry(ObjectKey::of(&set.object)).or_default());
         if newest.is_none_or(|newest| newest.rv < written.rv) {
             *newest = Some(written);
         }

@@ -219,6 +219,8 @@ async fn equal_runs_write_equal_journals() {
     let mut journals = Vec::new();
     for _ in 0..2 {
         let cluster = Cluster::start(Timings::default());
+        // The runtime turns to this task in turns of its own, which must not race the start.
+        cluster.settle().await;
         cluster
             .create_set("default", json!({ "podManagementPolicy": "Parallel" }))
             .await;

@@ -9,11 +9,11 @@ use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 
 use super::Controller;
-use super::error::Error;
 use super::reconcile::{Action, Batch, EnsureClaim, FixOwners, Observed, Repair};
 use super::set::Set;
 use super::status::Computed;
 use crate::recorder::EventType;
+use crate::sync_error::Error;
 
 /// How often a status write that conflicts is tried.
 const CONFLICT_ATTEMPTS_MAX: usize = 5;

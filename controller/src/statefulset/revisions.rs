@@ -10,12 +10,12 @@ use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 
 use super::Controller;
-use super::error::Error;
 use super::reconcile::Revision;
 use super::set::Set;
 use crate::controller_ref::{adopt_patch, controller_of};
 use crate::history::{self, Choice, Proposal};
 use crate::pod;
+use crate::sync_error::Error;
 
 const CONFLICT_ATTEMPTS_MAX: usize = 5;
 

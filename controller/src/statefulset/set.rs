@@ -1,19 +1,21 @@
 //! A StatefulSet as the controller reads it: typed, with defaults, and its template's raw JSON.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{
     RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetStatus,
 };
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::api::TypeMeta;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
-use super::error::Error;
 use crate::claim::RetentionPolicy;
-use crate::controller_ref::controller_ref;
+use crate::controller_ref::{controller_ref, reference_to};
+use crate::sync_error::Error;
+use crate::triggers::Workload;
 
 pub(crate) const API_VERSION: &str = "apps/v1";
 pub(crate) const KIND: &str = "StatefulSet";
@@ -174,14 +176,23 @@ impl Set {
 
     /// What events about the set refer to.
     pub(crate) fn reference(&self) -> ObjectReference {
-        ObjectReference {
-            api_version: Some(API_VERSION.to_owned()),
-            kind: Some(KIND.to_owned()),
-            name: self.meta().name.clone(),
-            namespace: self.meta().namespace.clone(),
-            uid: self.meta().uid.clone(),
-            resource_version: self.meta().resource_version.clone(),
-            field_path: None,
-        }
+        reference_to(API_VERSION, KIND, self.meta())
+    }
+}
+
+impl Workload for Set {
+    const KIND: &'static str = KIND;
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.object.metadata
+    }
+
+    fn selector(&self) -> LabelSelector {
+        self.spec.selector.clone()
+    }
+
+    fn recheck_after(&self) -> Option<Duration> {
+        let seconds = u64::try_from(self.min_ready_seconds()).ok()?;
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 }

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 
+use super::Controller;
 use super::apply::{Effects, write_status};
-use super::error::Error;
 use super::identity;
 use super::reconcile::{self, Observed};
 use super::revisions::Chosen;
-use super::set::Set;
-use super::{Controller, Key};
-use crate::controller_ref::{Claim, adopt_patch, claim, release_patch};
+use super::set::{KIND, Set};
+use crate::adoption::{self, Claims};
+use crate::mirror::ObjectKey;
+use crate::sync_error::Error;
+use crate::worker::Reconcile;
 
-impl Controller {
-    /// Brings the set nearer to its spec. Returns when to look again though nothing happens.
-    pub(super) async fn sync(&self, key: &Key) -> Result<Option<Duration>, Error> {
+impl Reconcile for Controller {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
         self.check_caches(key)?;
         let Some(object) = self.sets.get(&key.namespace, &key.name) else {
             self.writes.lock().remove(key);
@@ -40,7 +40,9 @@ impl Controller {
         let pods = self.claim_pods(&set, &selector).await?;
         self.update(&set, &selector, &pods).await
     }
+}
 
+impl Controller {
     /// Revisions, pods, status, history; history even when the rest failed.
     async fn update(
         &self,
@@ -97,49 +99,19 @@ impl Controller {
 
     /// The set's pods, by name, after adopting orphans and releasing strangers.
     async fn claim_pods(&self, set: &Set, selector: &Selector) -> Result<Vec<Arc<Pod>>, Error> {
-        let api: Api<Pod> = Api::namespaced(self.ctx.client.clone(), set.namespace());
-        let mut claimed = Vec::new();
-        let mut errors = Vec::new();
-        let mut confirmed: Option<bool> = None;
-        for pod in self.pods.in_namespace(set.namespace()) {
-            let matches = selector.matches(pod.labels()) && identity::is_member(set, &pod);
-            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-            let (name, params) = (pod.name_any(), PatchParams::default());
-            match claim(set.meta(), &pod.metadata, matches) {
-                Claim::Ignore => {}
-                Claim::Keep => claimed.push(pod),
-                Claim::Release => {
-                    let patch = Patch::Strategic(release_patch(set.uid(), uid));
-                    match api.patch(&name, &params, &patch).await.map_err(Error::from) {
-                        Ok(released) => self.wrote_pod(set, &released),
-                        // Gone, or replaced by another pod: released all the same.
-                        Err(error) if error.is_not_found() || error.is_invalid() => {}
-                        Err(error) => errors.push(error),
-                    }
-                }
-                Claim::Adopt => {
-                    if confirmed.is_none() {
-                        let outcome = self.confirm_adoption(set, "Pods").await;
-                        confirmed = Some(outcome.is_ok());
-                        errors.extend(outcome.err());
-                    }
-                    if confirmed == Some(false) {
-                        continue;
-                    }
-                    let patch = Patch::Strategic(adopt_patch(&set.owner_ref(), uid));
-                    match api.patch(&name, &params, &patch).await.map_err(Error::from) {
-                        Ok(adopted) => {
-                            self.wrote_pod(set, &adopted);
-                            claimed.push(pod);
-                        }
-                        Err(error) if error.is_not_found() => {}
-                        Err(error) => errors.push(error),
-                    }
-                }
-            }
-        }
-        Error::collect(errors)?;
-        Ok(claimed)
+        let claims = Claims {
+            api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+            owner: set.meta(),
+            reference: set.owner_ref(),
+        };
+        claims
+            .claim_all(
+                self.pods.in_namespace(set.namespace()),
+                |pod| selector.matches(pod.labels()) && identity::is_member(set, pod),
+                self.confirm_adoption(set, "Pods"),
+                |pod| self.wrote_pod(set, pod),
+            )
+            .await
     }
 
     /// Asks the server, not the cache, that the set is still there to adopt anything.
@@ -149,20 +121,6 @@ impl Controller {
         what: &'static str,
     ) -> Result<(), Error> {
         let api: Api<StatefulSet> = Api::namespaced(self.ctx.client.clone(), set.namespace());
-        let live = api.get(set.name()).await?;
-        let (namespace, name) = (set.namespace(), set.name());
-        let uid = live.metadata.uid.as_deref().unwrap_or_default();
-        if uid != set.uid() {
-            let reason = format!(
-                "original StatefulSet {namespace}/{name} is gone: got uid {uid}, wanted {}",
-                set.uid()
-            );
-            return Err(Error::CannotAdopt { what, reason });
-        }
-        if let Some(time) = live.metadata.deletion_timestamp {
-            let reason = format!("{namespace}/{name} has just been deleted at {}", time.0);
-            return Err(Error::CannotAdopt { what, reason });
-        }
-        Ok(())
+        adoption::confirm(&api, set.meta(), KIND, what).await
     }
 }

@@ -68,6 +68,18 @@ impl Error {
             .is_some_and(|status| status.reason == "AlreadyExists")
     }
 
+    /// Refused because the namespace is going away.
+    pub(crate) fn is_namespace_terminating(&self) -> bool {
+        let causes = self
+            .status()
+            .and_then(|status| Some(&status.details.as_ref()?.causes));
+        causes.is_some_and(|causes| {
+            causes
+                .iter()
+                .any(|cause| cause.reason == "NamespaceTerminating")
+        })
+    }
+
     pub(crate) fn is_not_found(&self) -> bool {
         self.status().is_some_and(|status| status.code == 404)
     }

@@ -1,0 +1,85 @@
+//! Creates and deletes pods for a workload, each with the event that tells of it.
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
+
+use crate::recorder::{EventType, Recorder};
+use crate::sync_error::Error;
+
+/// The workload whose pods are created and deleted.
+pub(crate) struct PodControl<'a> {
+    pub(crate) api: Api<Pod>,
+    pub(crate) recorder: &'a Recorder,
+    /// The workload, for events.
+    pub(crate) involved: ObjectReference,
+}
+
+impl PodControl<'_> {
+    /// Creates `pod`. In a namespace that is going away this fails without an event.
+    pub(crate) async fn create(&self, pod: &Pod) -> Result<Pod, Error> {
+        match self.api.create(&PostParams::default(), pod).await {
+            Ok(created) => {
+                let message = format!("Created pod: {}", created.name_any());
+                self.tell(EventType::Normal, "SuccessfulCreate", &message)
+                    .await;
+                Ok(created)
+            }
+            Err(error) => {
+                let error = Error::from(error);
+                if !error.is_namespace_terminating() {
+                    let message = format!("Error creating: {error}");
+                    self.tell(EventType::Warning, "FailedCreate", &message)
+                        .await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes the pod `name`. When there is none, this fails without an event.
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), Error> {
+        match self.api.delete(name, &DeleteParams::default()).await {
+            Ok(_) => {
+                let message = format!("Deleted pod: {name}");
+                self.tell(EventType::Normal, "SuccessfulDelete", &message)
+                    .await;
+                Ok(())
+            }
+            Err(error) => {
+                let error = Error::from(error);
+                if !error.is_not_found() {
+                    let message = format!("Error deleting: {error}");
+                    self.tell(EventType::Warning, "FailedDelete", &message)
+                        .await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn tell(&self, event_type: EventType, reason: &str, message: &str) {
+        self.recorder
+            .publish(&self.involved, event_type, reason, message)
+            .await;
+    }
+}
+
+/// A pod made from `template`, which the server will name after `owner`.
+#[must_use]
+pub(crate) fn pod_from_template(template: &PodTemplateSpec, owner: OwnerReference) -> Pod {
+    let meta = template.metadata.clone().unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", owner.name)),
+            labels: meta.labels,
+            annotations: meta.annotations,
+            finalizers: meta.finalizers,
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec.clone(),
+        status: None,
+    }
+}

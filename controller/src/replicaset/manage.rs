@@ -1,0 +1,176 @@
+//! Creates the pods that a set lacks and deletes those that it has too many.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::{Selector, SelectorExt};
+use kube::{Api, ResourceExt};
+
+use super::{API_VERSION, Controller, ranking, replicas};
+use crate::controller_ref::{controller_of, controller_ref, reference_to};
+use crate::mirror::ObjectKey;
+use crate::pod_control::{PodControl, pod_from_template};
+use crate::sync_error::Error;
+use crate::triggers::Workload;
+
+/// The most pods that one sync creates or deletes.
+const BURST: usize = 500;
+
+/// What a sync does about the number of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    Create(usize),
+    Delete(usize),
+}
+
+fn change(active: usize, replicas: i32) -> Change {
+    let wanted = usize::try_from(replicas).unwrap_or(0);
+    match active.abs_diff(wanted).min(BURST) {
+        0 => Change::Nothing,
+        count if active < wanted => Change::Create(count),
+        count => Change::Delete(count),
+    }
+}
+
+/// The sizes of the batches in which `count` pods are created: a first failure shall be the only
+/// one of its kind.
+pub(crate) fn slow_start(count: usize) -> impl Iterator<Item = usize> {
+    let mut left = count;
+    let mut next = 1;
+    std::iter::from_fn(move || {
+        let size = next.min(left);
+        left -= size;
+        next = 2 * size;
+        (size > 0).then_some(size)
+    })
+}
+
+impl Controller {
+    /// Brings the number of `active` pods nearer to the one wanted.
+    pub(super) async fn manage(
+        &self,
+        set: &Arc<ReplicaSet>,
+        active: &[Arc<Pod>],
+    ) -> Result<(), Error> {
+        let control = PodControl {
+            api: Api::namespaced(
+                self.ctx.client.clone(),
+                &set.namespace().unwrap_or_default(),
+            ),
+            recorder: &self.recorder,
+            involved: reference_to(API_VERSION, Arc::<ReplicaSet>::KIND, &set.metadata),
+        };
+        match change(active.len(), replicas(set)) {
+            Change::Nothing => Ok(()),
+            Change::Create(count) => self.create(set, &control, count).await,
+            Change::Delete(count) => {
+                let related = self.related_pods(set);
+                let now = (self.ctx.now)();
+                let chosen = ranking::to_delete(active.to_vec(), &related, count, now);
+                self.delete(set, &control, &chosen).await
+            }
+        }
+    }
+
+    async fn create(
+        &self,
+        set: &Arc<ReplicaSet>,
+        control: &PodControl<'_>,
+        count: usize,
+    ) -> Result<(), Error> {
+        let key = ObjectKey::of(&**set);
+        let template = set.spec.as_ref().and_then(|spec| spec.template.clone());
+        let owner = controller_ref(API_VERSION, Arc::<ReplicaSet>::KIND, &set.metadata);
+        let pod = pod_from_template(&template.unwrap_or_default(), owner);
+        let now = (self.ctx.now)();
+        self.expectations.expect(&key, count, BTreeSet::new(), now);
+        let mut missing = count;
+        let mut first_error = None;
+        for size in slow_start(count) {
+            for _ in 0..size {
+                match control.create(&pod).await {
+                    // Nothing can be created there any more; nobody has to try again.
+                    Err(error) if error.is_namespace_terminating() => {
+                        missing -= 1;
+                        self.expectations.created(&key);
+                    }
+                    Err(error) => first_error = first_error.or(Some(error)),
+                    Ok(_) => missing -= 1,
+                }
+            }
+            if first_error.is_some() {
+                break;
+            }
+        }
+        for _ in 0..missing {
+            self.expectations.created(&key);
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    async fn delete(
+        &self,
+        set: &Arc<ReplicaSet>,
+        control: &PodControl<'_>,
+        chosen: &[Arc<Pod>],
+    ) -> Result<(), Error> {
+        let key = ObjectKey::of(&**set);
+        let uids = chosen.iter().filter_map(|pod| pod.uid()).collect();
+        self.expectations.expect(&key, 0, uids, (self.ctx.now)());
+        let mut first_error = None;
+        for pod in chosen {
+            if let Err(error) = control.delete(&pod.name_any()).await {
+                let uid = pod.uid().unwrap_or_default();
+                self.expectations.deleted(&key, &uid);
+                if !error.is_not_found() {
+                    first_error = first_error.or(Some(error));
+                }
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    /// The pods that sets of the same owner select, this one's included, each once.
+    fn related_pods(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
+        let namespace = set.namespace().unwrap_or_default();
+        let owner = controller_of(&set.metadata).map(|owner| &owner.uid);
+        let is_related = |other: &ReplicaSet| {
+            owner.is_some() && controller_of(&other.metadata).map(|owner| &owner.uid) == owner
+        };
+        let selectors: Vec<Selector> = self
+            .sets
+            .in_namespace(&namespace)
+            .iter()
+            .filter(|other| is_related(other))
+            .filter_map(|other| Selector::try_from(other.selector()).ok())
+            .collect();
+        let mut pods = self.pods.in_namespace(&namespace);
+        pods.retain(|pod| selectors.iter().any(|one| one.matches(pod.labels())));
+        pods
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_difference_is_made_up_in_bursts() {
+        assert_eq!(change(2, 2), Change::Nothing);
+        assert_eq!(change(2, 5), Change::Create(3));
+        assert_eq!(change(5, 2), Change::Delete(3));
+        assert_eq!(change(0, 1000), Change::Create(500));
+        assert_eq!(change(1000, 0), Change::Delete(500));
+    }
+
+    #[test]
+    fn batches_double() {
+        let sizes = |count| slow_start(count).collect::<Vec<_>>();
+        assert_eq!(sizes(0), [0; 0]);
+        assert_eq!(sizes(1), [1]);
+        assert_eq!(sizes(10), [1, 2, 4, 3]);
+    }
+}

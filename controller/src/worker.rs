@@ -1,0 +1,44 @@
+//! Workers that take keys from a queue and sync them.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::future::{join, join_all};
+
+use crate::mirror::ObjectKey;
+use crate::sync_error::Error;
+use crate::work_queue::WorkQueue;
+
+/// A controller whose work is queued by key.
+pub(crate) trait Reconcile: Sync {
+    /// Brings the object `key` nearer to its spec; says when to look again though nothing happens.
+    fn reconcile(
+        &self,
+        key: &ObjectKey,
+    ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
+}
+
+/// Reconciles keys, at most `workers` at once; what fails is tried again later. Never returns.
+pub(crate) async fn run(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>, workers: usize) {
+    let workers = (0..workers).map(|_| worker(controller, queue));
+    join(join_all(workers), queue.run_timers()).await;
+}
+
+async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
+    loop {
+        let key = queue.get().await;
+        match controller.reconcile(&key).await {
+            Ok(requeue_after) => {
+                queue.forget(&key);
+                if let Some(delay) = requeue_after {
+                    queue.add_after(key.clone(), delay);
+                }
+            }
+            Err(error) => {
+                tracing::info!(namespace = key.namespace, name = key.name, %error, "sync failed");
+                queue.add_rate_limited(key.clone());
+            }
+        }
+        queue.done(&key);
+    }
+}

@@ -1,0 +1,333 @@
+//! Workloads end to end: their controllers and two nodes against the emulator in process, under
+//! virtual time.
+
+#![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use self::support::Cluster;
+
+const CONTROLLERS: &[&str] = &["deployment", "garbage-collector", "replicaset"];
+
+fn template(image: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    })
+}
+
+fn replica_set(replicas: u32) -> Value {
+    json!({
+        "metadata": {"name": "web"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "template": template("nginx:1")},
+    })
+}
+
+fn deployment(replicas: u32, strategy: &Value) -> Value {
+    json!({
+        "metadata": {"name": "web"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+            "strategy": strategy, "template": template("nginx:1")},
+    })
+}
+
+/// `replicas/ready/available` of each ReplicaSet that wants any, with its image and revision.
+async fn sets(cluster: &Cluster) -> Vec<String> {
+    let sets = cluster.list::<ReplicaSet>().await;
+    let told = |set: &ReplicaSet| {
+        let status = set.status.clone().unwrap_or_default();
+        let spec = set.spec.as_ref().unwrap();
+        let template = spec.template.as_ref().unwrap();
+        let image = template.spec.as_ref().unwrap().containers[0].image.clone();
+        format!(
+            "{} r{} {}/{}/{}/{}",
+            image.unwrap(),
+            set.annotations()["deployment.kubernetes.io/revision"],
+            spec.replicas.unwrap(),
+            status.replicas,
+            status.ready_replicas.unwrap_or(0),
+            status.available_replicas.unwrap_or(0)
+        )
+    };
+    let mut told: Vec<String> = sets.iter().map(told).collect();
+    told.sort();
+    told
+}
+
+async fn conditions(cluster: &Cluster) -> Vec<String> {
+    let deployment = cluster.get::<Deployment>("web").await;
+    let conditions = deployment.status.unwrap().conditions.unwrap_or_default();
+    let mut told: Vec<String> = conditions
+        .iter()
+        .map(|one| {
+            format!(
+                "{}={} {}",
+                one.type_,
+                one.status,
+                one.reason.clone().unwrap()
+            )
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+async fn set_image(cluster: &Cluster, image: &str) {
+    let containers = json!([{"name": "main", "image": image}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    cluster.patch::<Deployment>("web", patch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_set_keeps_its_number_of_pods() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster.create::<ReplicaSet>(replica_set(3)).await;
+    cluster.settle().await;
+    let pods = cluster.list::<Pod>().await;
+    assert_eq!(pods.len(), 3);
+    for pod in &pods {
+        let suffix = pod.name_any().strip_prefix("web-").unwrap().to_owned();
+        assert_eq!(suffix.len(), 5, "the server's choice");
+        assert_eq!(pod.owner_references()[0].kind, "ReplicaSet");
+    }
+    let status = cluster.get::<ReplicaSet>("web").await.status.unwrap();
+    let expected = json!({"replicas": 3, "fullyLabeledReplicas": 3, "readyReplicas": 3,
+        "availableReplicas": 3, "terminatingReplicas": 0, "observedGeneration": 1});
+    assert_eq!(serde_json::to_value(status).unwrap(), expected);
+
+    cluster
+        .delete::<Pod>(&pods[0].name_any(), DeleteParams::default())
+        .await;
+    cluster.settle().await;
+    let renewed = cluster.list::<Pod>().await;
+    assert_eq!(renewed.len(), 3);
+    assert!(renewed.iter().all(|pod| pod.uid() != pods[0].uid()));
+
+    cluster
+        .patch::<ReplicaSet>("web", json!({"spec": {"replicas": 1}}))
+        .await;
+    cluster.settle().await;
+    assert_eq!(cluster.list::<Pod>().await.len(), 1);
+    let told = cluster.events("replicaset-controller").await;
+    assert_eq!(
+        told.iter()
+            .filter(|one| one.starts_with("SuccessfulCreate Created pod: web-"))
+            .count(),
+        4
+    );
+    assert_eq!(
+        told.iter()
+            .filter(|one| one.starts_with("SuccessfulDelete Deleted pod: web-"))
+            .count(),
+        2
+    );
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_set_adopts_and_releases_by_label() {
+    let cluster = Cluster::start(CONTROLLERS);
+    let orphan = json!({"metadata": {"name": "stray", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}});
+    cluster.create::<Pod>(orphan).await;
+    cluster.settle().await;
+    cluster.create::<ReplicaSet>(replica_set(2)).await;
+    cluster.settle().await;
+    assert_eq!(cluster.list::<Pod>().await.len(), 2);
+    assert_eq!(
+        cluster.get::<Pod>("stray").await.owner_references()[0].name,
+        "web"
+    );
+    let other = json!({"metadata": {"labels": {"app": "other"}}});
+    cluster.patch::<Pod>("stray", other).await;
+    cluster.settle().await;
+    assert_eq!(cluster.list::<Pod>().await.len(), 3);
+    assert_eq!(cluster.get::<Pod>("stray").await.owner_references(), []);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rolling_update_keeps_within_surge_and_unavailability_and_can_be_undone() {
+    let cluster = Cluster::start(CONTROLLERS);
+    let strategy = json!({"type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}});
+    cluster.create::<Deployment>(deployment(4, &strategy)).await;
+    cluster.settle().await;
+    assert_eq!(sets(&cluster).await, ["nginx:1 r1 4/4/4/4"]);
+    let done = [
+        "Available=True MinimumReplicasAvailable",
+        "Progressing=True NewReplicaSetAvailable",
+    ];
+    assert_eq!(conditions(&cluster).await, done);
+
+    set_image(&cluster, "nginx:2").await;
+    cluster.settle().await;
+    assert_eq!(
+        sets(&cluster).await,
+        ["nginx:1 r1 0/0/0/0", "nginx:2 r2 4/4/4/4"]
+    );
+    let wanted = cluster.most("replicasets", |sets| {
+        sets.values()
+            .map(|set| set["spec"]["replicas"].as_i64().unwrap())
+            .sum()
+    });
+    assert_eq!(wanted, 5, "replicas and surge");
+
+    set_image(&cluster, "nginx:1").await;
+    cluster.settle().await;
+    assert_eq!(
+        sets(&cluster).await,
+        ["nginx:1 r3 4/4/4/4", "nginx:2 r2 0/0/0/0"]
+    );
+    let deployment = cluster.get::<Deployment>("web").await;
+    assert_eq!(
+        deployment.annotations()["deployment.kubernetes.io/revision"],
+        "3"
+    );
+    let history = cluster.list::<ReplicaSet>().await.into_iter().find(|set| {
+        set.annotations()
+            .contains_key("deployment.kubernetes.io/revision-history")
+    });
+    assert_eq!(
+        history.unwrap().annotations()["deployment.kubernetes.io/revision-history"],
+        "1"
+    );
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn recreation_waits_for_old_pods_to_go() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster
+        .create::<Deployment>(deployment(2, &json!({"type": "Recreate"})))
+        .await;
+    cluster.settle().await;
+    set_image(&cluster, "nginx:2").await;
+    cluster.settle().await;
+    assert_eq!(
+        sets(&cluster).await,
+        ["nginx:1 r1 0/0/0/0", "nginx:2 r2 2/2/2/2"]
+    );
+    let images = cluster.most("pods", |pods| {
+        let image = |pod: &std::sync::Arc<Value>| pod["spec"]["containers"][0]["image"].to_string();
+        let images: BTreeSet<String> = pods.values().map(image).collect();
+        images.len() as i64
+    });
+    assert_eq!(images, 1, "never pods of both");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_deployment_scales_but_does_not_roll() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster
+        .create::<Deployment>(deployment(2, &json!({})))
+        .await;
+    cluster.settle().await;
+    cluster
+        .patch::<Deployment>("web", json!({"spec": {"paused": true}}))
+        .await;
+    set_image(&cluster, "nginx:2").await;
+    cluster
+        .patch::<Deployment>("web", json!({"spec": {"replicas": 3}}))
+        .await;
+    cluster.settle().await;
+    assert_eq!(sets(&cluster).await, ["nginx:1 r1 3/3/3/3"]);
+    let paused = [
+        "Available=True MinimumReplicasAvailable",
+        "Progressing=Unknown DeploymentPaused",
+    ];
+    assert_eq!(conditions(&cluster).await, paused);
+    cluster
+        .patch::<Deployment>("web", json!({"spec": {"paused": false}}))
+        .await;
+    cluster.settle().await;
+    assert_eq!(
+        sets(&cluster).await,
+        ["nginx:1 r1 0/0/0/0", "nginx:2 r2 3/3/3/3"]
+    );
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_without_progress_misses_its_deadline() {
+    let cluster = Cluster::start(CONTROLLERS);
+    let mut stuck = deployment(1, &json!({}));
+    stuck["spec"]["progressDeadlineSeconds"] = json!(30);
+    stuck["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "none"});
+    cluster.create::<Deployment>(stuck).await;
+    cluster.settle().await;
+    let expected = [
+        "Available=False MinimumReplicasUnavailable",
+        "Progressing=False ProgressDeadlineExceeded",
+    ];
+    assert_eq!(conditions(&cluster).await, expected);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_beyond_its_limit_is_dropped() {
+    let cluster = Cluster::start(CONTROLLERS);
+    let mut limited = deployment(1, &json!({}));
+    limited["spec"]["revisionHistoryLimit"] = json!(1);
+    cluster.create::<Deployment>(limited).await;
+    for image in ["nginx:2", "nginx:3", "nginx:4"] {
+        cluster.settle().await;
+        set_image(&cluster, image).await;
+    }
+    cluster.settle().await;
+    assert_eq!(
+        sets(&cluster).await,
+        ["nginx:3 r3 0/0/0/0", "nginx:4 r4 1/1/1/1"]
+    );
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_deployment_takes_its_sets_and_pods_along() {
+    let cluster = Cluster::start(CONTROLLERS);
+    for params in [DeleteParams::background(), DeleteParams::foreground()] {
+        cluster
+            .create::<Deployment>(deployment(2, &json!({})))
+            .await;
+        cluster.settle().await;
+        assert_eq!(cluster.list::<Pod>().await.len(), 2);
+        cluster.delete::<Deployment>("web", params).await;
+        cluster.settle().await;
+        assert_eq!(cluster.list::<Deployment>().await.len(), 0);
+        assert_eq!(cluster.list::<ReplicaSet>().await.len(), 0);
+        assert_eq!(cluster.list::<Pod>().await.len(), 0);
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_runs_write_equal_journals() {
+    let mut journals = Vec::new();
+    for _ in 0..2 {
+        let cluster = Cluster::start(CONTROLLERS);
+        // The runtime turns to this task in turns of its own, which must not race the start.
+        cluster.settle().await;
+        cluster
+            .create::<Deployment>(deployment(5, &json!({})))
+            .await;
+        cluster.settle().await;
+        set_image(&cluster, "nginx:2").await;
+        cluster.settle().await;
+        journals.push(cluster.lines());
+        cluster.stop().await;
+    }
+    for (one, other) in journals[0].iter().zip(&journals[1]) {
+        assert_eq!(one, other);
+    }
+    assert_eq!(journals[0].len(), journals[1].len());
+}

@@ -1,0 +1,159 @@
+//! A server, two nodes and chosen controllers, and short ways to talk to them.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use kubeproof_apiserver::{ApiServer, Clock, EventType, JournalEntry};
+use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
+use kubeproof_controller::{Manager, Options};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub struct Cluster {
+    server: ApiServer,
+    client: Client,
+    manager: Manager,
+}
+
+/// A kind with namespaces, all of whose objects here are in `default`.
+pub trait Namespaced:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Serialize
+{
+}
+
+impl<K> Namespaced for K where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize
+{
+}
+
+impl Cluster {
+    pub fn start(controllers: &[&str]) -> Self {
+        let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
+        let server = ApiServer::builder()
+            .clock(clock.clone())
+            .journal(true)
+            .build();
+        let client = Client::new(server.clone(), "default");
+        let options = Options {
+            controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
+            nodes: 2,
+            timings: Timings::default(),
+            lease_renewal: LEASE_RENEWAL,
+            now: Arc::new(move || clock.now()),
+        };
+        let manager = Manager::start(client.clone(), options).unwrap();
+        Self {
+            server,
+            client,
+            manager,
+        }
+    }
+
+    pub async fn stop(self) {
+        self.manager.shutdown().await;
+    }
+
+    /// Lets virtual time pass until for a minute nothing but a Lease was written.
+    pub async fn settle(&self) {
+        let mut before = None;
+        while before != Some(self.lines().len()) {
+            before = Some(self.lines().len());
+            tokio::time::sleep(Duration::from_mins(1)).await;
+        }
+    }
+
+    fn api<K: Namespaced>(&self) -> Api<K> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub async fn create<K: Namespaced>(&self, object: Value) {
+        let object: K = serde_json::from_value(object).unwrap();
+        let created = self.api().create(&PostParams::default(), &object).await;
+        created.unwrap();
+    }
+
+    pub async fn get<K: Namespaced>(&self, name: &str) -> K {
+        self.api().get(name).await.unwrap()
+    }
+
+    pub async fn list<K: Namespaced>(&self) -> Vec<K> {
+        self.api().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn patch<K: Namespaced>(&self, name: &str, patch: Value) {
+        let patch = Patch::Strategic(patch);
+        let api = self.api::<K>();
+        api.patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    pub async fn delete<K: Namespaced>(&self, name: &str, params: DeleteParams) {
+        self.api::<K>().delete(name, &params).await.unwrap();
+    }
+
+    /// Reason and message of the events that `component` wrote.
+    pub async fn events(&self, component: &str) -> Vec<String> {
+        let events = self.list::<Event>().await;
+        let of_component = |event: &&Event| {
+            let source = event.source.as_ref();
+            source.and_then(|source| source.component.as_deref()) == Some(component)
+        };
+        let told = |event: &Event| {
+            let (reason, message) = (event.reason.clone(), event.message.clone());
+            format!("{} {}", reason.unwrap(), message.unwrap())
+        };
+        events.iter().filter(of_component).map(told).collect()
+    }
+
+    /// The most that `measure` finds in the objects of `resource` at any time.
+    pub fn most(
+        &self,
+        resource: &str,
+        measure: impl Fn(&BTreeMap<String, Arc<Value>>) -> i64,
+    ) -> i64 {
+        let journal = self.server.journal();
+        let mut objects = BTreeMap::new();
+        let mut most = 0;
+        for entry in journal
+            .iter()
+            .filter(|entry| entry.gvr.resource == resource)
+        {
+            let name = entry.object["metadata"]["name"].to_string();
+            match entry.event {
+                EventType::Deleted => objects.remove(&name),
+                _ => objects.insert(name, Arc::new(Value::clone(&entry.object))),
+            };
+            most = most.max(measure(&objects));
+        }
+        most
+    }
+
+    /// Every write but of leases.
+    pub fn lines(&self) -> Vec<String> {
+        let journal = self.server.journal();
+        let entries = journal
+            .iter()
+            .filter(|entry| entry.gvr.resource != "leases");
+        let told = |entry: &JournalEntry| {
+            format!("{} {:?} {}", entry.user_agent, entry.event, entry.object)
+        };
+        entries.map(told).collect()
+    }
+}
