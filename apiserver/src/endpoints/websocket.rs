@@ -27,7 +27,6 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::body::ResponseBody;
-use super::response;
 use crate::kubelet::{ContainerStreams, OutputStream};
 use crate::status::ApiError;
 
@@ -115,14 +114,11 @@ impl Handshake {
         ))
     }
 
-    /// How a kubelet's failure is told: the server speaks version 5 itself, and has upgraded the
-    /// connection before it asks the kubelet.
-    pub(crate) fn failed(&self, text: String) -> Result<ContainerStreams, Response<ResponseBody>> {
-        if self.version == Version::V4 {
-            return Err(response::text(500, format!("{text}\n")));
-        }
+    /// The streams that tell of a kubelet's failure: the server speaks version 5 itself, and has
+    /// upgraded the connection before it asks. Version 4 is the kubelet's own, which refuses.
+    pub(crate) fn failed(&self, text: &str) -> Option<ContainerStreams> {
         let message = format!("unable to upgrade connection: {text}");
-        Ok(ContainerStreams {
+        (self.version == Version::V5).then(|| ContainerStreams {
             output: futures::stream::empty().boxed(),
             input: None,
             ended: std::future::ready(Err(message)).boxed(),

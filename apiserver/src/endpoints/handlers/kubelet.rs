@@ -59,9 +59,9 @@ pub(super) fn stream(request: &Request<'_>) -> Answer {
         Ok(streams) => streams,
         Err(KubeletError::Unreachable) => return Err(unreachable(request, node)),
         Err(KubeletError::BadRequest(text)) => return Ok(response::text(400, format!("{text}\n"))),
-        Err(KubeletError::Failed(text)) => match handshake.failed(text) {
-            Ok(streams) => streams,
-            Err(response) => return Ok(response),
+        Err(KubeletError::Failed(text)) => match handshake.failed(&text) {
+            Some(streams) => streams,
+            None => return Ok(response::text(500, format!("{text}\n"))),
         },
     };
     let Some(upgrade) = request.upgrade.lock().take() else {
