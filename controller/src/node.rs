@@ -11,6 +11,7 @@ mod identity;
 mod instance;
 pub(crate) mod kubelet;
 mod lifecycle;
+mod probe;
 mod registration;
 mod scheduler;
 mod sources;

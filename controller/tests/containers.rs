@@ -215,3 +215,41 @@ async fn a_claim_keeps_its_files_and_a_config_map_gives_its_own() {
     assert_eq!(node.log("writer", LogOptions::default()).await, "a\na\na\n");
     node.manager.shutdown().await;
 }
+
+/// How upstream's StatefulSet tests break a pod and heal it.
+#[tokio::test(start_paused = true)]
+async fn readiness_follows_what_a_probe_finds() {
+    let node = Node::start();
+    let page = "/usr/local/apache2/htdocs/index.html";
+    let script =
+        format!("sleep 60; mv {page} /tmp/; sleep 60; mv /tmp/index.html {page}; sleep 1h");
+    let extra = json!({
+        "image": "httpd:2",
+        "readinessProbe": {
+            "httpGet": { "path": "/index.html", "port": 80 },
+            "initialDelaySeconds": 5, "periodSeconds": 1, "failureThreshold": 2,
+        },
+    });
+    node.run("web", "Always", &script, extra).await;
+    pass(4).await;
+    assert!(!node.pod("web").await.1.ready);
+    for (seconds, ready) in [(2, true), (53, true), (5, false), (55, false), (4, true)] {
+        pass(seconds).await;
+        assert_eq!(node.pod("web").await.1.ready, ready, "{seconds}");
+    }
+    let exec = json!({
+        "readinessProbe": { "exec": { "command": ["test", "-f", "/tmp/ready"] } },
+    });
+    node.run(
+        "file",
+        "Always",
+        "sleep 30; touch /tmp/ready; sleep 1h",
+        exec,
+    )
+    .await;
+    pass(29).await;
+    assert!(!node.pod("file").await.1.ready);
+    pass(12).await;
+    assert!(node.pod("file").await.1.ready);
+    node.manager.shutdown().await;
+}

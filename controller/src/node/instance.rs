@@ -17,6 +17,8 @@ pub(super) struct Instance {
     /// The run before.
     pub(super) last: Option<Ended>,
     pub(super) back_off: Option<BackOff>,
+    /// What its readiness probe says; a container without one is ready as soon as it runs.
+    pub(super) probed: Option<bool>,
 }
 
 /// The end of a main process.
@@ -57,6 +59,7 @@ impl Instance {
             exit: None,
             last: None,
             back_off: None,
+            probed: None,
         }
     }
 
@@ -76,6 +79,7 @@ impl Instance {
         image.clone_into(&mut self.image);
         self.restarts += 1;
         self.since = now;
+        self.probed = self.probed.map(|_| false);
     }
 
     /// How long its next run has to wait after `exit`.

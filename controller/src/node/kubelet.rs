@@ -25,7 +25,7 @@ use super::status::{self, Report, unmet_gates};
 use super::{Containers, Timings, identity};
 use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
-use processes::{Exited, PodProcesses, Processes};
+use processes::{Happening, Occurrence, PodProcesses, Processes};
 
 enum Update {
     Pod(Box<Event<Pod>>),
@@ -108,7 +108,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, timings: Timings) 
                     kubelet.take_in(update);
                 }
             }
-            exited = kubelet.processes.next_exit() => kubelet.take_in_exit(exited),
+            occurrence = kubelet.processes.next() => kubelet.take_in_occurrence(occurrence),
             () = wake => kubelet.mark_due(),
         }
         if kubelet.is_synced() {
@@ -188,15 +188,23 @@ impl Kubelet {
         }
     }
 
-    fn take_in_exit(&mut self, exited: Exited) {
-        let Some(record) = self.records.get_mut(&exited.uid) else {
+    fn take_in_occurrence(&mut self, occurrence: Occurrence) {
+        let Some(record) = self.records.get_mut(&occurrence.uid) else {
             return;
         };
-        let instance = record.instances.get_mut(&exited.container);
-        if let Some(instance) = instance.filter(|own| own.restarts == exited.restarts) {
-            instance.exit = Some(exited.exit);
-            self.dirty.insert(record.key.clone());
+        let instance = record.instances.get_mut(&occurrence.container);
+        let Some(instance) = instance.filter(|own| own.restarts == occurrence.restarts) else {
+            return;
+        };
+        match occurrence.what {
+            Happening::Exited(exit) => instance.exit = Some(exit),
+            Happening::Probed(ready) => {
+                instance.probed = Some(ready);
+                self.processes
+                    .probe_on(&occurrence, ready, &mut record.processes);
+            }
         }
+        self.dirty.insert(record.key.clone());
     }
 
     fn mark_records(&mut self, concerns: impl Fn(&Record) -> bool) {
@@ -367,9 +375,11 @@ impl Kubelet {
                     record.pod_ip = self.allocate(pod, record.node);
                 }
                 let images = pod.spec.as_ref().map(images).unwrap_or_default();
-                let started = images
-                    .into_iter()
-                    .map(|(name, image)| (name, Instance::first(image, now)));
+                let started = images.into_iter().map(|(name, image)| {
+                    let mut instance = Instance::first(image, now);
+                    instance.probed = has_readiness_probe(pod, &name).then_some(false);
+                    (name, instance)
+                });
                 return self.start(pod, record, started.collect(), now).await;
             }
             Step::Restart(names) => {
@@ -501,6 +511,11 @@ impl Kubelet {
         *count += 1;
         identity::pod_ip(node, *count)
     }
+}
+
+fn has_readiness_probe(pod: &Pod, container: &str) -> bool {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.any(|own| own.name == container && own.readiness_probe.is_some())
 }
 
 fn images(spec: &PodSpec) -> BTreeMap<String, String> {

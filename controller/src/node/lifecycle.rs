@@ -212,7 +212,8 @@ pub(super) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<T
     let containers: BTreeMap<String, bool> = instances
         .iter()
         .map(|(name, instance)| {
-            let ready = ready_at(instance).is_some_and(|at| now >= at);
+            let probed = instance.probed.unwrap_or(true);
+            let ready = probed && ready_at(instance).is_some_and(|at| now >= at);
             (name.clone(), ready)
         })
         .collect();

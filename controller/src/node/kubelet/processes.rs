@@ -14,20 +14,29 @@ use crate::node::containers::Run;
 use crate::node::environment::{Materials, Missing, Prepared};
 use crate::node::instance::{Exit, Halt};
 use crate::node::lifecycle::Readiness;
+use crate::node::probe::Prober;
 use crate::node::sources::Sources;
 use crate::node::{Containers, identity};
 
-/// A main process has ended.
-pub(super) struct Exited {
+/// Something about a container that the kubelet waits for.
+pub(super) struct Occurrence {
     pub(super) uid: String,
     pub(super) container: String,
     pub(super) restarts: i32,
-    pub(super) exit: Exit,
+    pub(super) what: Happening,
+}
+
+/// What has happened to it.
+pub(super) enum Happening {
+    /// Its main process has ended.
+    Exited(Exit),
+    /// Its readiness probe says something new.
+    Probed(bool),
 }
 
 /// What the nodes run, and what outlives a pod of it.
 pub(super) struct Processes {
-    tasks: JoinSet<Option<Exited>>,
+    tasks: JoinSet<Option<Occurrence>>,
     containers: Containers,
     /// What is on persistent volumes, by uid of their claim.
     claims: BTreeMap<String, Volume>,
@@ -49,12 +58,15 @@ struct Process {
     /// What is still to be started.
     argv: Vec<String>,
     task: Option<AbortHandle>,
+    prober: Option<Prober>,
+    probe: Option<AbortHandle>,
+    launched: bool,
     now: Now,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Some(task) = &self.task {
+        for task in self.task.iter().chain(&self.probe) {
             task.abort();
         }
         self.run.log.close((self.now)());
@@ -86,13 +98,13 @@ impl Processes {
         self.containers.forget(uid);
     }
 
-    /// The next end of a main process.
+    /// What happens next.
     ///
-    /// Cancel safety: an end is taken only by the poll that returns it.
-    pub(super) async fn next_exit(&mut self) -> Exited {
+    /// Cancel safety: it is taken only by the poll that returns it.
+    pub(super) async fn next(&mut self) -> Occurrence {
         loop {
             match self.tasks.join_next().await {
-                Some(Ok(Some(exited))) => return exited,
+                Some(Ok(Some(occurrence))) => return occurrence,
                 // The image decides what runs, or the kubelet has ended it.
                 Some(Ok(None)) => {}
                 Some(Err(error)) if error.is_panic() => {
@@ -116,24 +128,61 @@ impl Processes {
     /// Starts what has been prepared.
     pub(super) fn launch(&mut self, uid: &str, pod: &mut PodProcesses) {
         for (name, process) in &mut pod.running {
+            if std::mem::replace(&mut process.launched, true) {
+                continue;
+            }
+            if let Some(prober) = process.prober.clone() {
+                let (uid, container, restarts) = (uid.to_owned(), name.clone(), process.restarts);
+                let task = async move {
+                    let ready = prober.change(None).await;
+                    Some(Occurrence {
+                        uid,
+                        container,
+                        restarts,
+                        what: Happening::Probed(ready),
+                    })
+                };
+                process.probe = Some(self.tasks.spawn(task));
+            }
             if process.argv.is_empty() {
                 continue;
             }
             let argv = std::mem::take(&mut process.argv);
             let Run { container, log } = process.run.clone();
-            let (uid, name, restarts) = (uid.to_owned(), name.clone(), process.restarts);
             let now = self.now.clone();
+            let (uid, container_name, restarts) = (uid.to_owned(), name.clone(), process.restarts);
             let task = async move {
                 let code = container.run(argv, &log).await?;
-                Some(Exited {
+                Some(Occurrence {
                     uid,
-                    container: name,
+                    container: container_name,
                     restarts,
-                    exit: Exit { code, at: now() },
+                    what: Happening::Exited(Exit { code, at: now() }),
                 })
             };
             process.task = Some(self.tasks.spawn(task));
         }
+    }
+
+    /// Goes on with a probe that has said whether its container is ready.
+    pub(super) fn probe_on(&mut self, said: &Occurrence, ready: bool, pod: &mut PodProcesses) {
+        let Some(process) = pod.running.get_mut(&said.container) else {
+            return;
+        };
+        let Some(prober) = process.prober.clone() else {
+            return;
+        };
+        let (uid, container, restarts) = (said.uid.clone(), said.container.clone(), said.restarts);
+        let task = async move {
+            let ready = prober.change(Some(ready)).await;
+            Some(Occurrence {
+                uid,
+                container,
+                restarts,
+                what: Happening::Probed(ready),
+            })
+        };
+        process.probe = Some(self.tasks.spawn(task));
     }
 }
 
@@ -169,12 +218,14 @@ impl Kubelet {
         for container in &spec.containers {
             if let Some(restarts) = names.get(&container.name) {
                 match materials.prepare(container) {
-                    Ok(made) => prepared.push((container.name.clone(), *restarts, made)),
+                    Ok(made) => prepared.push((container, *restarts, made)),
                     Err(missing) => return Ok(Err(missing)),
                 }
             }
         }
-        for (name, restarts, Prepared { container, argv }) in prepared {
+        for (spec, restarts, Prepared { container, argv }) in prepared {
+            let name = spec.name.clone();
+            let prober = Prober::readiness(spec, &container);
             let run = Run {
                 container,
                 log: Arc::new(Log::default()),
@@ -186,6 +237,9 @@ impl Kubelet {
                 run,
                 argv,
                 task: None,
+                prober,
+                probe: None,
+                launched: false,
                 now: Arc::clone(&now),
             };
             record.processes.running.insert(name, process);
