@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::cel::Condition;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
     dns1035_label, dns1123_subdomain, qualified_name, validate_label_selector,
@@ -21,10 +22,15 @@ struct Tolerated {
     review_versions: bool,
     names: bool,
     label_values: bool,
+    conditions: bool,
 }
 
 impl Tolerated {
-    fn of(old: &Value) -> Self {
+    fn of(new: &Value, old: &Value) -> Self {
+        let conditions = |configuration: &Value| -> Vec<Value> {
+            let webhooks = items(configuration, "webhooks");
+            webhooks.map(|own| own["matchConditions"].clone()).collect()
+        };
         let effects = |webhook: &Value| {
             let effects = text(webhook, "sideEffects");
             !matches!(effects, "None" | "NoneOnDryRun")
@@ -45,13 +51,15 @@ impl Tolerated {
             review_versions: items(old, "webhooks").any(is_unknown),
             names: items(old, "webhooks").any(|own| !names.insert(text(own, "name"))),
             label_values: items(old, "webhooks").any(label_values),
+            conditions: conditions(new) == conditions(old),
         }
     }
 }
 
 /// The faults of a configuration; `old` is what it replaces.
 pub(super) fn validate(configuration: &Value, old: Option<&Value>, mutating: bool) -> FieldErrors {
-    let tolerated = old.map(Tolerated::of).unwrap_or_default();
+    let tolerated = old.map(|old| Tolerated::of(configuration, old));
+    let tolerated = tolerated.unwrap_or_default();
     let mut errors = FieldErrors::new();
     let mut names = BTreeSet::new();
     for (index, webhook) in items(configuration, "webhooks").enumerate() {
@@ -118,7 +126,9 @@ fn validate_webhook(
             errors.not_supported(&path.child("reinvocationPolicy"), &policy.into(), &known);
         }
     }
-    validate_conditions(webhook, &path.child("matchConditions"), errors);
+    if !tolerated.conditions {
+        validate_conditions(webhook, &path.child("matchConditions"), errors);
+    }
 }
 
 /// A webhook is named like a host of a domain.
@@ -251,8 +261,12 @@ fn validate_conditions(webhook: &Value, path: &FieldPath, errors: &mut FieldErro
     let mut names = BTreeSet::new();
     for (index, condition) in items(webhook, "matchConditions").enumerate() {
         let path = path.index(index);
-        if text(condition, "expression").trim().is_empty() {
-            errors.required(&path.child("expression"), "");
+        let expression = text(condition, "expression").trim();
+        let at = path.child("expression");
+        if expression.is_empty() {
+            errors.required(&at, "");
+        } else if let Err(why) = Condition::compile(expression) {
+            errors.invalid(&at, &expression.into(), &why);
         }
         let name = text(condition, "name");
         let path = path.child("name");
