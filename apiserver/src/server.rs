@@ -39,7 +39,7 @@ use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
-use crate::webhook::Services;
+use crate::webhook::{Caller, Services};
 
 use flow_control::{Flow, FlowControl};
 
@@ -55,7 +55,7 @@ type Components = Arc<Mutex<BTreeSet<&'static str>>>;
 pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
-    pub(crate) storage: Storage,
+    pub(crate) storage: Arc<Storage>,
     /// The built-in resources.
     pub(crate) catalog: &'static Catalog,
     /// Custom resources, and with them all of discovery.
@@ -80,6 +80,15 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// What calls of webhooks need.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller {
+            services: &self.services,
+            storage: &self.storage,
+            entropy: &self.entropy,
+        }
+    }
+
     /// The resource that a request is for.
     fn resource(&self, info: &RequestInfo) -> Option<Arc<ResourceInfo>> {
         let (group, version, plural) = (&info.group, &info.version, &info.resource);

@@ -20,7 +20,7 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
         Deleted::Terminating(object) => {
             let accepted = options.orphan_dependents == Some(false);
             let code = if accepted { 202 } else { 200 };
-            request.value(code, &request.resource.shown(&object))
+            request.value(code, &request.converted(&object).await?)
         }
         Deleted::Gone(object)
             if conduct::returns_deleted_object(&request.resource.gvr().group_resource()) =>

@@ -4,7 +4,9 @@ use http::Response;
 use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
-use super::{Answer, Request, decode, eviction, get, kubelet, patch, proxy, scale, token, update};
+use super::{
+    Answer, Request, decode, eviction, get, kubelet, looked_up, patch, proxy, scale, token, update,
+};
 use crate::admission;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::Preconditions;
@@ -19,10 +21,10 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
     let plural = request.resource.gvr().resource.as_str();
     match (subresource, verb) {
-        ("status", Verb::Get) => get::get(request),
+        ("status", Verb::Get) => looked_up(request, get::get).await,
         ("status", Verb::Update) => update::update_part(request, Part::Status).await,
         ("status", Verb::Patch) => patch::patch_part(request, Part::Status).await,
-        ("scale", Verb::Get) => scale::get(request),
+        ("scale", Verb::Get) => looked_up(request, scale::get).await,
         ("scale", Verb::Update) => scale::update(request).await,
         ("scale", Verb::Patch) => scale::patch(request).await,
         ("binding", Verb::Create) if plural == "pods" => bind_pod(request).await,
