@@ -158,8 +158,9 @@ impl ApiServer {
 
     /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response.
     ///
-    /// Cancel safety: everything is written in one step after the body has been read, so a dropped
-    /// call has either not happened or happened whole.
+    /// Cancel safety: an object is written in one step after the body has been read and webhooks
+    /// have answered, so a dropped call has either not happened or happened whole; a deletion of
+    /// many that waits for webhooks may have deleted some.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes>,

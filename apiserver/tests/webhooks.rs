@@ -424,3 +424,39 @@ async fn a_configuration_is_refused_with_all_its_faults() {
         ]
     );
 }
+
+#[tokio::test]
+async fn webhooks_find_services_where_the_server_was_told() {
+    let hook = WebhookServer::start(|review| {
+        let status = json!({ "message": review["request"]["subResource"] });
+        response(review, json!({ "allowed": false, "status": status }))
+    })
+    .await;
+    let server = ApiServer::builder()
+        .resolve_service("default", "hook", 443, hook.address)
+        .build();
+    let client_config = json!({
+        "service": { "namespace": "default", "name": "hook", "path": "/v" },
+        "caBundle": hook.ca_bundle(),
+    });
+    let mut webhook = for_configmaps("v.example.com", client_config);
+    webhook["rules"][0]["resources"] = json!(["pods/binding"]);
+    validating(&server, webhook).await;
+    let pod = json!({
+        "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    });
+    let pods = "/api/v1/namespaces/default/pods";
+    let account = json!({ "metadata": { "name": "default" } });
+    let accounts = "POST /api/v1/namespaces/default/serviceaccounts";
+    send(&server, accounts, account).await;
+    assert_eq!(send(&server, &format!("POST {pods}"), pod).await.code, 201);
+    let binding = json!({ "metadata": { "name": "p" }, "target": { "kind": "Node", "name": "n" } });
+    let refused = send(&server, &format!("POST {pods}/p/binding"), binding).await;
+    assert_eq!(
+        refused.message(),
+        r#"admission webhook "v.example.com" denied the request: binding"#
+    );
+    let request = &hook.seen()[0]["request"];
+    assert_eq!(request["object"]["kind"], "Binding");
+    assert_eq!(request["namespace"], "default");
+}

@@ -95,6 +95,18 @@ impl Request<'_> {
         }
     }
 
+    /// The same for a DELETE with these options in its body.
+    fn store_for_deletion<'a>(&'a self, dry_run: bool, options: Option<&'a Value>) -> Store<'a> {
+        let requester = Requester {
+            delete_options: options,
+            ..self.requester()
+        };
+        Store {
+            requester: Some(requester),
+            ..self.store(dry_run)
+        }
+    }
+
     /// What the definition of `gvk` says, if that is the kind of a custom resource asked for.
     fn custom(&self, gvk: &GroupVersionKind) -> Option<&CustomResource> {
         let custom = self.resource.custom.as_deref();

@@ -184,7 +184,7 @@ impl Store<'_> {
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(self.to_storage(put).await?),
+                change: Change::Put(self.stored_form(put).await?),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
@@ -349,7 +349,7 @@ impl Store<'_> {
             let change = if gone {
                 Change::Remove((*held.value).clone())
             } else {
-                Change::Put(self.to_storage(mem::take(&mut next)).await?)
+                Change::Put(self.stored_form(mem::take(&mut next)).await?)
             };
             let commit = Commit {
                 key: &key,

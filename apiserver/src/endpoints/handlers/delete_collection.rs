@@ -11,7 +11,7 @@ pub(super) async fn delete_collection(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
     let page = looked_up(request, |request| list::page(request, &query)).await?;
-    let store = request.store(options.dry_run);
+    let store = request.store_for_deletion(options.dry_run, body.as_ref());
     for item in &page.objects {
         let namespace = object::namespace(&item.value);
         let namespace = (!namespace.is_empty()).then_some(namespace);

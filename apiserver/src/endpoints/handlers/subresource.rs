@@ -73,8 +73,11 @@ async fn bind_pod(request: &Request<'_>) -> Answer {
         .resource
         .subresource("binding")
         .ok_or(ApiError::NoSuchPath)?;
-    let binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
+    let mut binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
     admit(request, request.name())?;
+    let store = request.store(dry_run);
+    let asked = store.admit_below(&subresource.gvk, request.namespace(), &mut binding);
+    asked.await?;
     if name(&binding) != request.name() {
         let message = "name in URL does not match name in Binding object";
         return Err(ApiError::BadRequest(message.to_owned()));
@@ -85,8 +88,11 @@ async fn bind_pod(request: &Request<'_>) -> Answer {
 /// POST of a Binding among the bindings of a namespace.
 pub(super) async fn create_binding(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
-    let binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    let mut binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
     admit(request, name(&binding))?;
+    let (store, gvk) = (request.store(dry_run), request.resource.gvk());
+    let asked = store.admit_below(gvk, request.namespace(), &mut binding);
+    asked.await?;
     bind(request, name(&binding), &binding, dry_run).await
 }
 
@@ -108,6 +114,7 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
         resource: pods,
         strategy: pods.strategy(),
         writer: None,
+        requester: None,
         ..request.store(dry_run)
     };
     let refuse = |message: String| ApiError::Conflict {

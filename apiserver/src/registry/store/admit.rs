@@ -5,8 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Store;
-use crate::admission::webhook::{Admission, Operation};
-use crate::meta::object::{name, namespace};
+use crate::admission::webhook::{Admission, Operation, Requester};
+use crate::meta::GroupVersionKind;
+use crate::meta::object::{default, meta_mut, name, namespace};
+use crate::registry::Generic;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
 
@@ -36,7 +38,7 @@ impl Store<'_> {
     ///
     /// # Errors
     /// When it can't be converted.
-    pub(super) async fn to_storage(&self, object: Value) -> Result<Value, ApiError> {
+    pub(super) async fn stored_form(&self, object: Value) -> Result<Value, ApiError> {
         if let (Some(custom), Some(conversion)) =
             (&self.resource.custom, self.resource.conversion())
         {
@@ -84,6 +86,32 @@ impl Store<'_> {
             None => Ok(()),
             Some(admission) => admission.validate(object, old).await,
         }
+    }
+
+    /// Asks all webhooks about what is created below an object and stored nowhere, such as a
+    /// binding.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn admit_below(
+        &self,
+        kind: &GroupVersionKind,
+        namespace: Option<&str>,
+        body: &mut Value,
+    ) -> Result<(), ApiError> {
+        if !self.core.webhooks.are_configured(&self.core.storage) {
+            return Ok(());
+        }
+        if let Some(namespace) = namespace {
+            default(meta_mut(body), "namespace", namespace);
+        }
+        let store = Store {
+            requester: self.requester.map(|own| Requester { kind, ..own }),
+            strategy: &Generic { generation: false },
+            ..*self
+        };
+        store.mutate(Operation::Create, body, None).await?;
+        store.approve(Operation::Create, Some(body), None).await
     }
 
     /// Asks all webhooks about a deletion.
