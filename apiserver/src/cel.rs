@@ -2,6 +2,7 @@
 
 mod ast;
 mod checker;
+mod condition;
 mod cost;
 mod declarations;
 mod definition;
@@ -22,6 +23,7 @@ mod unify;
 mod validator;
 mod value;
 
+pub(crate) use condition::Condition;
 pub(crate) use definition::{RuleFaults, RuleScope};
 pub(crate) use validator::Validator;
 

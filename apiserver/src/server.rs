@@ -39,7 +39,7 @@ use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
-use crate::webhook::Services;
+use crate::webhook::{Caller, Services};
 
 use flow_control::{Flow, FlowControl};
 
@@ -55,7 +55,7 @@ type Components = Arc<Mutex<BTreeSet<&'static str>>>;
 pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
-    pub(crate) storage: Storage,
+    pub(crate) storage: Arc<Storage>,
     /// The built-in resources.
     pub(crate) catalog: &'static Catalog,
     /// Custom resources, and with them all of discovery.
@@ -80,6 +80,15 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// What calls of webhooks need.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller {
+            services: &self.services,
+            storage: &self.storage,
+            entropy: &self.entropy,
+        }
+    }
+
     /// The resource that a request is for.
     fn resource(&self, info: &RequestInfo) -> Option<Arc<ResourceInfo>> {
         let (group, version, plural) = (&info.group, &info.version, &info.resource);
@@ -149,8 +158,9 @@ impl ApiServer {
 
     /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response.
     ///
-    /// Cancel safety: everything is written in one step after the body has been read, so a dropped
-    /// call has either not happened or happened whole.
+    /// Cancel safety: an object is written in one step after the body has been read and webhooks
+    /// have answered, so a dropped call has either not happened or happened whole; a deletion of
+    /// many that waits for webhooks may have deleted some.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes>,

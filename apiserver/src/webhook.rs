@@ -5,16 +5,55 @@ mod service;
 mod tls;
 mod transport;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use crate::clock::Entropy;
 use crate::server::Core;
+use crate::storage::Storage;
 use transport::Target;
 
 pub(crate) use service::Services;
+
+/// What calls need of the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    pub(crate) services: &'a Services,
+    pub(crate) storage: &'a Storage,
+    pub(crate) entropy: &'a Entropy,
+}
+
+/// The same for who outlives a request.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedCaller {
+    services: Services,
+    storage: Arc<Storage>,
+    entropy: Entropy,
+}
+
+impl OwnedCaller {
+    /// What the server lends.
+    pub(crate) fn of(core: &Core) -> Self {
+        Self {
+            services: core.services.clone(),
+            storage: Arc::clone(&core.storage),
+            entropy: core.entropy.clone(),
+        }
+    }
+
+    /// To call with.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller {
+            services: &self.services,
+            storage: &self.storage,
+            entropy: &self.entropy,
+        }
+    }
+}
 
 /// Whom to call, and how long to wait.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +81,11 @@ pub(crate) enum CallError {
 /// # Errors
 /// When there is no answer within the timeout, or none of the JSON kind.
 pub(crate) async fn post(
-    core: &Core,
+    caller: &Caller<'_>,
     call: &Call<'_>,
     document: &Value,
 ) -> Result<Value, CallError> {
-    let target = Target::of(core, call)?;
+    let target = Target::of(caller, call)?;
     let body = serde_json::to_vec(document).expect("values are JSON");
     let posted = tokio::time::timeout(call.timeout, target.post(body.into()));
     let posted = posted

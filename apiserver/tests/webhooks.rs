@@ -278,3 +278,185 @@ async fn a_webhook_that_cannot_be_asked_is_told_of_as_upstream_does() {
         assert_eq!((answer.code, answer.message()), (500, expected.as_str()));
     }
 }
+
+#[tokio::test]
+async fn only_the_webhooks_that_match_are_asked() {
+    let hook = WebhookServer::start(allow).await;
+    let server = ApiServer::builder().build();
+    let mut by_label = for_configmaps("label.example.com", hook.by_url("/label"));
+    by_label["objectSelector"] = json!({ "matchLabels": { "tier": "front" } });
+    let mut by_namespace = for_configmaps("namespace.example.com", hook.by_url("/namespace"));
+    by_namespace["namespaceSelector"] = json!({ "matchLabels": { "watched": "yes" } });
+    let mut by_condition = for_configmaps("condition.example.com", hook.by_url("/condition"));
+    by_condition["matchConditions"] = json!([
+        { "name": "updates", "expression": "request.operation == 'UPDATE'" },
+        { "name": "data", "expression": "object.data.size() != oldObject.data.size()" },
+    ]);
+    let mut deletions = for_configmaps("deletions.example.com", hook.by_url("/deletions"));
+    deletions["rules"][0]["operations"] = json!(["DELETE"]);
+    let all = json!([by_label, by_namespace, by_condition, deletions]);
+    configure(&server, "ValidatingWebhookConfiguration", "all", all).await;
+
+    let body = json!({ "metadata": { "name": "a" }, "data": { "x": "y" } });
+    assert_eq!(
+        send(&server, &format!("POST {CONFIGMAPS}"), body)
+            .await
+            .code,
+        201
+    );
+    assert!(hook.seen().is_empty());
+
+    let object = format!("PATCH {CONFIGMAPS}/a");
+    let labelled = json!({ "metadata": { "labels": { "tier": "front" } } });
+    assert_eq!(send(&server, &object, labelled).await.code, 200);
+    assert_eq!(hook.seen().len(), 1, "the new labels match");
+    let unlabelled = json!({ "metadata": { "labels": null } });
+    assert_eq!(send(&server, &object, unlabelled).await.code, 200);
+    assert_eq!(hook.seen().len(), 2, "the old labels match");
+
+    let filled = json!({ "data": { "z": "1" } });
+    assert_eq!(send(&server, &object, filled).await.code, 200);
+    assert_eq!(hook.seen().len(), 3, "the conditions hold");
+
+    let watched = json!({ "metadata": { "labels": { "watched": "yes" } } });
+    let patched = send(&server, "PATCH /api/v1/namespaces/default", watched).await;
+    assert_eq!(patched.code, 200);
+    assert_eq!(create(&server, "b").await.code, 201);
+    assert_eq!(hook.seen().len(), 4, "the namespace matches");
+
+    let deleted = send(&server, &format!("DELETE {CONFIGMAPS}/b"), Value::Null).await;
+    assert_eq!(deleted.code, 200);
+    let seen = hook.seen();
+    let last = &seen.last().unwrap()["request"];
+    assert_eq!(last["operation"], "DELETE");
+    assert_eq!(last["oldObject"]["metadata"]["name"], "b");
+    assert_eq!(last["object"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_webhook_sees_again_what_others_have_changed_behind_it() {
+    let add = |key: &'static str| {
+        move |review: &Value| {
+            let data = &review["request"]["object"]["data"];
+            if data.is_null() {
+                return patch(
+                    review,
+                    json!([{ "op": "add", "path": "/data", "value": { key: "" } }]),
+                );
+            }
+            if data[key].is_null() {
+                let path = format!("/data/{key}");
+                return patch(review, json!([{ "op": "add", "path": path, "value": "" }]));
+            }
+            allow(review)
+        }
+    };
+    let (first, second) = (
+        WebhookServer::start(add("first")).await,
+        WebhookServer::start(add("second")).await,
+    );
+    let server = ApiServer::builder().build();
+    let mut again = for_configmaps("first.example.com", first.by_url("/"));
+    again["reinvocationPolicy"] = "IfNeeded".into();
+    let once = for_configmaps("second.example.com", second.by_url("/"));
+    configure(
+        &server,
+        "MutatingWebhookConfiguration",
+        "both",
+        json!([again, once]),
+    )
+    .await;
+    let created = create(&server, "a").await;
+    assert_eq!(created.body["data"], json!({ "first": "", "second": "" }));
+    assert_eq!((first.seen().len(), second.seen().len()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_dry_run_asks_only_webhooks_without_side_effects() {
+    let hook = WebhookServer::start(allow).await;
+    let server = ApiServer::builder().build();
+    validating(&server, for_configmaps("v.example.com", hook.by_url("/"))).await;
+    let path = format!("POST {CONFIGMAPS}?dryRun=All");
+    let body = json!({ "metadata": { "name": "a" } });
+    assert_eq!(send(&server, &path, body).await.code, 201);
+    let request = &hook.seen()[0]["request"];
+    assert_eq!(request["dryRun"], true);
+    assert_eq!(request["options"]["dryRun"], json!(["All"]));
+}
+
+#[tokio::test]
+async fn a_configuration_is_refused_with_all_its_faults() {
+    let server = ApiServer::builder().build();
+    let webhook = json!({
+        "name": "short",
+        "clientConfig": {},
+        "rules": [{
+            "operations": ["*", "CREATE"], "apiGroups": [], "apiVersions": [""],
+            "resources": ["*/*", "pods"], "scope": "Some",
+        }],
+        "timeoutSeconds": 31,
+        "matchConditions": [{ "name": "c", "expression": "object." }],
+        "admissionReviewVersions": ["v2"],
+    });
+    let body = json!({ "metadata": { "name": "bad" }, "webhooks": [webhook] });
+    let path = format!("POST {CONFIGURATIONS}/validatingwebhookconfigurations");
+    let refused = send(&server, &path, body).await;
+    assert_eq!(refused.code, 422);
+    let causes = refused.body["details"]["causes"].as_array().unwrap();
+    let fields: Vec<&str> = causes
+        .iter()
+        .map(|cause| cause["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "webhooks[0].name",
+            "webhooks[0].rules[0].operations",
+            "webhooks[0].rules[0].apiGroups",
+            "webhooks[0].rules[0].apiVersions[0]",
+            "webhooks[0].rules[0].resources",
+            "webhooks[0].rules[0].scope",
+            "webhooks[0].sideEffects",
+            "webhooks[0].timeoutSeconds",
+            "webhooks[0].clientConfig",
+            "webhooks[0].matchConditions[0].expression",
+            "webhooks[0].admissionReviewVersions",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn webhooks_find_services_where_the_server_was_told() {
+    let hook = WebhookServer::start(|review| {
+        let status = json!({ "message": review["request"]["subResource"] });
+        response(review, json!({ "allowed": false, "status": status }))
+    })
+    .await;
+    let server = ApiServer::builder()
+        .resolve_service("default", "hook", 443, hook.address)
+        .build();
+    let client_config = json!({
+        "service": { "namespace": "default", "name": "hook", "path": "/v" },
+        "caBundle": hook.ca_bundle(),
+    });
+    let mut webhook = for_configmaps("v.example.com", client_config);
+    webhook["rules"][0]["resources"] = json!(["pods/binding"]);
+    validating(&server, webhook).await;
+    let pod = json!({
+        "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    });
+    let pods = "/api/v1/namespaces/default/pods";
+    let account = json!({ "metadata": { "name": "default" } });
+    let accounts = "POST /api/v1/namespaces/default/serviceaccounts";
+    send(&server, accounts, account).await;
+    assert_eq!(send(&server, &format!("POST {pods}"), pod).await.code, 201);
+    let binding = json!({ "metadata": { "name": "p" }, "target": { "kind": "Node", "name": "n" } });
+    let refused = send(&server, &format!("POST {pods}/p/binding"), binding).await;
+    assert_eq!(
+        refused.message(),
+        r#"admission webhook "v.example.com" denied the request: binding"#
+    );
+    let request = &hook.seen()[0]["request"];
+    assert_eq!(request["object"]["kind"], "Binding");
+    assert_eq!(request["namespace"], "default");
+}

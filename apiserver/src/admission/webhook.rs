@@ -281,7 +281,7 @@ impl Admission<'_> {
             config: &webhook.client_config,
             timeout: Duration::from_secs(webhook.timeout_seconds),
         };
-        let posted = webhook::post(self.core, &call, &review).await;
+        let posted = webhook::post(&self.core.caller(), &call, &review).await;
         let response = posted.map_err(|error| Failure::Call(error.to_string()))?;
         let answer = Answer::read(&response, &uid, version, phase);
         let answer = answer

@@ -49,6 +49,7 @@ use crate::patch::PatchType;
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::certificate_signing_request::CertificateSigningRequest;
+use crate::registry::custom_resource::Conversion;
 use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
 use crate::server::Core;
@@ -91,6 +92,18 @@ impl Request<'_> {
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
             requester: Some(self.requester()),
+        }
+    }
+
+    /// The same for a DELETE with these options in its body.
+    fn store_for_deletion<'a>(&'a self, dry_run: bool, options: Option<&'a Value>) -> Store<'a> {
+        let requester = Requester {
+            delete_options: options,
+            ..self.requester()
+        };
+        Store {
+            requester: Some(requester),
+            ..self.store(dry_run)
         }
     }
 
@@ -139,6 +152,20 @@ impl Request<'_> {
 
     fn warn(&self, warning: String) {
         self.warnings.lock().push(warning);
+    }
+
+    /// A stored object as the version of the request has it.
+    async fn converted(&self, stored: &Value) -> Result<Value, ApiError> {
+        loop {
+            let misses = self.resource.conversion().map(Conversion::misses);
+            let shown = self.resource.shown(stored).into_owned();
+            match self.resource.conversion() {
+                Some(conversion) if Some(conversion.misses()) != misses => {
+                    conversion.fill(&self.core.caller()).await?;
+                }
+                _ => return Ok(shown),
+            }
+        }
     }
 
     /// One stored object in the representation asked for.
@@ -250,8 +277,8 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
         return Err(ApiError::MethodNotAllowed);
     }
     match verb {
-        Verb::Get => get::get(request),
-        Verb::List => list::list(request),
+        Verb::Get => looked_up(request, get::get).await,
+        Verb::List => looked_up(request, list::list).await,
         Verb::Watch => watch::watch(request),
         Verb::Create if named => Err(ApiError::MethodNotAllowed),
         Verb::Create if request.resource.gvk().kind == "Binding" => {
@@ -267,6 +294,24 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
         Verb::Patch => patch::patch(request).await,
         Verb::Delete => delete::delete(request).await,
         Verb::DeleteCollection => delete_collection::delete_collection(request).await,
+    }
+}
+
+/// The answer of a handler that only reads; it reads again once what it missed is converted.
+async fn looked_up<T>(
+    request: &Request<'_>,
+    read: impl Fn(&Request<'_>) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    let Some(conversion) = request.resource.conversion() else {
+        return read(request);
+    };
+    loop {
+        let misses = conversion.misses();
+        let answer = read(request);
+        if conversion.misses() == misses {
+            return answer;
+        }
+        conversion.fill(&request.core.caller()).await?;
     }
 }
 

@@ -20,6 +20,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::schema::write_object;
 use crate::status::ApiError;
 use crate::storage::{Asked, Event, EventType, StoredObject, Table, WindowError, watch_frame};
+use crate::webhook::OwnedCaller;
 
 /// The annotation of the bookmark that follows the last of the initial objects (KEP-3157).
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -71,6 +72,8 @@ pub(crate) struct WatchRequest {
     pub(crate) timeout: Duration,
     /// `None` shows objects as they are.
     pub(crate) render: Option<Render>,
+    /// What it takes to convert objects by webhook, where that is done.
+    pub(crate) caller: Option<OwnedCaller>,
     pub(crate) meter: WatchMeter,
 }
 
@@ -82,6 +85,8 @@ struct Cursor {
     asked: Asked,
     /// Objects still to be delivered before any event.
     initial: std::vec::IntoIter<Arc<StoredObject>>,
+    /// The version up to which events may be shown, where they have to be converted first.
+    converted: Option<u64>,
     /// A version to wait for before there are initial objects, and how long.
     awaited: Option<(u64, Instant)>,
     bookmark_due: bool,
@@ -120,6 +125,7 @@ impl Cursor {
             changed: request.table.changed(),
             asked: request.table.asked(),
             initial: Vec::new().into_iter(),
+            converted: None,
             awaited: None,
             bookmark_due: false,
             frames: VecDeque::new(),
@@ -178,6 +184,10 @@ impl Cursor {
             if asked.closes > self.asked.closes {
                 return None;
             }
+            if let Err(error) = self.convert().await {
+                self.fail(&error);
+                return self.frames.pop_back().map(Ok);
+            }
             // A line that cannot be made ends the stream, as a failing encoder does upstream.
             if let Some(frame) = self.ready() {
                 return frame.map(Ok);
@@ -213,6 +223,40 @@ impl Cursor {
         }
     }
 
+    /// Has a webhook convert what is shown next.
+    ///
+    /// Cancel safety: nothing is taken from the window or from the initial objects.
+    async fn convert(&mut self) -> Result<(), ApiError> {
+        let (Some(caller), Some(conversion)) =
+            (&self.request.caller, self.request.resource.conversion())
+        else {
+            return Ok(());
+        };
+        let (events, reached) = match self.awaited {
+            // Without initial objects there are no events yet.
+            Some(_) => (Vec::new(), self.rv),
+            None => match self.request.table.events_after(self.rv, EVENTS_MAX) {
+                Ok(read) => read,
+                Err(_) => (Vec::new(), self.rv),
+            },
+        };
+        loop {
+            let misses = conversion.misses();
+            let initial = self.initial.as_slice().iter();
+            let events = events.iter();
+            let of_events = events.flat_map(|event| [Some(&event.object), event.previous.as_ref()]);
+            for object in initial.map(Some).chain(of_events).flatten() {
+                drop(self.request.resource.shown(&object.value));
+            }
+            if conversion.misses() == misses {
+                break;
+            }
+            conversion.fill(&caller.caller()).await?;
+        }
+        self.converted = Some(reached);
+        Ok(())
+    }
+
     /// The next line that needs no waiting; `Some(None)` when it cannot be made.
     fn ready(&mut self) -> Option<Option<Bytes>> {
         if let Some(object) = self.initial.next() {
@@ -237,7 +281,11 @@ impl Cursor {
             return !waits;
         }
         match self.request.table.events_after(self.rv, EVENTS_MAX) {
-            Ok((events, reached)) => {
+            Ok((mut events, mut reached)) => {
+                if let Some(converted) = self.converted {
+                    events.retain(|event| event.rv <= converted);
+                    reached = reached.min(converted);
+                }
                 for event in &events {
                     match self.deliver(event) {
                         Delivery::Unselected => {}
@@ -295,7 +343,7 @@ impl Cursor {
         let line = if event_type == EventType::Deleted && event.event_type != EventType::Deleted {
             // It left the selection: upstream shows the state that was last in it, at this version.
             let previous = event.previous.as_ref().expect("it was selected before");
-            let mut value = (*previous.value).clone();
+            let mut value = self.request.resource.shown(&previous.value).into_owned();
             value["metadata"]["resourceVersion"] = event.rv.to_string().into();
             let departed = StoredObject::new(previous.key.clone(), event.rv, value);
             self.frame_of(event_type, &departed)

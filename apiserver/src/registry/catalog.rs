@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::custom_resource::CustomResource;
+use super::custom_resource::{Conversion, CustomResource};
 use super::definition::compare_versions;
 use super::{Strategy, event};
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
@@ -319,6 +319,12 @@ impl ResourceInfo {
             Some(custom) => custom.list_kind.clone(),
             None => format!("{}List", self.gvk.kind),
         }
+    }
+
+    /// The webhook that converts its objects.
+    #[must_use]
+    pub(crate) fn conversion(&self) -> Option<&Conversion> {
+        self.custom.as_ref()?.versions.conversion.as_ref()
     }
 
     /// A stored object as requests for the resource see it.

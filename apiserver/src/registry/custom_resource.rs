@@ -1,5 +1,6 @@
 //! Custom resources: what a definition declares in one of its versions, and how its objects behave.
 
+mod conversion;
 pub(crate) mod scale;
 mod typed;
 mod validation;
@@ -18,6 +19,7 @@ use crate::schema::Object;
 use crate::schema::structural::Structural;
 use crate::status::FieldErrors;
 
+pub(crate) use conversion::Conversion;
 pub(crate) use scale::ScalePaths;
 pub(crate) use versions::Versions;
 

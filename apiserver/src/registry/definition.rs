@@ -27,6 +27,7 @@ use crate::storage::StoredObject;
 use served::Served;
 
 pub(super) use served::compare_versions;
+pub(super) use validation::webhook_client::validate as validate_webhook_client;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";

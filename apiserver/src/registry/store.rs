@@ -184,12 +184,12 @@ impl Store<'_> {
             let commit = Commit {
                 key: &key,
                 expected: None,
-                change: Change::Put(self.resource.stored(put)),
+                change: Change::Put(self.stored_form(put).await?),
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
             if let Ok(stored) = self.commit(&table, commit) {
-                return Ok(Written::Stored(self.shown(stored)));
+                return Ok(Written::Stored(self.converted(stored).await?));
             }
         }
         let resource = self.resource.gvr().group_resource();
@@ -313,7 +313,7 @@ impl Store<'_> {
         let table = self.table();
         loop {
             let held = table.get(&key).ok_or_else(|| self.not_found(name))?;
-            let current = self.shown(Arc::clone(&held));
+            let current = self.converted(Arc::clone(&held)).await?;
             let mut next = change(&current.value)?;
             self.strategy.default(&mut next);
             self.own_updated(&current.value, &mut next);
@@ -349,7 +349,7 @@ impl Store<'_> {
             let change = if gone {
                 Change::Remove((*held.value).clone())
             } else {
-                Change::Put(self.resource.stored(mem::take(&mut next)))
+                Change::Put(self.stored_form(mem::take(&mut next)).await?)
             };
             let commit = Commit {
                 key: &key,
@@ -362,7 +362,7 @@ impl Store<'_> {
                 return Ok(if gone {
                     Written::Unstored(next)
                 } else {
-                    Written::Stored(self.shown(stored))
+                    Written::Stored(self.converted(stored).await?)
                 });
             }
         }

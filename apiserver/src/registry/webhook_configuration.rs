@@ -1,10 +1,13 @@
-//! Defaults of the kinds that configure admission.
+//! The kinds that configure admission.
+
+mod validation;
 
 use serde_json::{Map, Value};
 
 use super::Strategy;
 use super::checks::{default_text, items_mut, object_in};
 use crate::meta::object::{child_mut, default};
+use crate::status::FieldErrors;
 
 /// A ValidatingWebhookConfiguration, or a mutating one.
 #[derive(Debug)]
@@ -37,6 +40,14 @@ impl Strategy for WebhookConfiguration {
             }
             default_scopes(webhook, "rules");
         }
+    }
+
+    fn validate(&self, configuration: &Value) -> FieldErrors {
+        validation::validate(configuration, None, self.mutating)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validation::validate(new, Some(old), self.mutating)
     }
 }
 

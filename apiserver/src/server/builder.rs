@@ -118,7 +118,7 @@ impl ApiServerBuilder {
         let core = Core {
             clock: self.clock,
             entropy: Entropy::seeded(self.seed),
-            storage: Storage::new(initial, self.window_events_max, self.journal),
+            storage: Arc::new(Storage::new(initial, self.window_events_max, self.journal)),
             catalog: Catalog::builtin(),
             definitions: Definitions::new(),
             token: self.token,

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 
+use super::Caller;
 use crate::meta::{GroupResource, GroupVersionResource};
-use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Table};
 
@@ -35,15 +35,15 @@ impl Services {
 /// # Errors
 /// Upstream's text for a service, port or endpoint that is not there.
 pub(super) fn resolve(
-    core: &Core,
+    caller: &Caller<'_>,
     namespace: &str,
     name: &str,
     port: u16,
 ) -> Result<SocketAddr, String> {
-    if let Some(address) = core.services.get(namespace, name, port) {
+    if let Some(address) = caller.services.get(namespace, name, port) {
         return Ok(address);
     }
-    let service = table(core, "", "services").get(&ObjectKey::new(Some(namespace), name));
+    let service = table(caller, "", "services").get(&ObjectKey::new(Some(namespace), name));
     let service = service.ok_or_else(|| {
         let resource = GroupResource {
             group: String::new(),
@@ -58,7 +58,7 @@ pub(super) fn resolve(
     let wanted = wanted
         .ok_or_else(|| format!("no service port {port} found for service {name:?}"))?
         .get("name");
-    let slices = table(core, "discovery.k8s.io", "endpointslices").snapshot();
+    let slices = table(caller, "discovery.k8s.io", "endpointslices").snapshot();
     let mut addresses = slices
         .range(Some(namespace), None)
         .filter(|slice| slice.value["metadata"]["labels"][SERVICE_NAME] == name)
@@ -79,8 +79,8 @@ fn ready(slice: &Value, port: Option<&Value>) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port))
 }
 
-fn table(core: &Core, group: &str, plural: &str) -> std::sync::Arc<Table> {
-    core.storage.table(&GroupVersionResource {
+fn table(caller: &Caller<'_>, group: &str, plural: &str) -> std::sync::Arc<Table> {
+    caller.storage.table(&GroupVersionResource {
         group: group.to_owned(),
         version: "v1".to_owned(),
         resource: plural.to_owned(),

@@ -15,8 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{Call, CallError, ca_bundle, service, tls};
-use crate::server::Core;
+use super::{Call, CallError, Caller, ca_bundle, service, tls};
 
 /// How the server names itself to webhooks.
 const AGENT: &str = "kube-apiserver-admission";
@@ -44,7 +43,7 @@ enum Dial {
 }
 
 impl Target {
-    pub(super) fn of(core: &Core, call: &Call<'_>) -> Result<Self, CallError> {
+    pub(super) fn of(caller: &Caller<'_>, call: &Call<'_>) -> Result<Self, CallError> {
         let config = call.config;
         let connector = tls::connector(&ca_bundle(config)).map_err(CallError::Config)?;
         let seconds = call.timeout.as_secs();
@@ -60,7 +59,7 @@ impl Target {
             let authority = format!("{host}:{port}");
             let path = text(&reference["path"]);
             let path = format!("/{}?timeout={seconds}s", path.trim_start_matches('/'));
-            let dial = service::resolve(core, &namespace, &name, port).map(Dial::Address);
+            let dial = service::resolve(caller, &namespace, &name, port).map(Dial::Address);
             return Ok(Self {
                 url: format!("https://{authority}{path}"),
                 authority,

@@ -1,6 +1,6 @@
 //! `kubeproof serve`.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use kubeproof_controller::{Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tower::{Service, service_fn};
+use tower::{Service as _, service_fn};
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.
@@ -52,6 +52,10 @@ pub(super) struct ServeArgs {
     /// Write a kubeconfig for this server there.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+    /// Where webhooks find a service that has no endpoints here; the port is 443 unless it is
+    /// named. May be repeated.
+    #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", value_parser = service)]
+    service: Vec<Service>,
     /// Serve over TLS, with a certificate whose authority is in the kubeconfig.
     #[arg(long)]
     tls: bool,
@@ -69,11 +73,20 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
     let clock = Clock::real();
-    let server = ApiServer::builder()
+    let mut builder = ApiServer::builder()
         .clock(clock.clone())
         .token(args.token.clone())
-        .authorization(args.authorization)
-        .build();
+        .authorization(args.authorization);
+    for service in &args.service {
+        let Service {
+            namespace,
+            name,
+            port,
+            address,
+        } = service;
+        builder = builder.resolve_service(namespace, name, *port, *address);
+    }
+    let server = builder.build();
     let client = client(&server, args.token.as_deref())?;
     let controllers = super::controllers(&args.controllers)?;
     load(&client, &args.load).await?;
@@ -120,6 +133,34 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     }
     manager.shutdown().await;
     Ok(())
+}
+
+/// A port of a service, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Service {
+    namespace: String,
+    name: String,
+    port: u16,
+    address: SocketAddr,
+}
+
+fn service(text: &str) -> Result<Service, String> {
+    let parsed = || {
+        let (service, address) = text.split_once('=')?;
+        let (namespace, name) = service.split_once('/')?;
+        let (name, port) = match name.split_once(':') {
+            Some((name, port)) => (name, port.parse().ok()?),
+            None => (name, 443),
+        };
+        let mut addresses = address.to_socket_addrs().ok()?;
+        Some(Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            port,
+            address: addresses.next()?,
+        })
+    };
+    parsed().ok_or_else(|| "expected NAMESPACE/NAME[:PORT]=HOST:PORT".to_owned())
 }
 
 fn authorization(mode: &str) -> Result<Authorization, String> {

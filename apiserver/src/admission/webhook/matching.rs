@@ -1,9 +1,12 @@
 //! Whether a webhook is asked about a write.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::configuration::Webhook;
 use super::{Admission, Operation};
+use crate::cel::Condition;
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::event;
@@ -37,7 +40,54 @@ impl Admission<'_> {
             return Ok(None);
         };
         in_namespace?;
-        Ok(Some(invocation))
+        let holds = self.conditions_hold(webhook, &invocation, object, old)?;
+        Ok(holds.then_some(invocation))
+    }
+
+    /// Whether all conditions of the webhook hold. One that does not outweighs those that can't be
+    /// told, which are a failure of the webhook.
+    fn conditions_hold(
+        &self,
+        webhook: &Webhook,
+        invocation: &Invocation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<bool, ApiError> {
+        let conditions = webhook.entry["matchConditions"].as_array();
+        let Some(conditions) = conditions.filter(|own| !own.is_empty()) else {
+            return Ok(true);
+        };
+        let request = &self.request("", invocation)["request"];
+        let object = self.in_form(object, invocation);
+        let old = self.in_form(old, invocation);
+        let variables = BTreeMap::from([
+            ("object", &object),
+            ("oldObject", &old),
+            ("request", request),
+        ]);
+        let mut faults = Vec::new();
+        for condition in conditions {
+            let expression = condition["expression"].as_str().unwrap_or_default();
+            let holds = Condition::compile(expression.trim());
+            match holds.and_then(|condition| condition.holds(&variables)) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(why) => faults.push(why),
+            }
+        }
+        match faults.as_slice() {
+            [] => Ok(true),
+            _ if webhook.ignores_failure => Ok(false),
+            faults => Err(ApiError::Forbidden {
+                resource: self.resource.gvr().group_resource(),
+                name: self.name.clone(),
+                message: match faults {
+                    [fault] => fault.clone(),
+                    faults => format!("[{}]", faults.join(", ")),
+                },
+                causes: Vec::new(),
+            }),
+        }
     }
 
     /// The form in which a rule matches the write: that of the request, or another of the same

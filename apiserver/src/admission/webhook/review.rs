@@ -18,6 +18,15 @@ impl Admission<'_> {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Value {
+        let mut review = self.request(uid, invocation);
+        review["apiVersion"] = format!("{GROUP_OF_REVIEWS}/{version}").into();
+        review["request"]["object"] = self.in_form(object, invocation);
+        review["request"]["oldObject"] = self.in_form(old, invocation);
+        review
+    }
+
+    /// The review but for its version and the objects.
+    pub(super) fn request(&self, uid: &str, invocation: &Invocation) -> Value {
         let mut request = json!({
             "uid": uid,
             "kind": kind(&invocation.kind),
@@ -26,8 +35,6 @@ impl Admission<'_> {
             "requestResource": resource(self.resource.gvr()),
             "operation": self.operation.as_str(),
             "userInfo": self.requester.user.to_user_info(),
-            "object": self.in_form(object, invocation),
-            "oldObject": self.in_form(old, invocation),
             "dryRun": self.dry_run,
             "options": self.options(),
         });
@@ -42,11 +49,7 @@ impl Admission<'_> {
                 request[field] = text.into();
             }
         }
-        json!({
-            "kind": "AdmissionReview",
-            "apiVersion": format!("{GROUP_OF_REVIEWS}/{version}"),
-            "request": request,
-        })
+        json!({ "kind": "AdmissionReview", "request": request })
     }
 
     /// An object in the version that the webhook is shown.

@@ -12,7 +12,7 @@ use crate::registry::store::Deleted;
 pub(super) async fn delete(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
-    let store = request.store(options.dry_run);
+    let store = request.store_for_deletion(options.dry_run, body.as_ref());
     let deleted = store.delete(request.namespace(), request.name(), &options);
     let deleted = deleted.await?;
     match deleted {
@@ -20,7 +20,7 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
         Deleted::Terminating(object) => {
             let accepted = options.orphan_dependents == Some(false);
             let code = if accepted { 202 } else { 200 };
-            request.value(code, &request.resource.shown(&object))
+            request.value(code, &request.converted(&object).await?)
         }
         Deleted::Gone(object)
             if conduct::returns_deleted_object(&request.resource.gvr().group_resource()) =>

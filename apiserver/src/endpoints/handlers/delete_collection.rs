@@ -1,7 +1,7 @@
 //! DELETE of all objects that a list would show.
 
 use super::list;
-use super::{Answer, Request, decode};
+use super::{Answer, Request, decode, looked_up};
 use crate::endpoints::options::DeleteOptions;
 use crate::meta::object;
 
@@ -10,8 +10,8 @@ pub(super) async fn delete_collection(request: &Request<'_>) -> Answer {
     let query = list::ListQuery::parse(request)?;
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
-    let page = list::page(request, &query)?;
-    let store = request.store(options.dry_run);
+    let page = looked_up(request, |request| list::page(request, &query)).await?;
+    let store = request.store_for_deletion(options.dry_run, body.as_ref());
     for item in &page.objects {
         let namespace = object::namespace(&item.value);
         let namespace = (!namespace.is_empty()).then_some(namespace);

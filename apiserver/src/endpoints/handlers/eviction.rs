@@ -23,8 +23,12 @@ const RETRY_AFTER_SECONDS: i64 = 10;
 
 pub(super) async fn evict(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
-    let eviction = decode::object(request, &kind(request)?, "CreateOptions")?;
+    let gvk = kind(request)?;
+    let mut eviction = decode::object(request, &gvk, "CreateOptions")?;
     admit(request, request.name())?;
+    let store = request.store(dry_run);
+    let asked = store.admit_below(&gvk, request.namespace(), &mut eviction);
+    asked.await?;
     if name(&eviction) != request.name() {
         let message = "name in URL does not match name in Eviction object";
         return Err(ApiError::BadRequest(message.to_owned()));
@@ -77,7 +81,11 @@ fn undecided(request: &Request<'_>) -> Response<ResponseBody> {
 }
 
 async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
-    let store = request.store(options.dry_run);
+    // Webhooks have been asked about the eviction, not about the deletion.
+    let store = Store {
+        requester: None,
+        ..request.store(options.dry_run)
+    };
     let pod = store.get(request.namespace(), request.name())?;
     if !ignores_budget(&pod.value) {
         match budgets_of(request, &pod.value).as_slice() {

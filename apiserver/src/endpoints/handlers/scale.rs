@@ -91,6 +91,8 @@ async fn write(
     // The owners of the object follow from those of its Scale.
     let store = Store {
         writer: None,
+        // They would have to be shown the Scale.
+        requester: None,
         ..request.store(dry_run)
     };
     let written = store.update(request.namespace(), request.name(), Part::Main, |object| {

@@ -4,7 +4,9 @@ use http::Response;
 use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
-use super::{Answer, Request, decode, eviction, get, kubelet, patch, proxy, scale, token, update};
+use super::{
+    Answer, Request, decode, eviction, get, kubelet, looked_up, patch, proxy, scale, token, update,
+};
 use crate::admission;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::Preconditions;
@@ -19,10 +21,10 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
     let plural = request.resource.gvr().resource.as_str();
     match (subresource, verb) {
-        ("status", Verb::Get) => get::get(request),
+        ("status", Verb::Get) => looked_up(request, get::get).await,
         ("status", Verb::Update) => update::update_part(request, Part::Status).await,
         ("status", Verb::Patch) => patch::patch_part(request, Part::Status).await,
-        ("scale", Verb::Get) => scale::get(request),
+        ("scale", Verb::Get) => looked_up(request, scale::get).await,
         ("scale", Verb::Update) => scale::update(request).await,
         ("scale", Verb::Patch) => scale::patch(request).await,
         ("binding", Verb::Create) if plural == "pods" => bind_pod(request).await,
@@ -71,8 +73,11 @@ async fn bind_pod(request: &Request<'_>) -> Answer {
         .resource
         .subresource("binding")
         .ok_or(ApiError::NoSuchPath)?;
-    let binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
+    let mut binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
     admit(request, request.name())?;
+    let store = request.store(dry_run);
+    let asked = store.admit_below(&subresource.gvk, request.namespace(), &mut binding);
+    asked.await?;
     if name(&binding) != request.name() {
         let message = "name in URL does not match name in Binding object";
         return Err(ApiError::BadRequest(message.to_owned()));
@@ -83,8 +88,11 @@ async fn bind_pod(request: &Request<'_>) -> Answer {
 /// POST of a Binding among the bindings of a namespace.
 pub(super) async fn create_binding(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
-    let binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    let mut binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
     admit(request, name(&binding))?;
+    let (store, gvk) = (request.store(dry_run), request.resource.gvk());
+    let asked = store.admit_below(gvk, request.namespace(), &mut binding);
+    asked.await?;
     bind(request, name(&binding), &binding, dry_run).await
 }
 
@@ -106,6 +114,7 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
         resource: pods,
         strategy: pods.strategy(),
         writer: None,
+        requester: None,
         ..request.store(dry_run)
     };
     let refuse = |message: String| ApiError::Conflict {

@@ -18,6 +18,7 @@ use crate::endpoints::{partial, table};
 use crate::meta::GroupVersionKind;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::webhook::OwnedCaller;
 
 /// The least that a watch lasts unless the client says; the default lasts up to twice as long.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -46,6 +47,10 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         bookmark: bookmark(request.resource.gvk()),
         timeout: timeout(request, timeout_seconds),
         render,
+        caller: request
+            .resource
+            .conversion()
+            .map(|_| OwnedCaller::of(request.core)),
         meter: request.meter().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::conversion::Conversion;
 use super::typed;
 use crate::cel::Validator;
 use crate::meta::GroupVersion;
@@ -22,6 +23,8 @@ pub(crate) struct Versions {
     /// stored later has been written by them.
     since: u64,
     schemas: BTreeMap<String, VersionSchema>,
+    /// The webhook that converts, where the strategy is that.
+    pub(crate) conversion: Option<Conversion>,
 }
 
 /// The schema of a version.
@@ -78,6 +81,7 @@ impl Versions {
             storage: stored
                 .map(|version| text(&version["name"]))
                 .unwrap_or_default(),
+            conversion: Conversion::of(&text(&spec["group"]), &spec["conversion"]),
             since,
             schemas: versions()
                 .map(|version| (text(&version["name"]), schema(version)))
@@ -87,7 +91,13 @@ impl Versions {
 
     /// Whether they say the same as `other`, whenever they came into force.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        self.storage == other.storage
+        let same_conversion = match (&self.conversion, &other.conversion) {
+            (None, None) => true,
+            (Some(own), Some(other)) => own.same_as(other),
+            _ => false,
+        };
+        same_conversion
+            && self.storage == other.storage
             && self.schemas.len() == other.schemas.len()
             && self.schemas.iter().zip(&other.schemas).all(|(own, other)| {
                 own.0 == other.0 && own.1.source == other.1.source && own.1.kind == other.1.kind
@@ -109,6 +119,12 @@ impl Versions {
         if self.schemas.len() == 1 && from == version && rv.is_some_and(|rv| rv > self.since) {
             return Cow::Borrowed(stored);
         }
+        if from != version
+            && let Some(conversion) = &self.conversion
+            && let Some(converted) = conversion.find(stored, version)
+        {
+            return Cow::Owned(self.coerced((*converted).clone(), version));
+        }
         let mut object = stored.clone();
         if let Some(schema) = self.schemas.get(from) {
             schema.structural().prune(&mut object);
@@ -129,7 +145,16 @@ impl Versions {
         object
     }
 
-    fn version_of<'v>(&self, object: &'v Value) -> &'v str {
+    /// What a webhook made of an object, as the schema of its version has it.
+    pub(crate) fn coerced(&self, mut object: Value, version: &str) -> Value {
+        let schema = self.schema(version).structural();
+        schema.prune(&mut object);
+        schema.prune_nulls(&mut object);
+        schema.fill_defaults(&mut object);
+        object
+    }
+
+    pub(crate) fn version_of<'v>(&self, object: &'v Value) -> &'v str {
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
         let version = api_version.strip_prefix(self.group.as_str());
         version

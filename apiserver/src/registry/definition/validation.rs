@@ -9,7 +9,7 @@ mod names;
 mod schema;
 mod structural;
 mod version;
-mod webhook_client;
+pub(super) mod webhook_client;
 
 use serde_json::{Map, Value, json};
 

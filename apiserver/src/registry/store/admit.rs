@@ -1,14 +1,59 @@
 //! Where a write asks the admission webhooks.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Store;
-use crate::admission::webhook::{Admission, Operation};
-use crate::meta::object::{name, namespace};
+use crate::admission::webhook::{Admission, Operation, Requester};
+use crate::meta::GroupVersionKind;
+use crate::meta::object::{default, meta_mut, name, namespace};
+use crate::registry::Generic;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
 
 impl Store<'_> {
+    /// A stored object in the shape of this resource, converted by webhook if it must be.
+    ///
+    /// # Errors
+    /// When it can't be converted.
+    pub(super) async fn converted(
+        &self,
+        stored: Arc<StoredObject>,
+    ) -> Result<Arc<StoredObject>, ApiError> {
+        let Some(conversion) = self.resource.conversion() else {
+            return Ok(self.shown(stored));
+        };
+        loop {
+            let misses = conversion.misses();
+            let shown = self.shown(Arc::clone(&stored));
+            if conversion.misses() == misses {
+                return Ok(shown);
+            }
+            conversion.fill(&self.core.caller()).await?;
+        }
+    }
+
+    /// An object as it is to be stored, converted by webhook if it must be.
+    ///
+    /// # Errors
+    /// When it can't be converted.
+    pub(super) async fn stored_form(&self, object: Value) -> Result<Value, ApiError> {
+        if let (Some(custom), Some(conversion)) =
+            (&self.resource.custom, self.resource.conversion())
+        {
+            let versions = &custom.versions;
+            if versions.version_of(&object) != versions.storage {
+                let caller = self.core.caller();
+                let converted = conversion.convert(&caller, vec![object], &versions.storage);
+                let converted = converted.await?.pop();
+                let converted = converted.expect("there are as many objects as were posted");
+                return Ok(versions.coerced(converted, &versions.storage));
+            }
+        }
+        Ok(self.resource.stored(object))
+    }
+
     /// Lets mutating webhooks change an object that is about to be written. A webhook may take
     /// its time, in which the object that was looked at may change: the write is still decided
     /// upon `old` alone, and so starts over when it comes to be stored.
@@ -41,6 +86,32 @@ impl Store<'_> {
             None => Ok(()),
             Some(admission) => admission.validate(object, old).await,
         }
+    }
+
+    /// Asks all webhooks about what is created below an object and stored nowhere, such as a
+    /// binding.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn admit_below(
+        &self,
+        kind: &GroupVersionKind,
+        namespace: Option<&str>,
+        body: &mut Value,
+    ) -> Result<(), ApiError> {
+        if !self.core.webhooks.are_configured(&self.core.storage) {
+            return Ok(());
+        }
+        if let Some(namespace) = namespace {
+            default(meta_mut(body), "namespace", namespace);
+        }
+        let store = Store {
+            requester: self.requester.map(|own| Requester { kind, ..own }),
+            strategy: &Generic { generation: false },
+            ..*self
+        };
+        store.mutate(Operation::Create, body, None).await?;
+        store.approve(Operation::Create, Some(body), None).await
     }
 
     /// Asks all webhooks about a deletion.

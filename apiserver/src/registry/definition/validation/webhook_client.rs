@@ -9,7 +9,7 @@ use crate::status::{FieldErrors, FieldPath};
 const FORM: &str = "; desired format: https://host[/path]";
 
 /// The faults of a client's configuration: a URL or a service.
-pub(super) fn validate(client: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(in crate::registry) fn validate(client: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     match (client["url"].as_str(), client["service"].is_object()) {
         (Some(url), false) => validate_url(url, &path.child("url"), errors),
         (None, true) => validate_service(&client["service"], &path.child("service"), errors),

@@ -1,0 +1,272 @@
+//! Conversion by webhook: objects of one version posted, objects of another read.
+//!
+//! Whoever shows objects does not wait. What is not converted yet is noted as missing, and whoever
+//! asked for it converts what is missing and looks again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::meta::object::meta;
+use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::status::ApiError;
+use crate::webhook::{self, Call, CallError, Caller};
+
+/// How long a webhook may take; upstream has no setting for it.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Converted objects that are remembered.
+const HELD_MAX: usize = 10_000;
+
+/// An object as stored, by its version in storage and the version that it is converted to.
+type Key = (u64, String);
+
+/// The webhook of a definition, and what it has converted so far.
+#[derive(Debug)]
+pub(crate) struct Conversion {
+    group: String,
+    client_config: Value,
+    review_versions: Vec<String>,
+    held: Mutex<BTreeMap<Key, Arc<Value>>>,
+    missing: Mutex<BTreeMap<Key, Value>>,
+    misses: AtomicU64,
+}
+
+impl Conversion {
+    /// That of the `conversion` of a definition's spec, unless its strategy is another.
+    pub(super) fn of(group: &str, conversion: &Value) -> Option<Self> {
+        if conversion["strategy"] != "Webhook" {
+            return None;
+        }
+        let webhook = &conversion["webhook"];
+        let versions = webhook["conversionReviewVersions"].as_array();
+        let versions = versions.into_iter().flatten().filter_map(Value::as_str);
+        Some(Self {
+            group: group.to_owned(),
+            client_config: webhook["clientConfig"].clone(),
+            review_versions: versions.map(str::to_owned).collect(),
+            held: Mutex::default(),
+            missing: Mutex::default(),
+            misses: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether the same webhook is called in the same way.
+    pub(super) fn same_as(&self, other: &Self) -> bool {
+        self.client_config == other.client_config && self.review_versions == other.review_versions
+    }
+
+    /// How often something was missing so far.
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.load(Ordering::Acquire)
+    }
+
+    /// A stored object in another version, if it has been converted; it is missing from now on if not.
+    pub(super) fn find(&self, stored: &Value, version: &str) -> Option<Arc<Value>> {
+        let key = key(stored, version);
+        let found = self.held.lock().get(&key).cloned();
+        if found.is_none() {
+            self.missing.lock().insert(key, stored.clone());
+            self.misses.fetch_add(1, Ordering::AcqRel);
+        }
+        found
+    }
+
+    /// Converts what is missing, one call for each version.
+    ///
+    /// # Errors
+    /// Upstream has no reason for a conversion that fails.
+    pub(crate) async fn fill(&self, caller: &Caller<'_>) -> Result<(), ApiError> {
+        let missing = std::mem::take(&mut *self.missing.lock());
+        let mut by_version: BTreeMap<String, Vec<(u64, Value)>> = BTreeMap::new();
+        for ((rv, version), stored) in missing {
+            by_version.entry(version).or_default().push((rv, stored));
+        }
+        for (version, stored) in by_version {
+            let (revisions, objects): (Vec<u64>, Vec<Value>) = stored.into_iter().unzip();
+            let converted = self.convert(caller, objects, &version).await?;
+            let mut held = self.held.lock();
+            if held.len() > HELD_MAX {
+                held.clear();
+            }
+            for (rv, object) in revisions.into_iter().zip(converted) {
+                held.insert((rv, version.clone()), Arc::new(object));
+            }
+        }
+        Ok(())
+    }
+
+    /// Converts objects, all of one version, in one call.
+    ///
+    /// # Errors
+    /// Upstream has no reason for a conversion that fails.
+    pub(crate) async fn convert(
+        &self,
+        caller: &Caller<'_>,
+        objects: Vec<Value>,
+        version: &str,
+    ) -> Result<Vec<Value>, ApiError> {
+        let to = GroupVersion {
+            group: self.group.clone(),
+            version: version.to_owned(),
+        };
+        let kind = objects.first().map(shown_kind).unwrap_or_default();
+        let known = |own: &&String| matches!(own.as_str(), "v1" | "v1beta1");
+        let Some(review) = self.review_versions.iter().find(known) else {
+            let why = "no supported conversion review versions";
+            return Err(ApiError::Unknown(why.to_owned()));
+        };
+        let uid = caller.entropy.review_uid();
+        let document = json!({
+            "kind": "ConversionReview",
+            "apiVersion": format!("apiextensions.k8s.io/{review}"),
+            "request": {
+                "uid": uid, "desiredAPIVersion": to.to_string(), "objects": objects,
+            },
+        });
+        let call = Call {
+            config: &self.client_config,
+            timeout: TIMEOUT,
+        };
+        let failed =
+            |why: &str| ApiError::Unknown(format!("conversion webhook for {kind} failed: {why}"));
+        let answer = webhook::post(caller, &call, &document).await;
+        let answer = answer.map_err(|error| match error {
+            CallError::Config(why) | CallError::Failed(why) => failed(&why),
+        })?;
+        let converted = read(&answer, &uid, review).map_err(|why| failed(&why))?;
+        if converted.len() != objects.len() {
+            return Err(ApiError::Unknown(format!(
+                "conversion webhook for {kind} returned {} objects, expected {}",
+                converted.len(),
+                objects.len()
+            )));
+        }
+        let pairs = objects.iter().zip(converted).enumerate();
+        pairs
+            .map(|(index, (original, converted))| {
+                restored(original, converted, &to).map_err(|fault| {
+                    let what = fault.told(index);
+                    ApiError::Unknown(format!("conversion webhook for {kind} returned {what}"))
+                })
+            })
+            .collect()
+    }
+}
+
+fn key(stored: &Value, version: &str) -> Key {
+    let rv = meta(stored, "resourceVersion").parse();
+    (rv.unwrap_or(0), version.to_owned())
+}
+
+fn shown_kind(object: &Value) -> String {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let version = GroupVersion::parse(text("apiVersion")).unwrap_or_else(|| GroupVersion {
+        group: String::new(),
+        version: String::new(),
+    });
+    let gvk = GroupVersionKind {
+        group: version.group,
+        version: version.version,
+        kind: text("kind").to_owned(),
+    };
+    format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind)
+}
+
+/// The converted objects of an answer.
+fn read(answer: &Value, uid: &str, review: &str) -> Result<Vec<Value>, String> {
+    let response = &answer["response"];
+    if review == "v1" {
+        let expected = "apiextensions.k8s.io/v1, Kind=ConversionReview";
+        let found = shown_kind(answer);
+        if found != expected {
+            return Err(format!(
+                "expected webhook response of {expected}, got {found}"
+            ));
+        }
+    }
+    if !response.is_object() {
+        return Err("no response provided".to_owned());
+    }
+    let found = response["uid"].as_str().unwrap_or_default();
+    if review == "v1" && found != uid {
+        return Err(format!("expected response.uid={uid:?}, got {found:?}"));
+    }
+    let text = |field: &str| response["result"][field].as_str().unwrap_or_default();
+    match (text("status"), text("message")) {
+        ("Success", _) => {}
+        (status, "") => {
+            return Err(format!(
+                "response.result.status was '{status}', not 'Success'"
+            ));
+        }
+        (_, message) => return Err(message.to_owned()),
+    }
+    let converted = response["convertedObjects"].as_array();
+    Ok(converted.cloned().unwrap_or_default())
+}
+
+/// What is wrong with a converted object.
+enum Fault {
+    Object(String),
+    Metadata(String),
+}
+
+impl Fault {
+    fn told(&self, index: usize) -> String {
+        match self {
+            Self::Object(why) => format!("invalid object at index {index}: {why}"),
+            Self::Metadata(why) => format!("invalid metadata: {why}"),
+        }
+    }
+}
+
+/// A converted object with the metadata of the original, of which only labels and annotations may
+/// change.
+fn restored(original: &Value, mut converted: Value, to: &GroupVersion) -> Result<Value, Fault> {
+    let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let version = text(&converted, "apiVersion");
+    if version != to.to_string() {
+        return Err(Fault::Object(format!(
+            "invalid groupVersion (expected {to}, received {version})"
+        )));
+    }
+    let (kind, found) = (text(original, "kind"), text(&converted, "kind"));
+    if kind != found {
+        return Err(Fault::Object(format!(
+            "invalid kind (expected {kind}, received {found})"
+        )));
+    }
+    for (field, shown) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (was, is) = (meta(original, field), meta(&converted, field));
+        if was != is {
+            return Err(Fault::Object(format!(
+                "must have the same {shown}: {was} != {is}"
+            )));
+        }
+    }
+    if !converted["metadata"].is_object() {
+        let why = "missing metadata in converted object";
+        return Err(Fault::Metadata(why.to_owned()));
+    }
+    let mut metadata = original["metadata"].clone();
+    for field in ["labels", "annotations"] {
+        match &converted["metadata"][field] {
+            Value::Null => {
+                if let Some(metadata) = metadata.as_object_mut() {
+                    metadata.remove(field);
+                }
+            }
+            changed if changed.is_object() => metadata[field] = changed.clone(),
+            _ => {
+                let why = format!("invalid metadata.{field} in converted object");
+                return Err(Fault::Metadata(why));
+            }
+        }
+    }
+    converted["metadata"] = metadata;
+    Ok(converted)
+}
