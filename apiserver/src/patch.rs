@@ -17,6 +17,12 @@ use crate::meta::GroupResource;
 use crate::schema::{self, FieldValidation, Object, duplicate_fields};
 use crate::status::ApiError;
 
+/// How deep values of a patch may be inside of each other.
+const DEPTH_MAX: usize = 500;
+
+/// What is wrong with a patch of deeper values.
+const TOO_DEEP: &str = "exceeded max depth";
+
 /// The formats of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
@@ -89,6 +95,9 @@ pub(crate) fn apply(
     schema: Option<&Object>,
     validation: FieldValidation,
 ) -> Result<Patched, ApiError> {
+    if is_too_deep(body) {
+        return Err(ApiError::BadRequest(TOO_DEEP.to_owned()));
+    }
     match (patch_type, schema) {
         (PatchType::Json, _) => {
             let (patch, faults) = json_patch(body, validation)?;
@@ -148,6 +157,9 @@ impl JsonPatch {
         if let Some(message) = schema::syntax_error(patch) {
             return Err(message);
         }
+        if is_too_deep(patch) {
+            return Err(TOO_DEEP.to_owned());
+        }
         let text = std::str::from_utf8(patch).map_err(|error| error.to_string())?;
         json::operations(text).map(Self)
     }
@@ -164,6 +176,21 @@ impl JsonPatch {
     pub(crate) fn apply(self, object: &Value) -> Result<String, String> {
         json::apply(self.0, &text_of(object)).map_err(|error| error.to_string())
     }
+}
+
+/// Whether values are nested deeper than is safe to follow; no document is read as deep.
+fn is_too_deep(json: &[u8]) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    json.iter().any(|byte| {
+        match byte {
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        in_string ^= *byte == b'"' && !escaped;
+        escaped = in_string && *byte == b'\\' && !escaped;
+        depth > DEPTH_MAX
+    })
 }
 
 /// The operations of a JSON patch, and what a strict decoding of them finds.

@@ -12,6 +12,9 @@ const OPERATIONS_MAX: usize = 10_000;
 /// What all `copy` operations of one patch may add.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
+/// How deep a path may lead; no document is read any deeper, but copies of one into itself are.
+const DEPTH_MAX: usize = 500;
+
 /// The patch does not apply; upstream keeps the reason to itself.
 struct Refused;
 
@@ -134,6 +137,9 @@ fn find<'d>(document: &'d mut Node, path: &str) -> Result<Place<'d>, Refused> {
         .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
         .collect();
     let last = segments.pop().ok_or(Refused)?;
+    if segments.len() > DEPTH_MAX {
+        return Err(Refused);
+    }
     let mut node = document;
     for segment in segments {
         node = open(node, segment)?.get()?.ok_or(Refused)?;

@@ -531,3 +531,43 @@ fn types_differing_from_what_is_held_replace_it() {
     let found = spec_patched(json!({"containers": "x", "hostname": {"a": null}}), spec).unwrap();
     assert_eq!(found, json!({"containers": "x", "hostname": {}}));
 }
+
+#[test]
+fn patches_nested_as_deep_as_text_may_be_do_not_exhaust_the_stack() {
+    let deep = format!("{}{}", r#"{"a":"#.repeat(9_999), "1").to_owned() + &"}".repeat(9_999);
+    let list = "[".repeat(9_999) + &"]".repeat(9_999);
+    let current = json!({ "a": { "b": 1 } });
+    let patch = |patch_type, body: &str| {
+        let validation = FieldValidation::Warn;
+        apply(patch_type, body.as_bytes(), &current, None, validation).is_ok()
+    };
+    let add = format!(r#"[{{"op":"add","path":"/a","value":{deep}}}]"#);
+    for (patch_type, body) in [
+        (PatchType::Merge, &deep),
+        (PatchType::Merge, &list),
+        (PatchType::Json, &add),
+    ] {
+        assert!(!patch(patch_type, body), "{patch_type:?}");
+    }
+    assert!(patch(PatchType::Merge, r#"{"a":"[[[[\\"}"#));
+}
+
+#[test]
+fn copies_of_a_document_into_itself_are_not_followed_without_end() {
+    let copy = r#"{"op":"copy","from":"/a","path":"/a/b"},"#.repeat(18);
+    let path = "/b".repeat(200_000);
+    let patch = format!(r#"[{copy}{{"op":"test","path":"/a{path}","value":1}}]"#);
+    let current = json!({ "a": { "b": 1 } });
+    let validation = FieldValidation::Ignore;
+    let refused = apply(
+        PatchType::Json,
+        patch.as_bytes(),
+        &current,
+        None,
+        validation,
+    );
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        unprocessable().to_string()
+    );
+}

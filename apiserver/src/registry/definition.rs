@@ -212,11 +212,18 @@ pub(super) fn after_write(core: &Core, resource: &ResourceInfo) {
 /// Lets each controller look at each definition once.
 fn run(core: &Core) {
     let store = store(core);
-    for definition in all(&store) {
-        naming::sync(&store, &definition);
-        naming::establish(&store, &definition);
-    }
     let before = Arc::clone(&core.definitions.served.read());
+    let definitions = all(&store);
+    // Names only depend on those of the same group.
+    let outdated = before.outdated_groups(&definitions);
+    let in_outdated = |definition: &&Arc<StoredObject>| {
+        let group = definition.value["spec"]["group"].as_str();
+        group.is_some_and(|group| outdated.contains(group))
+    };
+    for definition in definitions.iter().filter(in_outdated) {
+        naming::sync(&store, definition);
+        naming::establish(&store, definition);
+    }
     let next = Arc::new(Served::of(&all(&store), &before, core.storage.revision()));
     if !next.same_as(&before) {
         core.openapi.set_custom(next.documented());

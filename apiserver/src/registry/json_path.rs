@@ -6,6 +6,9 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+/// How many values a step of a path may find.
+const FOUND_MAX: usize = 100_000;
+
 /// A compiled path, such as `.status.conditions[?(@.type=="Ready")].status`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonPath(Vec<Node>);
@@ -56,44 +59,72 @@ impl JsonPath {
     /// The values at the path; a field that is absent has none.
     ///
     /// # Errors
-    /// When the path takes an index that is not there, or an item of what is no list.
-    pub(crate) fn find(&self, value: &Value) -> Result<Vec<Value>, Unfit> {
-        let mut found = vec![value.clone()];
+    /// When the path takes an index that is not there, or an item of what is no list; or when it
+    /// finds more than anybody looks at, as each step may multiply what the one before it found.
+    pub(crate) fn find<'v>(&'v self, value: &'v Value) -> Result<Vec<&'v Value>, Unfit> {
+        let mut found = vec![value];
         for node in &self.0 {
-            found = node.walk(found)?;
+            found = node.walk(&found)?.0;
         }
         Ok(found)
     }
 }
 
+/// What a step of a path found.
+#[derive(Default)]
+struct Found<'v>(Vec<&'v Value>);
+
+impl<'v> Found<'v> {
+    fn push(&mut self, value: &'v Value) -> Result<(), Unfit> {
+        if self.0.len() == FOUND_MAX {
+            return Err(Unfit);
+        }
+        self.0.push(value);
+        Ok(())
+    }
+
+    fn extend(&mut self, values: impl IntoIterator<Item = &'v Value>) -> Result<(), Unfit> {
+        values.into_iter().try_for_each(|value| self.push(value))
+    }
+
+    /// Adds `value`, if it holds anything, and all that it holds.
+    fn descend(&mut self, value: &'v Value) -> Result<(), Unfit> {
+        if children(value).next().is_none() {
+            return Ok(());
+        }
+        self.push(value)?;
+        children(value).try_for_each(|child| self.descend(child))
+    }
+}
+
 impl Node {
-    fn walk(&self, input: Vec<Value>) -> Result<Vec<Value>, Unfit> {
-        let values = input.iter().filter(|value| !value.is_null());
-        let mut found = Vec::new();
+    fn walk<'v>(&'v self, input: &[&'v Value]) -> Result<Found<'v>, Unfit> {
+        let mut values = input.iter().copied().filter(|value| !value.is_null());
+        let mut found = Found::default();
         match self {
-            Self::Literal(Value::String(text)) => return Ok(vec![text.as_str().into()]),
-            Self::Literal(value) => found.extend(input.iter().map(|_| value.clone())),
-            Self::Field(name) => found.extend(values.filter_map(|value| value.get(name)).cloned()),
-            Self::Wildcard => values.for_each(|value| found.extend(children(value).cloned())),
-            Self::Recursive => values.for_each(|value| descend(value, &mut found)),
+            Self::Literal(text @ Value::String(_)) => found.push(text)?,
+            Self::Literal(value) => found.extend(input.iter().map(|_| value))?,
+            Self::Field(name) => found.extend(values.filter_map(|value| value.get(name)))?,
+            Self::Wildcard => values.try_for_each(|value| found.extend(children(value)))?,
+            Self::Recursive => values.try_for_each(|value| found.descend(value))?,
             Self::Slice(slice) => {
                 for value in values {
-                    slice.take(value.as_array().ok_or(Unfit)?, &mut found)?;
+                    found.extend(slice.take(value.as_array().ok_or(Unfit)?)?)?;
                 }
             }
             Self::Filter(filter) => {
-                for value in &input {
+                for value in input {
                     for item in value.as_array().ok_or(Unfit)? {
                         if filter.passes(item)? {
-                            found.push(item.clone());
+                            found.push(item)?;
                         }
                     }
                 }
             }
             Self::Union(paths) => {
                 for path in paths {
-                    for value in &input {
-                        found.extend(path.find(value)?);
+                    for value in input {
+                        found.extend(path.find(value)?)?;
                     }
                 }
             }
@@ -111,16 +142,8 @@ fn children(value: &Value) -> impl Iterator<Item = &Value> {
     fields.chain(value.as_array().into_iter().flatten())
 }
 
-/// Adds `value`, if it holds anything, and all that it holds.
-fn descend(value: &Value, found: &mut Vec<Value>) {
-    if children(value).next().is_some() {
-        found.push(value.clone());
-        children(value).for_each(|child| descend(child, found));
-    }
-}
-
 impl Slice {
-    fn take(self, items: &[Value], found: &mut Vec<Value>) -> Result<(), Unfit> {
+    fn take(self, items: &[Value]) -> Result<impl Iterator<Item = &Value>, Unfit> {
         let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
         let mut start = self.start.unwrap_or(0);
         if start < 0 {
@@ -130,8 +153,9 @@ impl Slice {
         if end < 0 || (end == 0 && self.is_index) {
             end += length;
         }
+        let at = |index: i64| usize::try_from(index).unwrap_or(0);
         if start == end {
-            return Ok(());
+            return Ok(items[..0].iter().step_by(1));
         }
         if !(0..length).contains(&start) || !(0..=length).contains(&end) || start > end {
             return Err(Unfit);
@@ -140,27 +164,22 @@ impl Slice {
             Some(step) if step <= 0 => return Err(Unfit),
             step => usize::try_from(step.unwrap_or(1)).unwrap_or(usize::MAX),
         };
-        let at = |index: i64| usize::try_from(index).unwrap_or(0);
-        let taken = items[at(start)..at(end)].iter().step_by(step);
-        found.extend(taken.cloned());
-        Ok(())
+        Ok(items[at(start)..at(end)].iter().step_by(step))
     }
 }
 
 impl Filter {
     fn passes(&self, item: &Value) -> Result<bool, Unfit> {
-        let one = |path: &JsonPath| match path.find(item)?.as_slice() {
-            [] => Ok(None),
-            [value] => Ok(Some(value.clone())),
-            _ => Err(Unfit),
-        };
         let Some(right) = &self.right else {
             return Ok(self.left.find(item).is_ok_and(|found| !found.is_empty()));
         };
-        let (Some(left), Some(right)) = (one(&self.left)?, one(right)?) else {
-            return Ok(false);
+        let (left, right) = (self.left.find(item)?, right.find(item)?);
+        let (left, right) = match (left.as_slice(), right.as_slice()) {
+            ([left], [right]) => (left, right),
+            ([], [] | [_]) | ([_], []) => return Ok(false),
+            _ => return Err(Unfit),
         };
-        let order = compare(&left, &right)?;
+        let order = compare(left, right)?;
         Ok(match self.operator.as_str() {
             "==" => order == Ordering::Equal,
             "!=" => order != Ordering::Equal,
@@ -216,8 +235,13 @@ mod tests {
             ("..n", json!(["p", "q"])),
             (".spec.none.at.all", json!([])),
         ] {
-            let found = JsonPath::parse(path).unwrap().find(&value);
-            assert_eq!(found, Ok(want.as_array().unwrap().clone()), "{path}");
+            let path_found = JsonPath::parse(path).unwrap();
+            let found = path_found.find(&value);
+            assert_eq!(
+                found,
+                Ok(want.as_array().unwrap().iter().collect()),
+                "{path}"
+            );
         }
         assert_eq!(
             JsonPath::parse(".spec.s[7]").unwrap().find(&value),
@@ -236,5 +260,20 @@ mod tests {
         ] {
             assert_eq!(JsonPath::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn indices_and_growth_have_an_end() {
+        let value = json!({ "a": [[1, 2, 3], [4, 5, 6]], "b": 1 });
+        let last = format!(".a[{}]", i64::MAX);
+        let first = format!(".a[{}]", i64::MIN);
+        for path in [last.as_str(), first.as_str()] {
+            let path = JsonPath::parse(path).unwrap();
+            assert_eq!(path.find(&value), Err(Unfit));
+        }
+        // Each `..` finds every value once more for each value that it is in.
+        let deep = (0..60).fold(json!([]), |inner, _| json!([inner]));
+        let path = JsonPath::parse(&"..[*]".repeat(9)).unwrap();
+        assert_eq!(path.find(&deep), Err(Unfit));
     }
 }

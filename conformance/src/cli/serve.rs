@@ -187,12 +187,18 @@ fn client(server: &ApiServer, token: Option<&str>) -> anyhow::Result<kube::Clien
 }
 
 async fn load(client: &kube::Client, paths: &[PathBuf]) -> anyhow::Result<()> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let mut api = Api::discover(client.clone()).await?;
     for root in paths {
         let files = suite::find(root).with_context(|| format!("cannot list {}", root.display()))?;
         for file in files {
             for object in read_objects(&file).map_err(anyhow::Error::msg)? {
-                // A definition loaded before changes what is served.
-                let api = Api::discover(client.clone()).await?;
+                // A definition loaded before may have added its kind.
+                if !api.serves(&object) {
+                    api = Api::discover(client.clone()).await?;
+                }
                 let created = api.create(&object).await;
                 created.with_context(|| format!("cannot create {}", file.display()))?;
             }

@@ -61,7 +61,7 @@ impl PrinterColumn {
         let Ok(found) = self.path.find(object) else {
             return Value::Null;
         };
-        let Some(value) = found.first() else {
+        let Some(value) = found.first().copied() else {
             return Value::Null;
         };
         #[expect(clippy::cast_possible_truncation, reason = "as upstream converts it")]

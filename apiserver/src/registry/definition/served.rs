@@ -102,6 +102,28 @@ impl Served {
         found.filter(|_| definition.served).cloned()
     }
 
+    /// The groups of which a definition came, changed or went since this was made.
+    pub(super) fn outdated_groups(&self, definitions: &[Arc<StoredObject>]) -> BTreeSet<String> {
+        // A definition is called by its plural and its group.
+        let group = |name: &str| {
+            name.split_once('.')
+                .map_or("", |(_, group)| group)
+                .to_owned()
+        };
+        let mut gone: BTreeSet<&str> = self.definitions.keys().map(String::as_str).collect();
+        let mut groups = BTreeSet::new();
+        for definition in definitions {
+            let name = definition.key.as_str();
+            gone.remove(name);
+            let held = self.definitions.get(name);
+            if held.is_none_or(|held| held.rv != definition.rv) {
+                groups.insert(group(name));
+            }
+        }
+        groups.extend(gone.into_iter().map(group));
+        groups
+    }
+
     /// Whether nothing has changed since `before`.
     pub(super) fn same_as(&self, before: &Self) -> bool {
         let rvs = |served: &Self| -> Vec<u64> {

@@ -202,7 +202,8 @@ fn slice(text: &str) -> Option<Slice> {
     Some(Slice {
         start,
         end: if is_index {
-            start.map(|start| start + 1)
+            // As Go's integers do: the index itself is out of any range then.
+            start.map(|start| start.wrapping_add(1))
         } else {
             end
         },
