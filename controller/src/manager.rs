@@ -12,11 +12,13 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    deployment, garbage_collector, namespace, node, persistent_volume, replicaset, statefulset,
+    daemonset, deployment, garbage_collector, namespace, node, persistent_volume, replicaset,
+    statefulset,
 };
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
+    "daemonset",
     "deployment",
     "garbage-collector",
     "namespace",
@@ -115,6 +117,7 @@ impl Manager {
 
 fn controller(name: &str, ctx: Context) -> BoxFuture<'static, ()> {
     match name {
+        "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
@@ -152,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
-        let message = "unknown controller \"cron\" (known: deployment, garbage-collector, namespace, \
+        let message = "unknown controller \"cron\" (known: daemonset, deployment, garbage-collector, namespace, \
             persistent-volume, replicaset, statefulset)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }

@@ -1,9 +1,9 @@
 //! Simulated nodes: their registration and heartbeat, a scheduler, and a kubelet without
 //! containers.
 
-mod affinity;
+pub(crate) mod affinity;
 mod directives;
-mod fit;
+pub(crate) mod fit;
 mod identity;
 pub(crate) mod kubelet;
 mod lifecycle;
