@@ -8,14 +8,22 @@ mod support;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use self::support::Cluster;
 
-const CONTROLLERS: &[&str] = &["daemonset", "deployment", "garbage-collector", "replicaset"];
+const CONTROLLERS: &[&str] = &[
+    "daemonset",
+    "deployment",
+    "disruption",
+    "garbage-collector",
+    "replicaset",
+    "serviceaccount",
+];
 
 fn template(image: &str) -> Value {
     json!({
@@ -420,6 +428,48 @@ async fn on_delete_a_daemon_set_waits_for_its_pods_to_be_deleted() {
     assert_eq!(
         daemons(&cluster).await,
         ["node-1 agent:2", "node-2 agent:2"]
+    );
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_counts_the_replicas_of_the_deployment_above() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster
+        .create::<Deployment>(deployment(4, &json!({})))
+        .await;
+    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": "50%",
+        "selector": {"matchLabels": {"app": "web"}}}});
+    cluster.create::<PodDisruptionBudget>(budget).await;
+    cluster.settle().await;
+    let status = cluster
+        .get::<PodDisruptionBudget>("web")
+        .await
+        .status
+        .unwrap();
+    let counts = [
+        status.expected_pods,
+        status.desired_healthy,
+        status.current_healthy,
+        status.disruptions_allowed,
+    ];
+    assert_eq!(counts, [4, 2, 4, 2].map(Some));
+    assert_eq!(status.conditions.unwrap()[0].status, "True");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_default_service_account_comes_back() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster.settle().await;
+    let first = cluster.get::<ServiceAccount>("default").await;
+    cluster
+        .delete::<ServiceAccount>("default", DeleteParams::default())
+        .await;
+    cluster.settle().await;
+    assert_ne!(
+        cluster.get::<ServiceAccount>("default").await.uid(),
+        first.uid()
     );
     cluster.stop().await;
 }
