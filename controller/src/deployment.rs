@@ -6,7 +6,6 @@ mod rollout;
 mod scale;
 mod status;
 mod sync;
-mod template_hash;
 
 use std::sync::Arc;
 

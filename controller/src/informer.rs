@@ -74,6 +74,13 @@ impl<K: Resource> Informer<K> {
             .unwrap_or_default()
     }
 
+    /// All objects, by namespace, then name.
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
+        let state = self.state.lock();
+        let objects = state.objects.values().flat_map(BTreeMap::values);
+        objects.cloned().collect()
+    }
+
     /// Notes a write of this resource that was answered with `written`.
     pub(crate) fn written(&self, written: &impl ResourceExt) -> Written {
         Written {

@@ -12,16 +12,20 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    deployment, garbage_collector, namespace, node, persistent_volume, replicaset, statefulset,
+    daemonset, deployment, disruption, garbage_collector, namespace, node, persistent_volume,
+    replicaset, service_account, statefulset,
 };
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
+    "daemonset",
     "deployment",
+    "disruption",
     "garbage-collector",
     "namespace",
     "persistent-volume",
     "replicaset",
+    "serviceaccount",
     "statefulset",
 ];
 
@@ -124,11 +128,14 @@ impl Manager {
 
 fn controller(name: &str, ctx: Context) -> BoxFuture<'static, ()> {
     match name {
+        "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
+        "disruption" => disruption::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
+        "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
     }
@@ -161,8 +168,9 @@ mod tests {
     #[tokio::test]
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
-        let message = "unknown controller \"cron\" (known: deployment, garbage-collector, namespace, \
-            persistent-volume, replicaset, statefulset)";
+        let message = "unknown controller \"cron\" (known: daemonset, deployment, disruption, \
+            garbage-collector, namespace, persistent-volume, replicaset, serviceaccount, \
+            statefulset)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 

@@ -1,12 +1,12 @@
 //! Simulated nodes: their registration and heartbeat, a scheduler, and a kubelet that runs a
 //! small shell where a node would run containers.
 
-mod affinity;
+pub(crate) mod affinity;
 mod container;
 mod containers;
 mod directives;
 mod environment;
-mod fit;
+pub(crate) mod fit;
 mod identity;
 mod instance;
 pub(crate) mod kubelet;

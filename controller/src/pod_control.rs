@@ -83,3 +83,29 @@ pub(crate) fn pod_from_template(template: &PodTemplateSpec, owner: OwnerReferenc
         status: None,
     }
 }
+
+/// The sizes of the batches in which `count` pods are created: a first failure shall be the only
+/// one of its kind.
+pub(crate) fn slow_start(count: usize) -> impl Iterator<Item = usize> {
+    let mut left = count;
+    let mut next = 1;
+    std::iter::from_fn(move || {
+        let size = next.min(left);
+        left -= size;
+        next = 2 * size;
+        (size > 0).then_some(size)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_double() {
+        let sizes = |count| slow_start(count).collect::<Vec<_>>();
+        assert_eq!(sizes(0), [0; 0]);
+        assert_eq!(sizes(1), [1]);
+        assert_eq!(sizes(10), [1, 2, 4, 3]);
+    }
+}

@@ -37,6 +37,9 @@ pub(crate) enum Error {
     /// A controller revision without a pod template.
     #[error("ControllerRevision {0} holds no pod template")]
     NoTemplate(String),
+    /// Nobody says how many there should be of a pod.
+    #[error("found no controllers for pod {0:?}")]
+    NoScale(String),
     /// One claim of a pod is unusable.
     #[error("{0}")]
     Claim(String),

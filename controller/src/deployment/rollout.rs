@@ -10,11 +10,10 @@ use kube::api::{DeleteParams, PostParams};
 use super::replica_sets::{HASH_LABEL, ReplicaSets, is_active, sum_wanted, wanted};
 use super::scale::{self, Scale};
 use super::status::{self, PROGRESSING};
-use super::{
-    Controller, owner_ref, progress_deadline, replicas, revision, stored_status, template_hash,
-};
+use super::{Controller, owner_ref, progress_deadline, replicas, revision, stored_status};
 use crate::recorder::EventType;
 use crate::sync_error::Error;
+use crate::template_hash;
 
 impl Controller {
     pub(super) async fn roll(

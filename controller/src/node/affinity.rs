@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
 
 /// Whether `node` matches all that `spec` requires of a node.
-pub(super) fn matches(spec: &PodSpec, node: &Node) -> bool {
+pub(crate) fn matches(spec: &PodSpec, node: &Node) -> bool {
     let empty = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
     let selected = spec.node_selector.iter().flatten();

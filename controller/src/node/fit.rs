@@ -136,7 +136,8 @@ fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
         .then_some(Misfit::Full)
 }
 
-fn tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
+/// Whether any of `tolerations` tolerates the taint.
+pub(crate) fn tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
     tolerations.iter().any(|toleration| {
         let effect = toleration.effect.as_deref().unwrap_or_default();
         let key = toleration.key.as_deref().unwrap_or_default();

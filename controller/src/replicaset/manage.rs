@@ -11,7 +11,7 @@ use kube::{Api, ResourceExt};
 use super::{API_VERSION, Controller, ranking, replicas};
 use crate::controller_ref::{controller_of, controller_ref, reference_to};
 use crate::mirror::ObjectKey;
-use crate::pod_control::{PodControl, pod_from_template};
+use crate::pod_control::{PodControl, pod_from_template, slow_start};
 use crate::sync_error::Error;
 use crate::triggers::Workload;
 
@@ -33,19 +33,6 @@ fn change(active: usize, replicas: i32) -> Change {
         count if active < wanted => Change::Create(count),
         count => Change::Delete(count),
     }
-}
-
-/// The sizes of the batches in which `count` pods are created: a first failure shall be the only
-/// one of its kind.
-pub(crate) fn slow_start(count: usize) -> impl Iterator<Item = usize> {
-    let mut left = count;
-    let mut next = 1;
-    std::iter::from_fn(move || {
-        let size = next.min(left);
-        left -= size;
-        next = 2 * size;
-        (size > 0).then_some(size)
-    })
 }
 
 impl Controller {
@@ -164,13 +151,5 @@ mod tests {
         assert_eq!(change(5, 2), Change::Delete(3));
         assert_eq!(change(0, 1000), Change::Create(500));
         assert_eq!(change(1000, 0), Change::Delete(500));
-    }
-
-    #[test]
-    fn batches_double() {
-        let sizes = |count| slow_start(count).collect::<Vec<_>>();
-        assert_eq!(sizes(0), [0; 0]);
-        assert_eq!(sizes(1), [1]);
-        assert_eq!(sizes(10), [1, 2, 4, 3]);
     }
 }

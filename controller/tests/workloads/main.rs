@@ -7,15 +7,23 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use self::support::Cluster;
 
-const CONTROLLERS: &[&str] = &["deployment", "garbage-collector", "replicaset"];
+const CONTROLLERS: &[&str] = &[
+    "daemonset",
+    "deployment",
+    "disruption",
+    "garbage-collector",
+    "replicaset",
+    "serviceaccount",
+];
 
 fn template(image: &str) -> Value {
     json!({
@@ -330,4 +338,138 @@ async fn equal_runs_write_equal_journals() {
         assert_eq!(one, other);
     }
     assert_eq!(journals[0].len(), journals[1].len());
+}
+
+/// `node image` of every pod that is ready.
+async fn daemons(cluster: &Cluster) -> Vec<String> {
+    let pods = cluster.list::<Pod>().await;
+    let told = |pod: &Pod| {
+        let spec = pod.spec.as_ref().unwrap();
+        let image = spec.containers[0].image.clone();
+        format!(
+            "{} {}",
+            spec.node_name.clone().unwrap_or_default(),
+            image.unwrap()
+        )
+    };
+    let mut told: Vec<String> = pods.iter().map(told).collect();
+    told.sort();
+    told
+}
+
+fn daemon_set(strategy: &Value) -> Value {
+    json!({
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "updateStrategy": strategy,
+            "template": template("agent:1")},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_daemon_set_runs_on_every_node_and_rolls_one_by_one() {
+    let surge = json!({"type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+    for (strategy, most_pods) in [(json!({}), 2), (surge, 3)] {
+        let cluster = Cluster::start(CONTROLLERS);
+        cluster.create::<DaemonSet>(daemon_set(&strategy)).await;
+        cluster.settle().await;
+        assert_eq!(
+            daemons(&cluster).await,
+            ["node-1 agent:1", "node-2 agent:1"]
+        );
+        let containers = json!([{"name": "main", "image": "agent:2"}]);
+        let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        cluster.patch::<DaemonSet>("web", patch).await;
+        cluster.settle().await;
+        assert_eq!(
+            daemons(&cluster).await,
+            ["node-1 agent:2", "node-2 agent:2"]
+        );
+        let most = cluster.most("pods", |pods| {
+            let is_living =
+                |pod: &&std::sync::Arc<Value>| pod["metadata"]["deletionTimestamp"].is_null();
+            pods.values().filter(is_living).count() as i64
+        });
+        assert_eq!(most, most_pods, "{strategy}");
+        let status = cluster.get::<DaemonSet>("web").await.status.unwrap();
+        let expected = json!({"currentNumberScheduled": 2, "desiredNumberScheduled": 2,
+            "numberAvailable": 2, "numberMisscheduled": 0, "numberReady": 2,
+            "observedGeneration": 2, "updatedNumberScheduled": 2});
+        assert_eq!(serde_json::to_value(status).unwrap(), expected);
+        let revisions = cluster.list::<ControllerRevision>().await;
+        let mut numbers: Vec<i64> = revisions.iter().map(|one| one.revision).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 2]);
+        cluster.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_delete_a_daemon_set_waits_for_its_pods_to_be_deleted() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster
+        .create::<DaemonSet>(daemon_set(&json!({"type": "OnDelete"})))
+        .await;
+    cluster.settle().await;
+    let containers = json!([{"name": "main", "image": "agent:2"}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    cluster.patch::<DaemonSet>("web", patch).await;
+    cluster.settle().await;
+    assert_eq!(
+        daemons(&cluster).await,
+        ["node-1 agent:1", "node-2 agent:1"]
+    );
+    for pod in cluster.list::<Pod>().await {
+        cluster
+            .delete::<Pod>(&pod.name_any(), DeleteParams::default())
+            .await;
+    }
+    cluster.settle().await;
+    assert_eq!(
+        daemons(&cluster).await,
+        ["node-1 agent:2", "node-2 agent:2"]
+    );
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_counts_the_replicas_of_the_deployment_above() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster
+        .create::<Deployment>(deployment(4, &json!({})))
+        .await;
+    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": "50%",
+        "selector": {"matchLabels": {"app": "web"}}}});
+    cluster.create::<PodDisruptionBudget>(budget).await;
+    cluster.settle().await;
+    let status = cluster
+        .get::<PodDisruptionBudget>("web")
+        .await
+        .status
+        .unwrap();
+    let counts = [
+        status.expected_pods,
+        status.desired_healthy,
+        status.current_healthy,
+        status.disruptions_allowed,
+    ];
+    assert_eq!(counts, [4, 2, 4, 2].map(Some));
+    assert_eq!(status.conditions.unwrap()[0].status, "True");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_default_service_account_comes_back() {
+    let cluster = Cluster::start(CONTROLLERS);
+    cluster.settle().await;
+    let first = cluster.get::<ServiceAccount>("default").await;
+    cluster
+        .delete::<ServiceAccount>("default", DeleteParams::default())
+        .await;
+    cluster.settle().await;
+    assert_ne!(
+        cluster.get::<ServiceAccount>("default").await.uid(),
+        first.uid()
+    );
+    cluster.stop().await;
 }

@@ -17,14 +17,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub struct Cluster {
+pub(crate) struct Cluster {
     server: ApiServer,
     client: Client,
     manager: Manager,
 }
 
 /// A kind with namespaces, all of whose objects here are in `default`.
-pub trait Namespaced:
+pub(crate) trait Namespaced:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + Debug
@@ -43,7 +43,7 @@ impl<K> Namespaced for K where
 }
 
 impl Cluster {
-    pub fn start(controllers: &[&str]) -> Self {
+    pub(crate) fn start(controllers: &[&str]) -> Self {
         let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
         let server = ApiServer::builder()
             .clock(clock.clone())
@@ -65,12 +65,12 @@ impl Cluster {
         }
     }
 
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.manager.shutdown().await;
     }
 
     /// Lets virtual time pass until for a minute nothing but a Lease was written.
-    pub async fn settle(&self) {
+    pub(crate) async fn settle(&self) {
         let mut before = None;
         while before != Some(self.lines().len()) {
             before = Some(self.lines().len());
@@ -82,21 +82,21 @@ impl Cluster {
         Api::default_namespaced(self.client.clone())
     }
 
-    pub async fn create<K: Namespaced>(&self, object: Value) {
+    pub(crate) async fn create<K: Namespaced>(&self, object: Value) {
         let object: K = serde_json::from_value(object).unwrap();
         let created = self.api().create(&PostParams::default(), &object).await;
         created.unwrap();
     }
 
-    pub async fn get<K: Namespaced>(&self, name: &str) -> K {
+    pub(crate) async fn get<K: Namespaced>(&self, name: &str) -> K {
         self.api().get(name).await.unwrap()
     }
 
-    pub async fn list<K: Namespaced>(&self) -> Vec<K> {
+    pub(crate) async fn list<K: Namespaced>(&self) -> Vec<K> {
         self.api().list(&ListParams::default()).await.unwrap().items
     }
 
-    pub async fn patch<K: Namespaced>(&self, name: &str, patch: Value) {
+    pub(crate) async fn patch<K: Namespaced>(&self, name: &str, patch: Value) {
         let patch = Patch::Strategic(patch);
         let api = self.api::<K>();
         api.patch(name, &PatchParams::default(), &patch)
@@ -104,12 +104,12 @@ impl Cluster {
             .unwrap();
     }
 
-    pub async fn delete<K: Namespaced>(&self, name: &str, params: DeleteParams) {
+    pub(crate) async fn delete<K: Namespaced>(&self, name: &str, params: DeleteParams) {
         self.api::<K>().delete(name, &params).await.unwrap();
     }
 
     /// Reason and message of the events that `component` wrote.
-    pub async fn events(&self, component: &str) -> Vec<String> {
+    pub(crate) async fn events(&self, component: &str) -> Vec<String> {
         let events = self.list::<Event>().await;
         let of_component = |event: &&Event| {
             let source = event.source.as_ref();
@@ -123,7 +123,7 @@ impl Cluster {
     }
 
     /// The most that `measure` finds in the objects of `resource` at any time.
-    pub fn most(
+    pub(crate) fn most(
         &self,
         resource: &str,
         measure: impl Fn(&BTreeMap<String, Arc<Value>>) -> i64,
@@ -146,7 +146,7 @@ impl Cluster {
     }
 
     /// Every write but of leases.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let journal = self.server.journal();
         let entries = journal
             .iter()

@@ -9,7 +9,7 @@ use crate::history::{go_json, safe_encode};
 /// The digest is upstream's, its input is not: that is a dump of Go's memory, which changes with
 /// each release. Nobody relies on the value, as sets are found by their template.
 #[must_use]
-pub(super) fn hash(template: &Value, collision_count: Option<i32>) -> String {
+pub(crate) fn hash(template: &Value, collision_count: Option<i32>) -> String {
     let mut input = go_json(template).into_bytes();
     if let Some(count) = collision_count {
         input.extend(i64::from(count).to_le_bytes());
