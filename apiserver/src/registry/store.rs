@@ -127,13 +127,13 @@ impl Store<'_> {
             self.clear_status(&mut object);
         }
         let siblings = self.table().snapshot();
-        self.strategy.prepare_for_create(
-            &mut object,
-            Context {
-                siblings: &siblings,
-                now: self.core.clock.now(),
-            },
-        );
+        let context = Context {
+            siblings: &siblings,
+            now: self.core.clock.now(),
+        };
+        let faults = self.strategy.begin_create(&mut object, context);
+        self.invalid(object::name(&object), faults)?;
+        self.strategy.prepare_for_create(&mut object, context);
         self.strategy.default(&mut object);
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
@@ -304,7 +304,7 @@ impl Store<'_> {
             self.set_namespace(&mut next, namespace)?;
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
-            admission::admit_update(self.resource, &mut next, &current.value);
+            admission::admit_update(self.core, self.resource, &mut next, &current.value)?;
             if matches!(part, Part::Main | Part::Status) {
                 let siblings = table.snapshot();
                 let context = Context {
@@ -313,7 +313,11 @@ impl Store<'_> {
                 };
                 let (strategy, old) = (self.strategy, &*current.value);
                 match part {
-                    Part::Main => strategy.prepare_for_update(&mut next, old, context),
+                    Part::Main => {
+                        let faults = strategy.begin_update(&mut next, old, context);
+                        self.invalid(name, faults)?;
+                        strategy.prepare_for_update(&mut next, old, context);
+                    }
                     _ => strategy.prepare_for_status_update(&mut next, old, context),
                 }
             }
