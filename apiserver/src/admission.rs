@@ -95,7 +95,7 @@ pub(crate) fn admit_update(
 /// Admits a deletion.
 ///
 /// # Errors
-/// `Forbidden` for the namespaces a cluster can't do without.
+/// `Forbidden` for the namespaces and priority classes a cluster can't do without.
 pub(crate) fn admit_delete(resource: &ResourceInfo, object: &Value) -> Result<(), ApiError> {
     if is_core(resource, "namespaces") && PROTECTED_NAMESPACES.contains(&name(object)) {
         return Err(ApiError::Forbidden {
@@ -104,6 +104,12 @@ pub(crate) fn admit_delete(resource: &ResourceInfo, object: &Value) -> Result<()
             message: "this namespace may not be deleted".to_owned(),
             causes: Vec::new(),
         });
+    }
+    let (group, plural) = ("scheduling.k8s.io", "priorityclasses");
+    let class = resource.gvr().group == group && resource.gvr().resource == plural;
+    if class && name(object).starts_with("system-") {
+        let message = "this is a system priority class and cannot be deleted";
+        return Err(forbidden(group, plural, name(object), message.to_owned()));
     }
     Ok(())
 }

@@ -8,6 +8,25 @@ use super::checks::{entries, items, text};
 use crate::schema::quantity::Quantity;
 use crate::status::FieldPath;
 
+/// Sources of volumes that nothing mounts any more.
+pub(super) const GONE_SOURCES: [(&str, &str); 9] = [
+    (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
 /// Nothing of a valid spec is refused for these.
 pub(super) fn warn_of_pod_spec(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     for (key, _) in entries(&spec["nodeSelector"]) {
@@ -71,26 +90,9 @@ fn warn_of_container(container: &Value, path: &FieldPath, warnings: &mut Vec<Str
 }
 
 fn warn_of_volumes(volumes: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
-    const GONE: [(&str, &str); 9] = [
-        (
-            "photonPersistentDisk",
-            "deprecated in v1.11, non-functional in v1.16+",
-        ),
-        (
-            "gitRepo",
-            "deprecated in v1.11, and disabled by default in v1.33+",
-        ),
-        ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-        ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
-        ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
-        ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
-        ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-        ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-        ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
-    ];
     for (index, volume) in items(volumes).enumerate() {
         let path = path.index(index);
-        for (source, why) in GONE {
+        for (source, why) in GONE_SOURCES {
             if !volume[source].is_null() {
                 warnings.push(format!("{}: {why}", path.child(source)));
             }

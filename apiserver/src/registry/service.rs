@@ -29,7 +29,11 @@ impl Strategy for Service {
             spec.remove("sessionAffinityConfig");
         } else if spec["sessionAffinity"] == "ClientIP" {
             let config = object_in(spec, "sessionAffinityConfig");
-            default(object_in(config, "clientIP"), "timeoutSeconds", AFFINITY_SECONDS);
+            default(
+                object_in(config, "clientIP"),
+                "timeoutSeconds",
+                AFFINITY_SECONDS,
+            );
         }
         default_text(spec, "type", "ClusterIP");
         let kind = text(&spec["type"]).to_owned();
@@ -134,13 +138,23 @@ fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
     for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         drop(field, addressed(was), addressed(is));
     }
-    drop("healthCheckNodePort", needs_health_check(before), needs_health_check(&now));
-    drop("externalTrafficPolicy", is_exposed(before), is_exposed(&now));
+    drop(
+        "healthCheckNodePort",
+        needs_health_check(before),
+        needs_health_check(&now),
+    );
+    drop(
+        "externalTrafficPolicy",
+        is_exposed(before),
+        is_exposed(&now),
+    );
     for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
         drop(field, was == "LoadBalancer", is == "LoadBalancer");
     }
     let ports = |spec: &Value| -> Vec<Value> {
-        items(&spec["ports"]).map(|port| port["nodePort"].clone()).collect()
+        items(&spec["ports"])
+            .map(|port| port["nodePort"].clone())
+            .collect()
     };
     let none_now = !matches!(is, "NodePort" | "LoadBalancer");
     if matches!(was, "NodePort" | "LoadBalancer") && none_now && ports(&now) == ports(before) {

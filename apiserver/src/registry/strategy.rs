@@ -57,12 +57,7 @@ pub(crate) trait Strategy: Sync {
     }
 
     /// As [`Strategy::begin_create`], for an update of the main resource.
-    fn begin_update(
-        &self,
-        _new: &mut Value,
-        _old: &Value,
-        _context: Context<'_>,
-    ) -> FieldErrors {
+    fn begin_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) -> FieldErrors {
         FieldErrors::new()
     }
 

@@ -87,7 +87,11 @@ pub(super) fn allocate(
 
 /// The address and the first of all addresses are one.
 fn agree_on_address(spec: &mut serde_json::Map<String, Value>) {
-    let own = spec.get("clusterIP").map(text).unwrap_or_default().to_owned();
+    let own = spec
+        .get("clusterIP")
+        .map(text)
+        .unwrap_or_default()
+        .to_owned();
     let all = spec.get("clusterIPs");
     let first = all.map(|all| text(&all[0])).unwrap_or_default().to_owned();
     if !own.is_empty() && first.is_empty() {
@@ -104,14 +108,26 @@ fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut Fiel
     let selects = spec.get("selector").is_some_and(|own| !is_empty(own));
     if headless && !selects {
         // Nobody knows which families the endpoints of such a service will have.
-        let single = spec.get("ipFamilyPolicy").is_some_and(|own| own == "SingleStack");
-        let all = if single { json!(["IPv4"]) } else { json!(["IPv4", "IPv6"]) };
+        let single = spec
+            .get("ipFamilyPolicy")
+            .is_some_and(|own| own == "SingleStack");
+        let all = if single {
+            json!(["IPv4"])
+        } else {
+            json!(["IPv4", "IPv6"])
+        };
         let given = spec.get("ipFamilies").is_some_and(|own| !is_empty(own));
         if !given {
             spec.insert("ipFamilies".to_owned(), all);
         }
-        let one = spec["ipFamilies"].as_array().is_some_and(|own| own.len() == 1);
-        let policy = if one { "SingleStack" } else { "RequireDualStack" };
+        let one = spec["ipFamilies"]
+            .as_array()
+            .is_some_and(|own| own.len() == 1);
+        let policy = if one {
+            "SingleStack"
+        } else {
+            "RequireDualStack"
+        };
         default(spec, "ipFamilyPolicy", policy);
         return;
     }
@@ -124,11 +140,19 @@ fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut Fiel
     }
     let addresses = spec.get("clusterIPs").cloned().unwrap_or_default();
     let dual = items(&families).count() > 1 || items(&addresses).count() > 1;
-    let policy = if dual { "RequireDualStack" } else { "SingleStack" };
+    let policy = if dual {
+        "RequireDualStack"
+    } else {
+        "SingleStack"
+    };
     default(spec, "ipFamilyPolicy", policy);
     if spec["ipFamilyPolicy"] == "RequireDualStack" {
         let detail = "this cluster is not configured for dual-stack services";
-        errors.invalid(&path.child("ipFamilyPolicy"), &spec["ipFamilyPolicy"], detail);
+        errors.invalid(
+            &path.child("ipFamilyPolicy"),
+            &spec["ipFamilyPolicy"],
+            detail,
+        );
     }
     if is_empty(&families) {
         spec.insert("ipFamilies".to_owned(), json!(["IPv4"]));
@@ -187,7 +211,10 @@ fn allocate_address(
 fn ports_of(spec: &Value) -> impl Iterator<Item = i64> {
     let health = std::iter::once(&spec["healthCheckNodePort"]);
     let ports = items(&spec["ports"]).map(|port| &port["nodePort"]);
-    ports.chain(health).filter_map(Value::as_i64).filter(|port| *port != 0)
+    ports
+        .chain(health)
+        .filter_map(Value::as_i64)
+        .filter(|port| *port != 0)
 }
 
 fn allocate_ports(
@@ -196,17 +223,25 @@ fn allocate_ports(
     context: Context<'_>,
     errors: &mut FieldErrors,
 ) {
-    let (gives, checks) = (has_node_ports(&service["spec"]), needs_health_check(&service["spec"]));
+    let (gives, checks) = (
+        has_node_ports(&service["spec"]),
+        needs_health_check(&service["spec"]),
+    );
     let takes = gives || service["spec"]["type"] == "LoadBalancer";
-    let held: BTreeSet<i64> = old.map(|old| ports_of(&old["spec"]).collect()).unwrap_or_default();
+    let held: BTreeSet<i64> = old
+        .map(|old| ports_of(&old["spec"]).collect())
+        .unwrap_or_default();
     let siblings = context.siblings.range(None, None);
-    let mut used: BTreeSet<i64> = siblings.flat_map(|own| ports_of(&own.value["spec"])).collect();
+    let mut used: BTreeSet<i64> = siblings
+        .flat_map(|own| ports_of(&own.value["spec"]))
+        .collect();
     used.retain(|port| !held.contains(port));
     let path = FieldPath::new("spec");
     let mut check = |port: &Value, path: &FieldPath, used: &BTreeSet<i64>| {
         let own = port.as_i64().unwrap_or(0);
         if !NODE_PORTS.contains(&own) {
-            let detail = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+            let detail =
+                "provided port is not in the valid range. The range of valid ports is 30000-32767";
             errors.invalid(path, port, detail);
         } else if used.contains(&own) {
             errors.invalid(path, port, "provided port is already allocated");
@@ -233,15 +268,29 @@ fn allocate_ports(
         let number = port.get("port").cloned().unwrap_or_default();
         let own = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
         // One number serves several protocols.
-        let shared = given.iter().find(|(other, _)| *other == number).map(|(_, own)| *own);
-        let own = if own == 0 { shared.or_else(&mut free) } else { Some(own) };
+        let shared = given
+            .iter()
+            .find(|(other, _)| *other == number)
+            .map(|(_, own)| *own);
+        let own = if own == 0 {
+            shared.or_else(&mut free)
+        } else {
+            Some(own)
+        };
         if let Some(own) = own {
             port.insert("nodePort".to_owned(), own.into());
             given.push((number, own));
         }
     }
-    let unset = spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0) == 0;
-    if checks && unset && let Some(port) = free() {
+    let unset = spec
+        .get("healthCheckNodePort")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        == 0;
+    if checks
+        && unset
+        && let Some(port) = free()
+    {
         spec.insert("healthCheckNodePort".to_owned(), port.into());
     }
 }

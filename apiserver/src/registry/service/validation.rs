@@ -6,11 +6,9 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::{is_exposed, needs_health_check};
+use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, one_of, text};
 use crate::registry::net::{PORT_RANGE, port_name_faults, validate_cidr, validate_ip};
-use crate::meta::validation::{
-    dns1123_label, dns1123_subdomain, qualified_name, validate_labels,
-};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
@@ -102,7 +100,12 @@ fn validate_port(
         errors.invalid(&path.child("port"), &number.into(), PORT_RANGE);
     }
     let protocols = ["SCTP", "TCP", "UDP"];
-    one_of(&port["protocol"], &path.child("protocol"), &protocols, errors);
+    one_of(
+        &port["protocol"],
+        &path.child("protocol"),
+        &protocols,
+        errors,
+    );
     let target = &port["targetPort"];
     let at = path.child("targetPort");
     match target.as_str() {
@@ -125,7 +128,12 @@ fn validate_port(
 
 fn validate_affinity(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let affinity = path.child("sessionAffinity");
-    one_of(&spec["sessionAffinity"], &affinity, &["ClientIP", "None"], errors);
+    one_of(
+        &spec["sessionAffinity"],
+        &affinity,
+        &["ClientIP", "None"],
+        errors,
+    );
     let config = &spec["sessionAffinityConfig"];
     let path = path.child("sessionAffinityConfig");
     match text(&spec["sessionAffinity"]) {
@@ -191,14 +199,19 @@ pub(super) fn validate_addresses(spec: &Value, errors: &mut FieldErrors) {
     }
     let families: BTreeSet<bool> = addresses.iter().map(IpAddr::is_ipv6).collect();
     if count > 1 && families.len() < 2 {
-        errors.invalid(&at, all, "may specify no more than one IP for each IP family");
+        errors.invalid(
+            &at,
+            all,
+            "may specify no more than one IP for each IP family",
+        );
     }
     let pairs = addresses.iter().zip(items(&spec["ipFamilies"]));
     for (index, (address, family)) in pairs.enumerate() {
         let real = if address.is_ipv6() { "IPv6" } else { "IPv4" };
         if family != real && FAMILIES.contains(&text(family)) {
             let article = text(family);
-            let detail = format!("expected an {article} value as indicated by `ipFamilies[{index}]`");
+            let detail =
+                format!("expected an {article} value as indicated by `ipFamilies[{index}]`");
             errors.invalid(&at.index(index), &all[index], &detail);
         }
     }
@@ -305,7 +318,12 @@ fn validate_policies(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
     let internal = &spec["internalTrafficPolicy"];
     if !internal.is_null() {
-        one_of(internal, &path.child("internalTrafficPolicy"), &policies, errors);
+        one_of(
+            internal,
+            &path.child("internalTrafficPolicy"),
+            &policies,
+            errors,
+        );
     }
     let distribution = &spec["trafficDistribution"];
     if !distribution.is_null() {
@@ -400,11 +418,23 @@ mod tests {
         };
         let table = [
             (json!({}), vec![]),
-            (json!({"loadBalancerClass": "a/b"}), vec!["spec.loadBalancerClass"]),
-            (json!({"externalTrafficPolicy": "Local"}), vec!["spec.externalTrafficPolicy"]),
+            (
+                json!({"loadBalancerClass": "a/b"}),
+                vec!["spec.loadBalancerClass"],
+            ),
+            (
+                json!({"externalTrafficPolicy": "Local"}),
+                vec!["spec.externalTrafficPolicy"],
+            ),
             (json!({"type": "ExternalName"}), vec!["spec.externalName"]),
-            (json!({"externalIPs": ["127.0.0.1"], "externalTrafficPolicy": "Local"}), vec!["spec.externalIPs[0]"]),
-            (json!({"clusterIPs": ["10.0.0.3", "10.0.0.4"]}), vec!["spec.clusterIPs"]),
+            (
+                json!({"externalIPs": ["127.0.0.1"], "externalTrafficPolicy": "Local"}),
+                vec!["spec.externalIPs[0]"],
+            ),
+            (
+                json!({"clusterIPs": ["10.0.0.3", "10.0.0.4"]}),
+                vec!["spec.clusterIPs"],
+            ),
         ];
         for (more, want) in table {
             let errors = validate_service(&base(more.clone()));
