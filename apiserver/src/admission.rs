@@ -1,17 +1,20 @@
 //! What a cluster's default admission plugins do to writes, in upstream's order.
 
+mod priority;
+mod runtime_class;
+mod storage;
 pub(crate) mod webhook;
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::meta::object::{
-    child_mut, default, finalizers, is_terminating, name, namespace, set_finalizers,
-};
+use crate::meta::object::{child_mut, finalizers, is_terminating, name, namespace, set_finalizers};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
 use crate::status::{ApiError, Cause};
-use crate::storage::ObjectKey;
+use crate::storage::{ObjectKey, StoredObject};
 
 /// Namespaces that no client may delete.
 const PROTECTED_NAMESPACES: [&str; 3] = ["default", "kube-public", "kube-system"];
@@ -42,22 +45,36 @@ pub(crate) fn admit_create(
         admit_into(core, resource, namespace(object), name(object))?;
     }
     if is_core(resource, "pods") {
+        priority::admit_pod(core, object)?;
         default_toleration_seconds(object);
-        priority(object);
+        runtime_class::admit_pod(core, object)?;
     }
     match (
         resource.gvr().group.as_str(),
         resource.gvr().resource.as_str(),
     ) {
-        ("", "persistentvolumeclaims") => protect(object, "kubernetes.io/pvc-protection"),
+        ("", "persistentvolumeclaims") => {
+            protect(object, "kubernetes.io/pvc-protection");
+            storage::default_class(core, object);
+        }
+        ("", "nodes") => taint_new_node(object),
+        ("scheduling.k8s.io", "priorityclasses") => priority::admit_class(core, object)?,
         ("", "persistentvolumes") => protect(object, "kubernetes.io/pv-protection"),
         _ => {}
     }
     Ok(())
 }
 
-/// What the default plugins make of an update; none of them refuses one. `object` has been defaulted.
-pub(crate) fn admit_update(resource: &ResourceInfo, object: &mut Value, old: &Value) {
+/// What the default plugins make of an update. `object` has been defaulted.
+///
+/// # Errors
+/// `Forbidden` for a second default priority class, or a claim whose volume can't grow.
+pub(crate) fn admit_update(
+    core: &Core,
+    resource: &ResourceInfo,
+    object: &mut Value,
+    old: &Value,
+) -> Result<(), ApiError> {
     if is_core(resource, "pods") {
         for field in ["priority", "preemptionPolicy"] {
             if object["spec"][field].is_null() && !old["spec"][field].is_null() {
@@ -66,12 +83,20 @@ pub(crate) fn admit_update(resource: &ResourceInfo, object: &mut Value, old: &Va
         }
         default_toleration_seconds(object);
     }
+    match (
+        resource.gvr().group.as_str(),
+        resource.gvr().resource.as_str(),
+    ) {
+        ("", "persistentvolumeclaims") => storage::admit_growth(core, object, old),
+        ("scheduling.k8s.io", "priorityclasses") => priority::admit_class(core, object),
+        _ => Ok(()),
+    }
 }
 
 /// Admits a deletion.
 ///
 /// # Errors
-/// `Forbidden` for the namespaces a cluster can't do without.
+/// `Forbidden` for the namespaces and priority classes a cluster can't do without.
 pub(crate) fn admit_delete(resource: &ResourceInfo, object: &Value) -> Result<(), ApiError> {
     if is_core(resource, "namespaces") && PROTECTED_NAMESPACES.contains(&name(object)) {
         return Err(ApiError::Forbidden {
@@ -80,6 +105,12 @@ pub(crate) fn admit_delete(resource: &ResourceInfo, object: &Value) -> Result<()
             message: "this namespace may not be deleted".to_owned(),
             causes: Vec::new(),
         });
+    }
+    let (group, plural) = ("scheduling.k8s.io", "priorityclasses");
+    let class = resource.gvr().group == group && resource.gvr().resource == plural;
+    if class && name(object).starts_with("system-") {
+        let message = "this is a system priority class and cannot be deleted";
+        return Err(forbidden(group, plural, name(object), message.to_owned()));
     }
     Ok(())
 }
@@ -168,10 +199,44 @@ fn default_toleration_seconds(pod: &mut Value) {
     }
 }
 
-fn priority(pod: &mut Value) {
-    let spec = child_mut(pod, "spec");
-    default(spec, "priority", 0);
-    default(spec, "preemptionPolicy", "PreemptLowerPriority");
+/// A new node takes no pods until a controller has seen that it is ready.
+fn taint_new_node(node: &mut Value) {
+    let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
+    let spec = child_mut(node, "spec");
+    match spec.get_mut("taints").and_then(Value::as_array_mut) {
+        Some(taints) => {
+            let same = |own: &Value| own["key"] == taint["key"] && own["effect"] == taint["effect"];
+            if !taints.iter().any(same) {
+                taints.push(taint);
+            }
+        }
+        None => {
+            spec.insert("taints".to_owned(), json!([taint]));
+        }
+    }
+}
+
+/// Every object of a cluster-scoped resource of version `v1`.
+fn all_of(core: &Core, group: &str, resource: &str) -> Vec<Arc<StoredObject>> {
+    let gvr = GroupVersionResource {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        resource: resource.to_owned(),
+    };
+    let snapshot = core.storage.table(&gvr).snapshot();
+    snapshot.range(None, None).map(Arc::clone).collect()
+}
+
+fn forbidden(group: &str, resource: &str, name: &str, message: String) -> ApiError {
+    ApiError::Forbidden {
+        resource: GroupResource {
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+        },
+        name: name.to_owned(),
+        message,
+        causes: Vec::new(),
+    }
 }
 
 fn protect(object: &mut Value, finalizer: &str) {

@@ -3,6 +3,7 @@
 //! Facts about kinds (names, columns, subresources) are data in `catalog`; behaviour is a
 //! [`Strategy`] in the kind's own file.
 
+mod api_service;
 pub(crate) mod bootstrap;
 pub(crate) mod catalog;
 pub(crate) mod certificate_signing_request;
@@ -23,7 +24,9 @@ mod deployment;
 mod endpoint_slice;
 mod endpoints;
 pub(crate) mod event;
+mod go_struct;
 mod horizontal_pod_autoscaler;
+mod ingress;
 mod ingress_class;
 mod job;
 pub(crate) mod json_path;
@@ -36,24 +39,33 @@ mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
 pub(crate) mod pod;
+mod pod_affinity;
 mod pod_disruption_budget;
 mod pod_placement;
+mod pod_status;
 mod pod_template;
 mod pod_template_resource;
 mod pod_validation;
+mod pod_warnings;
 mod priority_class;
+mod priority_level;
 mod replica_set;
 mod replication_controller;
+mod resource_claim;
 mod resource_quota;
+mod resource_slice;
 mod role;
 mod role_binding;
 mod runtime_class;
 mod secret;
+mod security_context;
 mod service;
+mod service_cidr;
 mod statefulset;
 mod storage_class;
 pub(crate) mod store;
 mod strategy;
+mod volume_sources;
 mod volume_validation;
 mod webhook_configuration;
 mod workload;
@@ -124,9 +136,18 @@ fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
         ("apps", "statefulsets") => &statefulset::StatefulSet,
         ("coordination.k8s.io", "leases") => &lease::Lease,
-        ("networking.k8s.io", "ingresses")
-        | ("flowcontrol.apiserver.k8s.io", _)
-        | ("resource.k8s.io", "deviceclasses" | "resourceslices") => &Generic { generation: true },
+        ("networking.k8s.io", "ingresses") => &ingress::Ingress,
+        ("networking.k8s.io", "servicecidrs") => &service_cidr::ServiceCidr,
+        ("apiregistration.k8s.io", "apiservices") => &api_service::ApiService,
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
+            &priority_level::PriorityLevel
+        }
+        ("resource.k8s.io", "resourceclaims") => &resource_claim::ResourceClaim,
+        ("resource.k8s.io", "resourceclaimtemplates") => &resource_claim::ResourceClaimTemplate,
+        ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
+        ("flowcontrol.apiserver.k8s.io", _) | ("resource.k8s.io", "deviceclasses") => {
+            &Generic { generation: true }
+        }
         _ => &Generic { generation: false },
     }
 }

@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-pub(crate) use builtin::{builtin, object_meta};
+pub(crate) use builtin::{builtin, core_type, object_meta};
 pub(crate) use convert::convert;
 pub(crate) use decode::{
     DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,

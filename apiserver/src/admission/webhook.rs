@@ -324,10 +324,7 @@ impl Admission<'_> {
     fn admit_again(&self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
         match old {
             None => super::admit_create(self.core, self.resource, object),
-            Some(old) => {
-                super::admit_update(self.resource, object, old);
-                Ok(())
-            }
+            Some(old) => super::admit_update(self.core, self.resource, object, old),
         }
     }
 }

@@ -133,7 +133,12 @@ pub(super) fn validate_field_ref(
     }
 }
 
-fn validate_resource_field(reference: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// A reference to an amount of a container.
+pub(super) fn validate_resource_field(
+    reference: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let resource = text(&reference["resource"]);
     if resource.is_empty() {
         errors.required(&path.child("resource"), "");
@@ -193,6 +198,7 @@ pub(super) fn validate_resources(resources: &Value, path: &FieldPath, errors: &m
             let item = half_path.key(name);
             validate_resource_name(name, &item, errors);
             validate_amount(name, amount, &item, errors);
+            validate_huge_pages(name, amount, &item, errors);
             if half == "requests" {
                 validate_request(name, amount, limits, path, errors);
             }
@@ -229,6 +235,25 @@ fn validate_amount(name: &str, amount: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
+/// Huge pages come whole.
+fn validate_huge_pages(name: &str, amount: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let Some(Ok(page)) = name.strip_prefix("hugepages-").map(Quantity::parse) else {
+        return;
+    };
+    let own = Quantity::parse(text(amount))
+        .ok()
+        .and_then(|own| own.to_i64());
+    let whole = match (own, page.to_i64()) {
+        (Some(own), Some(page)) if page > 0 => own % page == 0,
+        _ => false,
+    };
+    if !whole {
+        let own = text(amount);
+        let detail = format!("{own} is not positive integer multiple of {name}");
+        errors.invalid(path, amount, &detail);
+    }
+}
+
 fn validate_request(
     name: &str,
     amount: &Value,
@@ -259,12 +284,17 @@ fn validate_request(
 }
 
 /// Faults of the three probes and the two hooks.
-pub(super) fn validate_probes(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn validate_probes(
+    container: &Value,
+    grace: Option<i64>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     for hook in ["postStart", "preStop"] {
         let handler = &container["lifecycle"][hook];
         if !handler.is_null() {
             let path = path.child("lifecycle").child(hook);
-            validate_handler(handler, &path, errors);
+            validate_handler(handler, grace, &path, errors);
         }
     }
     for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -273,7 +303,7 @@ pub(super) fn validate_probes(container: &Value, path: &FieldPath, errors: &mut 
             continue;
         }
         let path = path.child(field);
-        validate_handler(probe, &path, errors);
+        validate_handler(probe, grace, &path, errors);
         let numbers = [
             "initialDelaySeconds",
             "timeoutSeconds",
@@ -298,7 +328,12 @@ pub(super) fn validate_probes(container: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-fn validate_handler(handler: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_handler(
+    handler: &Value,
+    grace: Option<i64>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let mut handlers = 0;
     for kind in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
         let Some(action) = handler.get(kind) else {
@@ -320,6 +355,18 @@ fn validate_handler(handler: &Value, path: &FieldPath, errors: &mut FieldErrors)
                 let schemes = ["HTTP", "HTTPS"];
                 let scheme = &action["scheme"];
                 super::checks::one_of(scheme, &path.child("scheme"), &schemes, errors);
+                for header in items(&action["httpHeaders"]) {
+                    validate_header(&header["name"], &path.child("httpHeaders"), errors);
+                }
+            }
+            "sleep" => {
+                let seconds = action["seconds"].as_i64().unwrap_or(0);
+                if let Some(grace) = grace.filter(|grace| !(0..=*grace).contains(&seconds)) {
+                    let detail = format!(
+                        "must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+                    );
+                    errors.invalid(&path, &seconds.into(), &detail);
+                }
             }
             "tcpSocket" | "grpc" => validate_port(&action["port"], &path.child("port"), errors),
             _ => {}
@@ -327,6 +374,14 @@ fn validate_handler(handler: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
     if handlers == 0 {
         errors.required(path, "must specify a handler type");
+    }
+}
+
+fn validate_header(name: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if text(name).is_empty() || !text(name).bytes().all(allowed) {
+        let detail = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
+        errors.invalid(path, name, detail);
     }
 }
 

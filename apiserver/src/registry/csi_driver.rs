@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::Strategy;
-use super::checks::{default_text, items, one_of, text};
-use crate::meta::object::{child_mut, default};
+use super::checks::{default_text, is_empty, items, one_of, text};
+use super::{Context, Strategy};
+use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -29,8 +29,29 @@ impl Strategy for CsiDriver {
         }
         default_text(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
         let modes = spec.get("volumeLifecycleModes");
-        if modes.is_none_or(super::checks::is_empty) {
+        if modes.is_none_or(is_empty) {
             spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+        }
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let spec = &new["spec"];
+        if is_empty(&spec["tokenRequests"]) || !spec["serviceAccountTokenInSecrets"].is_null() {
+            return Vec::new();
+        }
+        let warning = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+        vec![warning.to_owned()]
+    }
+
+    /// Only changes that matter to a running node are counted, and creation is not.
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        let fields = ["tokenRequests", "requiresRepublish", "seLinuxMount"];
+        if fields
+            .iter()
+            .any(|field| new["spec"][field] != old["spec"][field])
+        {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            meta_mut(new).insert("generation".to_owned(), generation.into());
         }
     }
 

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{default_text, invalid_each, items, items_mut, one_of, required, text};
 use super::net::validate_ip;
-use crate::meta::object::default;
+use super::{Context, Strategy};
+use crate::meta::object::{default, meta_mut};
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, qualified_name, validate_immutable,
 };
@@ -32,6 +32,24 @@ impl Strategy for EndpointSlice {
         for port in items_mut(fields, "ports") {
             default(port, "name", "");
             default_text(port, "protocol", "TCP");
+        }
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        match new["addressType"] == "FQDN" {
+            true => vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()],
+            false => Vec::new(),
+        }
+    }
+
+    /// A change of labels counts too, as they say whose endpoints these are.
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        if new["metadata"]["labels"] != old["metadata"]["labels"] {
+            let same = |field: &str| new[field] == old[field];
+            if same("endpoints") && same("ports") && same("addressType") {
+                let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+                meta_mut(new).insert("generation".to_owned(), generation.into());
+            }
         }
     }
 

@@ -36,10 +36,10 @@ impl Strategy for Job {
     }
 
     fn default(&self, job: &mut Value) {
-        let labels = job["spec"]["template"]["metadata"]["labels"].clone();
-        let meta = meta_mut(job);
-        if meta.get("labels").is_none_or(is_empty) && !is_empty(&labels) {
-            meta.insert("labels".to_owned(), labels);
+        // One that is about to be created gets those that are generated only once they are valid.
+        let is_new = !meta(job, "uid").is_empty() && meta(job, "resourceVersion").is_empty();
+        if !is_new {
+            default_labels(job);
         }
         let spec = child_mut(job, "spec");
         if [spec.get("completions"), spec.get("parallelism")] == [None, None] {
@@ -80,6 +80,10 @@ impl Strategy for Job {
         default(selector, CONTROLLER_UID, uid);
     }
 
+    fn canonicalize(&self, job: &mut Value) {
+        default_labels(job);
+    }
+
     fn validate(&self, job: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec");
@@ -103,7 +107,11 @@ impl Strategy for Job {
             }
             if field == "podFailurePolicy" && now != then {
                 // Upstream prints its internal type here.
-                let shown = format!("{{\"Rules\":{}}}", now["rules"]);
+                let rules = match &now["rules"] {
+                    Value::Null => "[]".to_owned(),
+                    rules => rules.to_string(),
+                };
+                let shown = format!("{{\"Rules\":{rules}}}");
                 let shown = if now.is_null() { "null" } else { &shown };
                 let path = path.child(field);
                 super::checks::invalid_as(&path, shown, "field is immutable", &mut errors);
@@ -124,6 +132,15 @@ impl Strategy for Job {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
         status::validate_status_update(new, old)
+    }
+}
+
+/// A job without labels has those of its pods.
+fn default_labels(job: &mut Value) {
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    let meta = meta_mut(job);
+    if meta.get("labels").is_none_or(is_empty) && !is_empty(&labels) {
+        meta.insert("labels".to_owned(), labels);
     }
 }
 

@@ -6,6 +6,7 @@ use super::checks::{
     default_text, entries, invalid_each, is_empty, items, object_in, one_of, required, text,
 };
 use super::pod_template::SOURCE_DEFAULTS;
+use super::pod_warnings::GONE_SOURCES;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
@@ -55,6 +56,20 @@ impl Strategy for PersistentVolume {
     fn prepare_for_create(&self, volume: &mut Value, _context: Context<'_>) {
         let now = meta(volume, "creationTimestamp").to_owned();
         volume["status"] = json!({ "phase": "Pending", "lastPhaseTransitionTime": now });
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if new["spec"]["persistentVolumeReclaimPolicy"] == "Recycle" {
+            let warning = "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
+            warnings.push(warning.to_owned());
+        }
+        for (source, why) in GONE_SOURCES {
+            if !new["spec"][source].is_null() {
+                warnings.push(format!("spec.{source}: {why}"));
+            }
+        }
+        warnings
     }
 
     fn validate(&self, volume: &Value) -> FieldErrors {

@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 
 use serde_json::{Value, json};
 
-use super::checks::{is_empty, one_of};
+use super::checks::{entries, is_empty, one_of};
+use super::go_struct;
 use super::persistent_volume::{VOLUME_MODES, validate_access_modes};
 use super::{Context, Strategy};
-use crate::meta::object::{child_mut, default};
+use crate::meta::object::{child_mut, copy_field, default};
 use crate::meta::validation::validate_immutable;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
@@ -22,6 +23,31 @@ impl Strategy for PersistentVolumeClaim {
 
     fn prepare_for_create(&self, claim: &mut Value, _context: Context<'_>) {
         claim["status"] = json!({ "phase": "Pending" });
+        agree_on_data_source(claim);
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, _old: &Value, _context: Context<'_>) {
+        agree_on_data_source(new);
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        if is_empty(&new["spec"]["accessModes"]) {
+            errors.required(&FieldPath::new("spec.accessModes"), "");
+        }
+        let path = FieldPath::new("status.capacity");
+        for (resource, amount) in entries(&new["status"]["capacity"]) {
+            let own = amount.as_str().and_then(|own| Quantity::parse(own).ok());
+            if let Some(own) = own.filter(Quantity::is_negative) {
+                let shown = own.to_i64().unwrap_or(-1).into();
+                errors.invalid(
+                    &path.key(resource),
+                    &shown,
+                    "must be a valid resource quantity",
+                );
+            }
+        }
+        errors
     }
 
     fn validate(&self, claim: &Value) -> FieldErrors {
@@ -56,7 +82,13 @@ impl Strategy for PersistentVolumeClaim {
         }
         if fixed(new) != before {
             let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-            errors.forbidden(&FieldPath::new("spec"), detail);
+            let shown = &old["spec"];
+            let mut now = new["spec"].clone();
+            for field in changeable(bound, unbound) {
+                copy_field(&mut now, shown, field);
+            }
+            let diff = go_struct::diff("PersistentVolumeClaimSpec", shown, &now);
+            errors.forbidden(&FieldPath::new("spec"), &format!("{detail}\n{diff}"));
         }
         if bound {
             validate_not_shrunk(new, old, &mut errors);
@@ -65,6 +97,35 @@ impl Strategy for PersistentVolumeClaim {
         let path = FieldPath::new("volumeMode");
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
         errors
+    }
+}
+
+/// What an update may change: the request of a bound claim, the volume of one that has none.
+fn changeable(bound: bool, unbound: bool) -> Vec<&'static str> {
+    let mut fields = Vec::new();
+    if bound {
+        fields.extend(["resources", "volumeAttributesClassName"]);
+    }
+    if unbound {
+        fields.push("volumeName");
+    }
+    fields
+}
+
+/// The older of two fields for what fills a volume says what the newer one says.
+fn agree_on_data_source(claim: &mut Value) {
+    let spec = child_mut(claim, "spec");
+    match (
+        spec.get("dataSource").cloned(),
+        spec.get("dataSourceRef").cloned(),
+    ) {
+        (Some(source), None) => {
+            spec.insert("dataSourceRef".to_owned(), source);
+        }
+        (None, Some(source)) if source["namespace"].is_null() => {
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
     }
 }
 

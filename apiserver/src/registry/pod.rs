@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::pod_status::validate_pod_status;
 use super::pod_template::default_pod_spec;
+use super::pod_warnings::warn_of_pod_spec;
 use super::{Context, Strategy, pod_validation};
 use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
-use crate::meta::object::{child_mut, default};
-use crate::status::FieldErrors;
+use crate::meta::object::{child_mut, copy_field, default};
+use crate::status::{FieldErrors, FieldPath};
 
 pub(crate) use super::pod_validation::{validate_ephemeral_containers, validate_resize};
 
@@ -61,7 +63,31 @@ impl Strategy for Pod {
     }
 
     fn validate(&self, pod: &Value) -> FieldErrors {
-        pod_validation::validate_pod(pod)
+        pod_validation::validate_new_pod(pod)
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let path = FieldPath::new("spec");
+        let mut warnings = Vec::new();
+        if old.is_none() {
+            warn_of_pod_spec(&new["spec"], &path, &mut warnings);
+        }
+        warnings
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validate_pod_status(new, old)
+    }
+
+    /// The class of service does not change: left out, it is what it was.
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        if new["status"]["qosClass"]
+            .as_str()
+            .unwrap_or_default()
+            .is_empty()
+        {
+            copy_field(&mut new["status"], &old["status"], "qosClass");
+        }
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

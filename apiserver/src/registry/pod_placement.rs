@@ -1,22 +1,31 @@
 //! Faults of what a pod's spec says of where it runs: tolerations, spread and names.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use serde_json::Value;
+use regex::Regex;
+use serde_json::{Value, json};
 
 use super::checks::{invalid_each, is_empty, items, one_of, text};
+use super::container_validation::validate_resources;
 use super::net::validate_ip;
+use super::pod_affinity::validate_affinity;
+use super::security_context::{validate_host_process, validate_host_users, validate_pod_security};
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_labels,
 };
 use crate::status::{FieldErrors, FieldPath};
 
+/// A domain to search, in which a name may have underscores.
+const SEARCH_FAULT: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 const POSITIVE: &str = "must be greater than zero";
 
 /// Faults of the fields that concern placement, in upstream's order.
 pub(super) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let selector = path.child("nodeSelector");
     validate_labels(spec.get("nodeSelector"), &selector, errors);
+    validate_pod_security(spec, path, errors);
+    validate_affinity(&spec["affinity"], &path.child("affinity"), errors);
     validate_dns_config(spec, &path.child("dnsConfig"), errors);
     let gates = path.child("readinessGates");
     for (index, gate) in items(&spec["readinessGates"]).enumerate() {
@@ -36,6 +45,8 @@ pub(super) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut Fi
     }
     let constraints = path.child("topologySpreadConstraints");
     validate_spread(&spec["topologySpreadConstraints"], &constraints, errors);
+    validate_host_process(spec, path, errors);
+    validate_host_users(spec, path, errors);
     for field in ["serviceAccountName", "nodeName"] {
         let name = text(&spec[field]);
         if !name.is_empty() {
@@ -56,6 +67,7 @@ pub(super) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut Fi
             invalid_each(faults, &name.into(), &path.child(field), errors);
         }
     }
+    validate_hostname_override(spec, &path.child("hostnameOverride"), errors);
     validate_tolerations(&spec["tolerations"], &path.child("tolerations"), errors);
     let aliases = path.child("hostAliases");
     for (index, alias) in items(&spec["hostAliases"]).enumerate() {
@@ -66,6 +78,51 @@ pub(super) fn validate_placement(spec: &Value, path: &FieldPath, errors: &mut Fi
             invalid_each(dns1123_subdomain(text(name)), name, &path, errors);
         }
     }
+    for field in ["priorityClassName", "runtimeClassName"] {
+        let name = text(&spec[field]);
+        if !name.is_empty() {
+            invalid_each(
+                dns1123_subdomain(name),
+                &name.into(),
+                &path.child(field),
+                errors,
+            );
+        }
+    }
+    let policy = &spec["preemptionPolicy"];
+    if !policy.is_null() {
+        let policies = ["PreemptLowerPriority", "Never"];
+        one_of(policy, &path.child("preemptionPolicy"), &policies, errors);
+    }
+    if !spec["overhead"].is_null() {
+        let overhead = json!({ "limits": spec["overhead"] });
+        validate_resources(&overhead, &path.child("overhead"), errors);
+    }
+}
+
+fn validate_hostname_override(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const BYTES_MAX: usize = 64;
+    let Some(name) = spec["hostnameOverride"].as_str() else {
+        return;
+    };
+    for (field, when) in [
+        (
+            "setHostnameAsFQDN",
+            "may not be specified when setHostnameAsFQDN is true",
+        ),
+        (
+            "hostNetwork",
+            "may not be specified when hostNetwork is true",
+        ),
+    ] {
+        if spec[field] == true {
+            errors.forbidden(path, when);
+        }
+    }
+    if name.len() > BYTES_MAX {
+        errors.too_long(path, BYTES_MAX);
+    }
+    invalid_each(dns1123_subdomain(name), &name.into(), path, errors);
 }
 
 fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -174,6 +231,10 @@ pub(super) fn validate_tolerations(
 
 fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const MAX_NAMESERVERS: usize = 3;
+    static SEARCH: LazyLock<Regex> = LazyLock::new(|| {
+        let part = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
+        Regex::new(&format!(r"^{part}(\.{part})*$")).expect("it compiles")
+    });
     let config = &spec["dnsConfig"];
     let servers = &config["nameservers"];
     if spec["dnsPolicy"] == "None" && config.is_null() {
@@ -197,7 +258,9 @@ fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
         let name = text(search);
         let name = name.strip_suffix('.').unwrap_or(name);
         if !name.is_empty() {
-            invalid_each(dns1123_subdomain(name), search, &path, errors);
+            if !SEARCH.is_match(name) {
+                errors.invalid(&path, search, SEARCH_FAULT);
+            }
         }
     }
     for (index, option) in items(&config["options"]).enumerate() {

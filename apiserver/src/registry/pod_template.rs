@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::checks::default_text;
 use crate::meta::object::default;
+use crate::schema::quantity::Quantity;
 
 /// File mode 0644, in decimal as JSON has it.
 const MODE: i64 = 420;
@@ -65,6 +66,14 @@ fn default_container(container: &mut Map<String, Value>, host_network: bool) {
     };
     default(container, "imagePullPolicy", policy);
     default(container, "resources", json!({}));
+    for half in ["limits", "requests"] {
+        if let Some(amounts) = container
+            .get_mut("resources")
+            .and_then(|resources| resources.get_mut(half))
+        {
+            round_amounts(amounts);
+        }
+    }
     default(container, "terminationMessagePath", "/dev/termination-log");
     default(container, "terminationMessagePolicy", "File");
     for port in items(container, "ports") {
@@ -95,6 +104,16 @@ fn default_container(container: &mut Map<String, Value>, host_network: bool) {
             if let Some(hook) = lifecycle.get_mut(hook).and_then(Value::as_object_mut) {
                 default_http_get(hook);
             }
+        }
+    }
+}
+
+/// Amounts are kept in thousandths at the finest.
+pub(super) fn round_amounts(amounts: &mut Value) {
+    for (_, amount) in amounts.as_object_mut().into_iter().flatten() {
+        let own = amount.as_str().and_then(|own| Quantity::parse(own).ok());
+        if let Some(rounded) = own.and_then(|own| own.rounded_to_milli()) {
+            *amount = rounded.to_string().into();
         }
     }
 }

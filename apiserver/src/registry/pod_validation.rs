@@ -1,26 +1,63 @@
 //! Faults of pods and pod templates.
 
 mod parts;
+mod update;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::checks::{entries, items, text};
+use super::checks::{entries, is_empty, items, text};
 use super::container_validation::{
     validate_env, validate_env_from, validate_probes, validate_resources,
 };
+use super::net::{PORT_RANGE, port_name_faults};
 use super::pod_placement::validate_placement;
-use super::volume_validation::{validate_mounts, validate_source};
+use super::security_context::{validate_container_security, validate_os};
+use super::volume_sources::validate_source;
+use super::volume_validation::validate_mounts;
 use crate::meta::validation::{dns1123_label, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 
 pub(crate) use parts::{validate_ephemeral_containers, validate_resize};
+pub(super) use update::validate_pod_update;
 
-const IMMUTABLE_SPEC: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
-
+/// Faults of a pod, new or not.
 pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
-    validate_pod_spec(&pod["spec"], &FieldPath::new("spec"))
+    let path = FieldPath::new("spec");
+    let spec = &pod["spec"];
+    let mut errors = validate_pod_spec(spec, &path);
+    if text(&spec["serviceAccountName"]).is_empty() {
+        let detail = "must not be specified when serviceAccountName is not set";
+        for (index, volume) in items(&spec["volumes"]).enumerate() {
+            let path = path.child("volumes").index(index).child("projected");
+            for (index, source) in items(&volume["projected"]["sources"]).enumerate() {
+                if !source["serviceAccountToken"].is_null() {
+                    let path = path.child("sources").index(index);
+                    errors.forbidden(&path.child("serviceAccountToken"), detail);
+                }
+            }
+        }
+    }
+    errors
+}
+
+/// Faults of a new pod.
+pub(super) fn validate_new_pod(pod: &Value) -> FieldErrors {
+    let mut errors = validate_pod(pod);
+    let spec = &pod["spec"];
+    let path = FieldPath::new("spec");
+    if !is_empty(&spec["ephemeralContainers"]) {
+        errors.forbidden(
+            &path.child("ephemeralContainers"),
+            "cannot be set on create",
+        );
+    }
+    if !is_empty(&spec["schedulingGates"]) && !text(&spec["nodeName"]).is_empty() {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        errors.forbidden(&path.child("nodeName"), detail);
+    }
+    errors
 }
 
 /// Faults of the pod template at `path`.
@@ -53,8 +90,8 @@ fn validate_annotations(annotations: Option<&Value>, path: &FieldPath, errors: &
 /// Faults of a pod's spec at `path`.
 pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let volumes = &spec["volumes"];
-    validate_volumes(volumes, &path.child("volumes"), &mut errors);
+    let pod = Surroundings::of(spec);
+    validate_volumes(pod.volumes, &path.child("volumes"), &mut errors);
     let mut names = BTreeSet::new();
     let containers = path.child("containers");
     if items(&spec["containers"]).next().is_none() {
@@ -62,12 +99,15 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
     }
     for (index, container) in items(&spec["containers"]).enumerate() {
         let path = containers.index(index);
-        validate_container(container, &path, &mut names, volumes, &mut errors);
+        validate_container(container, &path, &mut names, pod, &mut errors);
+        validate_probes(container, pod.grace, &path, &mut errors);
     }
+    validate_host_ports(&spec["containers"], &containers, &mut errors);
     let containers = path.child("initContainers");
     for (index, container) in items(&spec["initContainers"]).enumerate() {
         let path = containers.index(index);
-        validate_container(container, &path, &mut names, volumes, &mut errors);
+        validate_container(container, &path, &mut names, pod, &mut errors);
+        validate_init_container(container, pod, &path, &mut errors);
     }
     supported(
         &spec["restartPolicy"],
@@ -82,7 +122,76 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
         &mut errors,
     );
     validate_placement(spec, path, &mut errors);
+    validate_os(spec, path, &mut errors);
     errors
+}
+
+/// What a container's faults depend on of its pod.
+#[derive(Clone, Copy)]
+struct Surroundings<'a> {
+    volumes: &'a Value,
+    grace: Option<i64>,
+    host_users: bool,
+    never_restarts: bool,
+}
+
+impl<'a> Surroundings<'a> {
+    fn of(spec: &'a Value) -> Self {
+        Self {
+            volumes: &spec["volumes"],
+            grace: spec["terminationGracePeriodSeconds"].as_i64(),
+            host_users: spec["hostUsers"] != false,
+            never_restarts: spec["restartPolicy"] == "Never",
+        }
+    }
+}
+
+/// No two containers take the same port of the host.
+fn validate_host_ports(containers: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let mut taken = BTreeSet::new();
+    for (index, container) in items(containers).enumerate() {
+        let path = path.index(index).child("ports");
+        for (index, port) in items(&container["ports"]).enumerate() {
+            let number = port["hostPort"].as_i64().unwrap_or(0);
+            let own = format!(
+                "{}/{}/{number}",
+                text(&port["protocol"]),
+                text(&port["hostIP"])
+            );
+            if number != 0 && !taken.insert(own.clone()) {
+                errors.duplicate(&path.index(index).child("hostPort"), &own.into());
+            }
+        }
+    }
+}
+
+/// Only an init container that always restarts is probed and has hooks.
+fn validate_init_container(
+    container: &Value,
+    pod: Surroundings<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let policy = &container["restartPolicy"];
+    if policy == "Always" {
+        validate_probes(container, pod.grace, path, errors);
+        return;
+    }
+    if !policy.is_null() && !["OnFailure", "Never"].contains(&text(policy)) {
+        let known = ["Always", "Never", "OnFailure"];
+        errors.not_supported(&path.child("restartPolicy"), policy, &known);
+    }
+    let detail = "may not be set for init containers without restartPolicy=Always";
+    for field in [
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+    ] {
+        if !container[field].is_null() {
+            errors.forbidden(&path.child(field), detail);
+        }
+    }
 }
 
 fn supported(value: &Value, path: &FieldPath, supported: &[&str], errors: &mut FieldErrors) {
@@ -126,7 +235,7 @@ fn validate_container(
     container: &Value,
     path: &FieldPath,
     names: &mut BTreeSet<String>,
-    volumes: &Value,
+    pod: Surroundings<'_>,
     errors: &mut FieldErrors,
 ) {
     validate_name(container, path, names, errors);
@@ -138,12 +247,13 @@ fn validate_container(
         errors.invalid(&path.child("image"), &image.into(), detail);
     }
     let ports = path.child("ports");
+    let mut port_names = BTreeSet::new();
     for (index, port) in items(&container["ports"]).enumerate() {
-        validate_port(port, &ports.index(index), errors);
+        validate_port(port, &mut port_names, &ports.index(index), errors);
     }
     validate_env(&container["env"], &path.child("env"), errors);
     validate_env_from(&container["envFrom"], &path.child("envFrom"), errors);
-    validate_mounts(container, volumes, path, errors);
+    validate_mounts(container, pod.volumes, path, errors);
     supported(
         &container["terminationMessagePolicy"],
         &path.child("terminationMessagePolicy"),
@@ -158,10 +268,55 @@ fn validate_container(
     );
     let resources = path.child("resources");
     validate_resources(&container["resources"], &resources, errors);
-    validate_probes(container, path, errors);
+    validate_resize_policies(container, pod, &path.child("resizePolicy"), errors);
+    let security = path.child("securityContext");
+    validate_container_security(
+        &container["securityContext"],
+        &security,
+        pod.host_users,
+        errors,
+    );
 }
 
-fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_resize_policies(
+    container: &Value,
+    pod: Surroundings<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let mut seen = BTreeSet::new();
+    for (index, own) in items(&container["resizePolicy"]).enumerate() {
+        let resource = &own["resourceName"];
+        if !seen.insert(text(resource)) {
+            errors.duplicate(&path.index(index), resource);
+        }
+        supported(resource, path, &["cpu", "memory"], errors);
+        let policy = &own["restartPolicy"];
+        supported(policy, path, &["NotRequired", "RestartContainer"], errors);
+        if pod.never_restarts && policy != "NotRequired" {
+            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            errors.invalid(path, policy, detail);
+        }
+    }
+}
+
+fn validate_port(
+    port: &Value,
+    names: &mut BTreeSet<String>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let name = text(&port["name"]);
+    if !name.is_empty() {
+        let path = path.child("name");
+        let faults = port_name_faults(name);
+        for fault in &faults {
+            errors.invalid(&path, &name.into(), fault);
+        }
+        if faults.is_empty() && !names.insert(name.to_owned()) {
+            errors.duplicate(&path, &name.into());
+        }
+    }
     let number = port["containerPort"].as_i64().unwrap_or(0);
     if number == 0 {
         errors.required(&path.child("containerPort"), "");
@@ -169,104 +324,14 @@ fn validate_port(port: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         let detail = "must be between 1 and 65535, inclusive";
         errors.invalid(&path.child("containerPort"), &number.into(), detail);
     }
+    let host = port["hostPort"].as_i64().unwrap_or(0);
+    if host != 0 && !(1..=65535).contains(&host) {
+        errors.invalid(&path.child("hostPort"), &host.into(), PORT_RANGE);
+    }
     supported(
         &port["protocol"],
         &path.child("protocol"),
         &["SCTP", "TCP", "UDP"],
         errors,
     );
-}
-
-/// Faults of an update: only images, deadlines, added tolerations and lifted gates may change.
-pub(super) fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
-    let mut errors = validate_pod(new);
-    let path = FieldPath::new("spec");
-    let count = |pod: &Value, list: &str| items(&pod["spec"][list]).count();
-    let lists = ["containers", "initContainers"];
-    for list in lists {
-        if count(new, list) != count(old, list) {
-            let detail = "pod updates may not add or remove containers";
-            errors.forbidden(&path.child(list), detail);
-            return errors;
-        }
-    }
-    // Upstream asks for the images of an update once more.
-    for list in lists {
-        for (index, container) in items(&new["spec"][list]).enumerate() {
-            if text(&container["image"]).is_empty() {
-                errors.required(&path.child(list).index(index).child("image"), "");
-            }
-        }
-    }
-    validate_deadline_update(new, old, &path, &mut errors);
-    if !keeps_tolerations(new, old) {
-        let detail = "existing toleration can not be modified except its tolerationSeconds";
-        errors.forbidden(&path.child("tolerations"), detail);
-    }
-    let mut comparable = new["spec"].clone();
-    let before = &old["spec"];
-    for list in ["containers", "initContainers"] {
-        if let Some(containers) = comparable.get_mut(list).and_then(Value::as_array_mut) {
-            for (container, own) in containers.iter_mut().zip(items(&before[list])) {
-                container["image"] = own["image"].clone();
-            }
-        }
-    }
-    let restore = |comparable: &mut Value, field: &str| {
-        if let Some(fields) = comparable.as_object_mut() {
-            match before.get(field) {
-                Some(value) => fields.insert(field.to_owned(), value.clone()),
-                None => fields.remove(field),
-            };
-        }
-    };
-    restore(&mut comparable, "activeDeadlineSeconds");
-    restore(&mut comparable, "tolerations");
-    let gates_lifted = items(&new["spec"]["schedulingGates"])
-        .all(|gate| items(&before["schedulingGates"]).any(|own| own == gate));
-    if gates_lifted {
-        restore(&mut comparable, "schedulingGates");
-    }
-    if before["terminationGracePeriodSeconds"]
-        .as_i64()
-        .is_some_and(|grace| grace < 0)
-        && new["spec"]["terminationGracePeriodSeconds"] == 1
-    {
-        restore(&mut comparable, "terminationGracePeriodSeconds");
-    }
-    if comparable != *before {
-        errors.forbidden(&FieldPath::new("spec"), IMMUTABLE_SPEC);
-    }
-    errors
-}
-
-/// A deadline may come and shrink, but neither grow nor go.
-fn validate_deadline_update(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let path = path.child("activeDeadlineSeconds");
-    let deadline = &new["spec"]["activeDeadlineSeconds"];
-    let Some(before) = old["spec"]["activeDeadlineSeconds"].as_i64() else {
-        return;
-    };
-    match deadline.as_i64() {
-        None => {
-            let detail = "must not update from a positive integer to nil value";
-            errors.invalid(&path, deadline, detail);
-        }
-        Some(now) if now > before => {
-            let detail = "must be less than or equal to previous value";
-            errors.invalid(&path, deadline, detail);
-        }
-        Some(_) => {}
-    }
-}
-
-/// Whether each toleration is still there, for however long.
-fn keeps_tolerations(new: &Value, old: &Value) -> bool {
-    let same = |own: &Value, other: &Value| {
-        ["key", "operator", "value", "effect"]
-            .iter()
-            .all(|field| text(&own[*field]) == text(&other[*field]))
-    };
-    items(&old["spec"]["tolerations"])
-        .all(|kept| items(&new["spec"]["tolerations"]).any(|own| same(own, kept)))
 }

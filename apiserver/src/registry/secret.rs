@@ -34,6 +34,24 @@ impl Strategy for Secret {
         }
     }
 
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let decoded = |key: &str| {
+            let own = STANDARD.decode(text(&new["data"][key])).unwrap_or_default();
+            String::from_utf8_lossy(&own).into_owned()
+        };
+        if new["type"] != "kubernetes.io/tls" {
+            return Vec::new();
+        }
+        let what = if !decoded("tls.crt").contains("-----BEGIN") {
+            "certificate"
+        } else if !decoded("tls.key").contains("-----BEGIN") {
+            "key"
+        } else {
+            return Vec::new();
+        };
+        vec![format!("tls: failed to find any PEM data in {what} input")]
+    }
+
     fn validate(&self, secret: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("data");

@@ -1,19 +1,18 @@
 //! Services.
 
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+mod allocation;
+mod validation;
 
 use serde_json::{Value, json};
 
+use super::checks::{default_text, is_empty, items, items_mut, object_in, text};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::NameRule;
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::FieldErrors;
 
-/// Cluster addresses are given out of 10.0.0.0/24.
-const NETWORK: [u8; 3] = [10, 0, 0];
-/// The first address is that of the API server itself.
-const FIRST: u8 = 2;
+/// Three hours.
+const AFFINITY_SECONDS: i64 = 10_800;
 
 #[derive(Debug)]
 pub(super) struct Service;
@@ -25,151 +24,142 @@ impl Strategy for Service {
 
     fn default(&self, service: &mut Value) {
         let spec = child_mut(service, "spec");
-        default(spec, "sessionAffinity", "None");
-        default(spec, "type", "ClusterIP");
-        let external = spec.get("type").and_then(Value::as_str) == Some("ExternalName");
-        if !external {
+        default_text(spec, "sessionAffinity", "None");
+        if spec["sessionAffinity"] == "None" {
+            spec.remove("sessionAffinityConfig");
+        } else if spec["sessionAffinity"] == "ClientIP" {
+            let config = object_in(spec, "sessionAffinityConfig");
+            default(
+                object_in(config, "clientIP"),
+                "timeoutSeconds",
+                AFFINITY_SECONDS,
+            );
+        }
+        default_text(spec, "type", "ClusterIP");
+        let kind = text(&spec["type"]).to_owned();
+        if kind != "ExternalName" {
             default(spec, "internalTrafficPolicy", "Cluster");
         }
-        if matches!(
-            spec.get("type").and_then(Value::as_str),
-            Some("NodePort" | "LoadBalancer")
-        ) {
-            default(spec, "externalTrafficPolicy", "Cluster");
+        for port in items_mut(spec, "ports") {
+            default_text(port, "protocol", "TCP");
+            let target = port.get("targetPort");
+            let unset = target.is_none_or(|target| *target == 0 || *target == "");
+            if unset && let Some(number) = port.get("port").cloned() {
+                port.insert("targetPort".to_owned(), number);
+            }
         }
-        if spec.get("type").and_then(Value::as_str) == Some("LoadBalancer") {
+        let exposed = spec.get("externalIPs").is_some_and(|own| !is_empty(own));
+        if matches!(&*kind, "NodePort" | "LoadBalancer") || (kind == "ClusterIP" && exposed) {
+            default_text(spec, "externalTrafficPolicy", "Cluster");
+        }
+        if kind == "LoadBalancer" {
             default(spec, "allocateLoadBalancerNodePorts", true);
-        }
-        for port in spec
-            .get_mut("ports")
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
-            if let Some(port) = port.as_object_mut() {
-                default(port, "protocol", "TCP");
-                let target = port.get("targetPort");
-                let unset = target.is_none_or(|target| *target == 0 || *target == "");
-                if unset && let Some(number) = port.get("port").cloned() {
-                    port.insert("targetPort".to_owned(), number);
+            let balancer = child_mut(service, "status").get_mut("loadBalancer");
+            for ingress in balancer
+                .and_then(Value::as_object_mut)
+                .into_iter()
+                .flat_map(|balancer| items_mut(balancer, "ingress"))
+            {
+                if ingress.get("ip").is_some_and(|own| !text(own).is_empty()) {
+                    default(ingress, "ipMode", "VIP");
                 }
             }
         }
     }
 
-    fn prepare_for_create(&self, service: &mut Value, context: Context<'_>) {
-        service["status"] = json!({ "loadBalancer": {} });
-        let spec = child_mut(service, "spec");
-        if spec.get("type").and_then(Value::as_str) == Some("ExternalName") {
-            return;
-        }
-        let address = match spec.get("clusterIP").and_then(Value::as_str) {
-            None | Some("") => free_address(context),
-            Some(own) => Some(own.to_owned()),
-        };
-        default_ip_families(spec);
-        if let Some(address) = address {
-            spec.insert("clusterIPs".to_owned(), json!([address]));
-            spec.insert("clusterIP".to_owned(), address.into());
-        }
+    fn begin_create(&self, service: &mut Value, context: Context<'_>) -> FieldErrors {
+        allocation::allocate(service, None, context)
     }
 
-    /// An update that leaves the address out keeps it.
+    fn begin_update(&self, new: &mut Value, old: &Value, context: Context<'_>) -> FieldErrors {
+        allocation::keep_allocated(new, old);
+        drop_fields_of_old_type(new, old);
+        allocation::allocate(new, Some(old), context)
+    }
+
+    fn prepare_for_create(&self, service: &mut Value, _context: Context<'_>) {
+        service["status"] = json!({ "loadBalancer": {} });
+    }
+
+    /// A service that is no load balancer has no addresses of one.
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if new["spec"][field].is_null() {
-                crate::meta::object::copy_field(&mut new["spec"], &old["spec"], field);
-            }
+        let balances = |service: &Value| service["spec"]["type"] == "LoadBalancer";
+        if balances(old) && !balances(new) {
+            new["status"]["loadBalancer"] = json!({});
         }
     }
 
     fn validate(&self, service: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec");
-        let spec = &service["spec"];
-        let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
-        let headless = spec["clusterIP"] == "None";
-        if ports.is_empty() && !headless && spec["type"] != "ExternalName" {
-            errors.required(&path.child("ports"), "");
-        }
-        for (index, port) in ports.iter().enumerate() {
-            let path = path.child("ports").index(index);
-            if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
-                errors.required(&path.child("name"), "");
-            }
-            if !port["port"]
-                .as_i64()
-                .is_some_and(|port| (1..=65535).contains(&port))
-            {
-                let detail = "must be between 1 and 65535, inclusive";
-                errors.invalid(&path.child("port"), &port["port"], detail);
-            }
-        }
-        let types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-        if !spec["type"]
-            .as_str()
-            .is_some_and(|own| types.contains(&own))
-        {
-            errors.not_supported(&path.child("type"), &spec["type"], &types);
-        }
-        errors
+        validation::validate_service(service)
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
-        let address = |service: &Value| service["spec"]["clusterIP"].clone();
-        if !address(old).is_null()
-            && address(new) != address(old)
-            && new["spec"]["type"] != "ExternalName"
-        {
-            let path = FieldPath::new("spec.clusterIPs[0]");
-            errors.invalid(&path, &new["spec"]["clusterIPs"], "may not change once set");
-        }
-        errors
+        validation::validate_service_update(new, old)
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        validation::validate_balancer(new)
     }
 }
 
-/// Given at creation, not as a default: no client owns them.
-fn default_ip_families(spec: &mut serde_json::Map<String, Value>) {
-    let headless = spec.get("clusterIP").and_then(Value::as_str) == Some("None");
-    let selects = spec
-        .get("selector")
-        .and_then(Value::as_object)
-        .is_some_and(|own| !own.is_empty());
-    // Nobody knows which families the endpoints of such a service will have.
-    let any = headless && !selects;
-    let policy = if any {
-        "RequireDualStack"
-    } else {
-        "SingleStack"
-    };
-    default(spec, "ipFamilyPolicy", policy);
-    let single = spec.get("ipFamilyPolicy").and_then(Value::as_str) == Some("SingleStack");
-    let both = !single && any;
-    default(
-        spec,
-        "ipFamilies",
-        if both {
-            json!(["IPv4", "IPv6"])
-        } else {
-            json!(["IPv4"])
-        },
-    );
+/// Whether services of this type have ports on every node.
+fn has_node_ports(spec: &Value) -> bool {
+    let balances = spec["type"] == "LoadBalancer";
+    spec["type"] == "NodePort" || (balances && spec["allocateLoadBalancerNodePorts"] != false)
 }
 
-/// The lowest address that no service has.
-fn free_address(context: Context<'_>) -> Option<String> {
-    let used: BTreeSet<String> = context
-        .siblings
-        .range(None, None)
-        .filter_map(|service| {
-            service.value["spec"]["clusterIP"]
-                .as_str()
-                .map(str::to_owned)
-        })
-        .collect();
-    let [a, b, c] = NETWORK;
-    (FIRST..255)
-        .map(|d| Ipv4Addr::new(a, b, c, d).to_string())
-        .find(|free| !used.contains(free))
+/// Whether a port tells if this node has endpoints.
+fn needs_health_check(spec: &Value) -> bool {
+    spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
+}
+
+/// Whether clients outside of the cluster reach the service.
+fn is_exposed(spec: &Value) -> bool {
+    match text(&spec["type"]) {
+        "NodePort" | "LoadBalancer" => true,
+        "ClusterIP" => !is_empty(&spec["externalIPs"]),
+        _ => false,
+    }
+}
+
+/// Fields that only the old type had go with it, unless the update sets them anew.
+fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
+    let before = &old["spec"];
+    let now = new["spec"].clone();
+    let spec = child_mut(new, "spec");
+    let same = |field: &str| now[field] == before[field];
+    let mut drop = |field: &str, had: bool, has: bool| {
+        if had && !has && same(field) {
+            spec.remove(field);
+        }
+    };
+    let (was, is) = (text(&before["type"]), text(&now["type"]));
+    let addressed = |kind: &str| kind != "ExternalName";
+    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        drop(field, addressed(was), addressed(is));
+    }
+    drop(
+        "healthCheckNodePort",
+        needs_health_check(before),
+        needs_health_check(&now),
+    );
+    drop(
+        "externalTrafficPolicy",
+        is_exposed(before),
+        is_exposed(&now),
+    );
+    for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
+        drop(field, was == "LoadBalancer", is == "LoadBalancer");
+    }
+    let ports = |spec: &Value| -> Vec<Value> {
+        items(&spec["ports"])
+            .map(|port| port["nodePort"].clone())
+            .collect()
+    };
+    let none_now = !matches!(is, "NodePort" | "LoadBalancer");
+    if matches!(was, "NodePort" | "LoadBalancer") && none_now && ports(&now) == ports(before) {
+        for port in items_mut(spec, "ports") {
+            port.remove("nodePort");
+        }
+    }
 }

@@ -139,7 +139,7 @@ impl Store<'_> {
         if self.resource.subresource("status").is_some() {
             self.clear_status(&mut object);
         }
-        self.prepare_for_create(&mut object);
+        self.prepare_for_create(&mut object)?;
         self.strategy.default(&mut object);
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
@@ -204,13 +204,16 @@ impl Store<'_> {
         })
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value) -> Result<(), ApiError> {
         let siblings = self.table().snapshot();
         let context = Context {
             siblings: &siblings,
             now: self.core.clock.now(),
         };
+        let faults = self.strategy.begin_create(object, context);
+        self.invalid(object::name(object), faults)?;
         self.strategy.prepare_for_create(object, context);
+        Ok(())
     }
 
     /// The prefix cut so that the suffix fits into 63 characters, and five drawn characters.
@@ -318,12 +321,15 @@ impl Store<'_> {
             self.strategy.default(&mut next);
             self.own_updated(&current.value, &mut next);
             self.set_namespace(&mut next, namespace)?;
-            admission::admit_update(self.resource, &mut next, &current.value);
+            // Built-in plugins have nothing to say of subresources.
+            if part == Part::Main {
+                admission::admit_update(self.core, self.resource, &mut next, &current.value)?;
+            }
             self.mutate(Operation::Update, &mut next, Some(&current.value))
                 .await?;
             self.check_preconditions(&next, &current.value, name)?;
             self.keep_system_fields(&mut next, &current.value, part);
-            self.prepare_for_update(&mut next, &current.value, part);
+            self.prepare_for_update(&mut next, &current.value, part)?;
             self.bump_generation(&mut next, &current.value, part);
             self.validate_changed(&next, &current.value, name, part)?;
             self.forget_empty_lists(&mut next);
@@ -368,19 +374,28 @@ impl Store<'_> {
         }
     }
 
-    fn prepare_for_update(&self, next: &mut Value, old: &Value, part: Part) {
-        let strategy = self.strategy;
-        let prepare = match part {
-            Part::Main => Strategy::prepare_for_update,
-            Part::Status => Strategy::prepare_for_status_update,
-            Part::Whole | Part::Raw => return,
-        };
+    fn prepare_for_update(
+        &self,
+        next: &mut Value,
+        old: &Value,
+        part: Part,
+    ) -> Result<(), ApiError> {
+        if matches!(part, Part::Whole | Part::Raw) {
+            return Ok(());
+        }
         let siblings = self.table().snapshot();
         let context = Context {
             siblings: &siblings,
             now: self.core.clock.now(),
         };
-        prepare(strategy, next, old, context);
+        if part == Part::Status {
+            self.strategy.prepare_for_status_update(next, old, context);
+            return Ok(());
+        }
+        let faults = self.strategy.begin_update(next, old, context);
+        self.invalid(object::name(old), faults)?;
+        self.strategy.prepare_for_update(next, old, context);
+        Ok(())
     }
 
     fn check_preconditions(

@@ -51,6 +51,16 @@ pub(crate) trait Strategy: Sync {
     /// Fills in values that were left out; runs on every write, before validation.
     fn default(&self, _object: &mut Value) {}
 
+    /// Gives a new object what it needs of what all objects share, before anything else is checked.
+    fn begin_create(&self, _object: &mut Value, _context: Context<'_>) -> FieldErrors {
+        FieldErrors::new()
+    }
+
+    /// As [`Strategy::begin_create`], for an update of the main resource.
+    fn begin_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) -> FieldErrors {
+        FieldErrors::new()
+    }
+
     /// Drops or sets what a client may not choose at creation.
     fn prepare_for_create(&self, _object: &mut Value, _context: Context<'_>) {}
 

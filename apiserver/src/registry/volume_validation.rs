@@ -9,76 +9,9 @@ use crate::status::{FieldErrors, FieldPath};
 
 /// The greatest file mode, 0777.
 const MAX_MODE: i64 = 511;
-const HOST_PATH_TYPES: [&str; 8] = [
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-];
 
-/// Faults of one volume's source: there is at most one, and it is complete.
-pub(super) fn validate_source(volume: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    // Upstream asks for an emptyDir and a hostPath first.
-    let first = ["emptyDir", "hostPath"];
-    let others = super::checks::entries(volume)
-        .map(|(field, _)| field.as_str())
-        .filter(|field| *field != "name" && !first.contains(field));
-    let present = first
-        .into_iter()
-        .filter(|field| volume.get(*field).is_some());
-    for (index, source) in present.chain(others).enumerate() {
-        let path = path.child(source);
-        if index > 0 {
-            errors.forbidden(&path, "may not specify more than 1 volume type");
-            continue;
-        }
-        validate_one(&volume[source], source, &path, errors);
-    }
-}
-
-fn validate_one(value: &Value, source: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let needed: &[&str] = match source {
-        "secret" => &["secretName"],
-        "hostPath" => &["path"],
-        "persistentVolumeClaim" => &["claimName"],
-        "nfs" => &["server", "path"],
-        "csi" => &["driver"],
-        "configMap" => &["name"],
-        "image" => &["reference"],
-        _ => &[],
-    };
-    for field in needed {
-        required(&value[*field], &path.child(field), errors);
-    }
-    match source {
-        "emptyDir" if text(&value["sizeLimit"]).starts_with('-') => {
-            let detail = "SizeLimit field must be a valid resource quantity";
-            errors.forbidden(&path.child("sizeLimit"), detail);
-        }
-        "hostPath" => {
-            validate_no_backsteps(&value["path"], &path.child("path"), errors);
-            let kind = path.child("type");
-            one_of(&value["type"], &kind, &HOST_PATH_TYPES, errors);
-        }
-        "nfs" if !text(&value["path"]).starts_with('/') => {
-            let shown = text(&value["path"]).into();
-            errors.invalid(&path.child("path"), &shown, "must be an absolute path");
-        }
-        "secret" | "configMap" => validate_files(value, path, errors),
-        "image" => {
-            let policies = ["Always", "IfNotPresent", "Never"];
-            let policy = path.child("pullPolicy");
-            one_of(&value["pullPolicy"], &policy, &policies, errors);
-        }
-        _ => {}
-    }
-}
-
-fn validate_files(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// Faults of the keys that become files, and of their modes.
+pub(super) fn validate_files(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     validate_mode(&value["defaultMode"], &path.child("defaultMode"), errors);
     for (index, item) in items(&value["items"]).enumerate() {
         let path = path.child("items").index(index);
@@ -86,15 +19,13 @@ fn validate_files(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         let own = &item["path"];
         let own_path = path.child("path");
         required(own, &own_path, errors);
-        if text(own).starts_with('/') {
-            errors.invalid(&own_path, own, "must be a relative path");
-        }
-        validate_no_backsteps(own, &own_path, errors);
+        validate_non_reserved(own, &own_path, errors);
         validate_mode(&item["mode"], &path.child("mode"), errors);
     }
 }
 
-fn validate_mode(mode: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// A file mode, if there is one.
+pub(super) fn validate_mode(mode: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if mode
         .as_i64()
         .is_some_and(|mode| !(0..=MAX_MODE).contains(&mode))
@@ -104,7 +35,25 @@ fn validate_mode(mode: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn validate_no_backsteps(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// A path below where it starts.
+pub(super) fn validate_descending(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if text(value).starts_with('/') {
+        errors.invalid(path, value, "must be a relative path");
+    }
+    validate_no_backsteps(value, path, errors);
+}
+
+/// A descending path whose first name does not begin with two dots, as those of versions do.
+pub(super) fn validate_non_reserved(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_descending(value, path, errors);
+    let own = text(value);
+    if own.starts_with("..") && !own.starts_with("../") {
+        errors.invalid(path, value, "must not start with '..'");
+    }
+}
+
+/// A path without the name of a parent.
+pub(super) fn validate_no_backsteps(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if has_backsteps(value) {
         errors.invalid(path, value, "must not contain '..'");
     }

@@ -37,6 +37,15 @@ pub(crate) fn object_meta() -> &'static Arc<Object> {
     let found = TABLE.types.get(&("meta/v1", "ObjectMeta"));
     found.expect("builtin.txt has ObjectMeta")
 }
+
+/// A type of the core group, an object of its own or not.
+pub(crate) fn core_type(name: &str) -> &'static Arc<Object> {
+    let find = |(package, own): &&(&str, &str)| *package == "core/v1" && *own == name;
+    let key = TABLE.types.keys().find(find);
+    let key = key.expect("builtin.txt has every type of the core group");
+    &TABLE.types[key]
+}
+
 /// What a JSON patch is decoded into to find what its operations should not have.
 pub(super) static JSON_PATCH: LazyLock<Schema> = LazyLock::new(|| {
     let operation = Object {

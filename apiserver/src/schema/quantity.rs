@@ -174,6 +174,22 @@ impl Quantity {
         self.exact()?.try_into().ok()
     }
 
+    /// The amount in thousandths at the finest, rounded up; `None` if it is already.
+    #[must_use]
+    pub(crate) fn rounded_to_milli(&self) -> Option<Self> {
+        const MILLI: i32 = -3;
+        if self.scale >= MILLI {
+            return None;
+        }
+        let own = Self {
+            mantissa: ceil_div_10(self.mantissa, MILLI - self.scale),
+            scale: MILLI,
+            text: None,
+            format: self.format,
+        };
+        (own.compare(self) != Ordering::Equal).then_some(own)
+    }
+
     /// The same amount of the other sign.
     #[must_use]
     pub(crate) fn negated(&self) -> Self {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{items, validate_container};
+use super::{Surroundings, items, validate_container};
+use crate::registry::go_struct;
 use crate::registry::pod::qos_class;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -30,12 +31,15 @@ pub(crate) fn validate_ephemeral_containers(new: &Value, old: &Value) -> FieldEr
         .collect();
     let mut names = containers.clone();
     names.extend(items(&spec["initContainers"]).map(|container| text(&container["name"])));
-    let volumes = items(&spec["volumes"])
-        .map(|volume| text(&volume["name"]))
-        .collect();
     for (index, container) in items(&spec["ephemeralContainers"]).enumerate() {
         let path = path.index(index);
-        validate_container(container, &path, &mut names, &volumes, &mut errors);
+        validate_container(
+            container,
+            &path,
+            &mut names,
+            Surroundings::of(spec),
+            &mut errors,
+        );
         let target = text(&container["targetContainerName"]);
         if !target.is_empty() && !containers.contains(&target) {
             errors.not_found(&path.child("targetContainerName"), &target.into());
@@ -54,13 +58,16 @@ pub(crate) fn validate_ephemeral_containers(new: &Value, old: &Value) -> FieldEr
     }
     for had in items(&old["spec"]["ephemeralContainers"]) {
         let mut now = items(&spec["ephemeralContainers"]);
-        let fate = match now.find(|container| container["name"] == had["name"]) {
-            None => "removed",
-            Some(now) if now != had => "changed",
+        let (fate, diff) = match now.find(|container| container["name"] == had["name"]) {
+            None => ("removed", String::new()),
+            Some(now) if now != had => {
+                let diff = go_struct::diff("EphemeralContainer", had, now);
+                ("changed", diff)
+            }
             Some(_) => continue,
         };
         let name = text(&had["name"]);
-        let detail = format!("existing ephemeral containers {name:?} may not be {fate}\n");
+        let detail = format!("existing ephemeral containers {name:?} may not be {fate}\n{diff}");
         errors.forbidden(&path, &detail);
     }
     errors

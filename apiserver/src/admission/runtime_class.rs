@@ -1,0 +1,66 @@
+//! What a pod takes over from its runtime class.
+
+use serde_json::{Value, json};
+
+use super::{all_of, forbidden};
+use crate::meta::object::{child_mut, name};
+use crate::server::Core;
+use crate::status::ApiError;
+
+/// Gives a new pod the overhead and the placement of its runtime class.
+///
+/// # Errors
+/// `Forbidden` if there is no such class, or the pod contradicts it.
+pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
+    let own = name(pod).to_owned();
+    let refuse = |why: String| Err(forbidden("", "pods", &own, format!("pod rejected: {why}")));
+    let Some(asked) = pod["spec"]["runtimeClassName"].as_str() else {
+        if !pod["spec"]["overhead"].is_null() {
+            let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
+            return refuse(why.to_owned());
+        }
+        return Ok(());
+    };
+    let classes = all_of(core, "node.k8s.io", "runtimeclasses");
+    let Some(class) = classes.iter().find(|class| name(&class.value) == asked) else {
+        return refuse(format!("RuntimeClass {asked:?} not found"));
+    };
+    let fixed = &class.value["overhead"]["podFixed"];
+    let spec = child_mut(pod, "spec");
+    match (spec.get("overhead"), fixed.is_null()) {
+        (Some(_), true) => {
+            let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
+            return refuse(why.to_owned());
+        }
+        (Some(own), false) if own != fixed => {
+            let why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+            return refuse(why.to_owned());
+        }
+        (None, false) => {
+            spec.insert("overhead".to_owned(), fixed.clone());
+        }
+        _ => {}
+    }
+    let scheduling = &class.value["scheduling"];
+    for (key, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
+        let selector = spec.entry("nodeSelector").or_insert_with(|| json!({}));
+        let before = &selector[key.as_str()];
+        if !before.is_null() && before != value {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (class, pod) = (text(value), text(before));
+            return refuse(format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod}"
+            ));
+        }
+        selector[key.as_str()] = value.clone();
+    }
+    for toleration in scheduling["tolerations"].as_array().into_iter().flatten() {
+        let all = spec.entry("tolerations").or_insert_with(|| json!([]));
+        if let Some(all) = all.as_array_mut()
+            && !all.contains(toleration)
+        {
+            all.push(toleration.clone());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! What storage classes decide for claims.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+use super::{all_of, forbidden};
+use crate::meta::object::{child_mut, meta, name};
+use crate::schema::quantity::Quantity;
+use crate::server::Core;
+use crate::status::ApiError;
+
+const GROUP: &str = "storage.k8s.io";
+const CLASSES: &str = "storageclasses";
+const IS_DEFAULT: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+
+/// Gives a new claim that names no class the default one: of several the newest.
+pub(super) fn default_class(core: &Core, claim: &mut Value) {
+    let annotation = "volume.beta.kubernetes.io/storage-class";
+    let annotated = !claim["metadata"]["annotations"][annotation].is_null();
+    if annotated || !claim["spec"]["storageClassName"].is_null() {
+        return;
+    }
+    let classes = all_of(core, GROUP, CLASSES);
+    let is_default = |class: &Value| {
+        let annotations = &class["metadata"]["annotations"];
+        IS_DEFAULT.iter().any(|own| annotations[*own] == "true")
+    };
+    let defaults = classes.iter().filter(|class| is_default(&class.value));
+    let newest = defaults.max_by(|one, other| {
+        let created = |class: &Value| meta(class, "creationTimestamp").to_owned();
+        let newer = created(&one.value).cmp(&created(&other.value));
+        newer.then_with(|| name(&other.value).cmp(name(&one.value)))
+    });
+    if let Some(class) = newest {
+        let spec = child_mut(claim, "spec");
+        spec.insert("storageClassName".to_owned(), name(&class.value).into());
+    }
+}
+
+/// A bound claim grows only if its class lets volumes grow.
+///
+/// # Errors
+/// `Forbidden` otherwise.
+pub(super) fn admit_growth(core: &Core, new: &Value, old: &Value) -> Result<(), ApiError> {
+    let request = |claim: &Value| {
+        let own = claim["spec"]["resources"]["requests"]["storage"].as_str();
+        own.and_then(|own| Quantity::parse(own).ok())
+    };
+    let (Some(now), Some(before)) = (request(new), request(old)) else {
+        return Ok(());
+    };
+    let bound = old["status"]["phase"] == "Bound";
+    if !bound || now.compare(&before) != Ordering::Greater {
+        return Ok(());
+    }
+    let class = old["spec"]["storageClassName"].as_str().unwrap_or_default();
+    let grows = |own: &Value| name(own) == class && own["allowVolumeExpansion"] == true;
+    let classes = all_of(core, GROUP, CLASSES);
+    if classes.iter().any(|own| grows(&own.value)) {
+        return Ok(());
+    }
+    let message = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+    let claims = "persistentvolumeclaims";
+    Err(forbidden("", claims, name(new), message.to_owned()))
+}

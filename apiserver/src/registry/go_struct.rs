@@ -1,0 +1,401 @@
+//! Values as upstream's internal Go structs: some faults show one, or how two differ.
+//!
+//! Internal structs have no JSON tags: every field is there, by its Go name, empty or not.
+
+use serde_json::{Map, Value};
+
+use crate::schema::{Object, Schema, core_type};
+
+/// Lines around a difference.
+const CONTEXT: usize = 3;
+
+/// Go's names of fields where they are not the JSON name with a capital.
+const GO_NAMES: [(&str, &str); 38] = [
+    ("apiGroup", "APIGroup"),
+    ("apiVersion", "APIVersion"),
+    ("awsElasticBlockStore", "AWSElasticBlockStore"),
+    ("cephfs", "CephFS"),
+    ("chapAuthDiscovery", "DiscoveryCHAPAuth"),
+    ("chapAuthSession", "SessionCHAPAuth"),
+    ("cidrs", "CIDRs"),
+    ("csi", "CSI"),
+    ("dnsConfig", "DNSConfig"),
+    ("dnsPolicy", "DNSPolicy"),
+    ("fc", "FC"),
+    ("fsGroup", "FSGroup"),
+    ("fsGroupChangePolicy", "FSGroupChangePolicy"),
+    ("fsType", "FSType"),
+    ("gcePersistentDisk", "GCEPersistentDisk"),
+    ("gmsaCredentialSpec", "GMSACredentialSpec"),
+    ("gmsaCredentialSpecName", "GMSACredentialSpecName"),
+    ("grpc", "GRPC"),
+    ("httpGet", "HTTPGet"),
+    ("httpHeaders", "HTTPHeaders"),
+    ("ip", "IP"),
+    ("iqn", "IQN"),
+    ("iscsi", "ISCSI"),
+    ("iscsiInterface", "ISCSIInterface"),
+    ("nfs", "NFS"),
+    ("os", "OS"),
+    ("pdID", "PdID"),
+    ("pdName", "PDName"),
+    ("photonPersistentDisk", "PhotonPersistentDisk"),
+    ("rbd", "RBD"),
+    ("seLinuxChangePolicy", "SELinuxChangePolicy"),
+    ("seLinuxOptions", "SELinuxOptions"),
+    ("storageos", "StorageOS"),
+    ("tcpSocket", "TCPSocket"),
+    ("tty", "TTY"),
+    ("uid", "UID"),
+    ("wwids", "WWIDs"),
+    ("storagePolicyID", "StoragePolicyID"),
+];
+
+/// Fields that the internal struct has, in its order; those of the versioned one that are not named
+/// here follow, but for the ones in [`MOVED`].
+const POD_SPEC: [&str; 13] = [
+    "volumes",
+    "initContainers",
+    "containers",
+    "ephemeralContainers",
+    "restartPolicy",
+    "terminationGracePeriodSeconds",
+    "activeDeadlineSeconds",
+    "dnsPolicy",
+    "nodeSelector",
+    "serviceAccountName",
+    "automountServiceAccountToken",
+    "nodeName",
+    "securityContext",
+];
+const AFTER_SECURITY: [&str; 18] = [
+    "imagePullSecrets",
+    "hostname",
+    "subdomain",
+    "setHostnameAsFQDN",
+    "affinity",
+    "schedulerName",
+    "tolerations",
+    "hostAliases",
+    "priorityClassName",
+    "priority",
+    "preemptionPolicy",
+    "dnsConfig",
+    "readinessGates",
+    "runtimeClassName",
+    "overhead",
+    "enableServiceLinks",
+    "topologySpreadConstraints",
+    "os",
+];
+/// Fields of a pod's spec that the internal struct has in its security context.
+const MOVED: [&str; 5] = [
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "shareProcessNamespace",
+    "hostUsers",
+];
+const SECURITY: [&str; 13] = [
+    "seLinuxOptions",
+    "windowsOptions",
+    "runAsUser",
+    "runAsGroup",
+    "runAsNonRoot",
+    "supplementalGroups",
+    "supplementalGroupsPolicy",
+    "fsGroup",
+    "fsGroupChangePolicy",
+    "sysctls",
+    "seccompProfile",
+    "appArmorProfile",
+    "seLinuxChangePolicy",
+];
+
+enum Node {
+    Plain(String),
+    List(Vec<Node>),
+    Map(Vec<(String, Node)>),
+}
+
+/// A struct of the core group on one line.
+pub(super) fn shown(kind: &str, value: &Value) -> String {
+    shown_as(core_type(kind), value)
+}
+
+/// A struct on one line.
+pub(super) fn shown_as(kind: &Object, value: &Value) -> String {
+    let mut text = String::new();
+    write_line(&mut text, &structure(kind, value));
+    text
+}
+
+/// How two structs of the core group differ, in the unified format; empty if they do not.
+pub(super) fn diff(kind: &str, old: &Value, new: &Value) -> String {
+    let lines = |value: &Value| {
+        let mut lines = vec![String::new()];
+        write_lines(&mut lines, &structure(core_type(kind), value), 0);
+        lines
+    };
+    unified(&lines(old), &lines(new))
+}
+
+fn go_name(name: &str) -> String {
+    if let Some((_, own)) = GO_NAMES.iter().find(|(json, _)| *json == name) {
+        return (*own).to_owned();
+    }
+    let mut letters = name.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+fn structure(kind: &Object, value: &Value) -> Node {
+    match &*kind.name {
+        "ObjectMeta" => return plain(value),
+        "PodSpec" => return pod_spec(kind, value),
+        _ => {}
+    }
+    let mut fields = Vec::new();
+    for field in kind.fields() {
+        let own = &value[&*field.name];
+        if kind.name == "ResourceClaimTemplateSpec" && field.name == "metadata" {
+            // Embedded with its own tags.
+            if let Node::Map(meta) = plain(own) {
+                fields.extend(meta);
+            }
+            continue;
+        }
+        fields.push((
+            go_name(&field.name),
+            node(&field.schema, own, field.pointer),
+        ));
+    }
+    Node::Map(fields)
+}
+
+fn pod_spec(kind: &Object, value: &Value) -> Node {
+    let skipped = |name: &str| MOVED.contains(&name) || name == "serviceAccount";
+    let named: Vec<&str> = POD_SPEC.iter().chain(&AFTER_SECURITY).copied().collect();
+    let rest = kind.fields().iter().map(|field| &*field.name);
+    let rest = rest.filter(|name| !named.contains(name) && !skipped(name));
+    let names: Vec<&str> = named.iter().copied().chain(rest).collect();
+    let of = |kind: &Object, value: &Value, name: &str| {
+        let field = kind.field(name)?;
+        let node = node(&field.schema, &value[name], field.pointer);
+        Some((go_name(name), node))
+    };
+    let fields = names.into_iter().filter_map(|name| {
+        if name != "securityContext" || value[name].is_null() {
+            return of(kind, value, name);
+        }
+        let own = core_type("PodSecurityContext");
+        let moved = MOVED.iter().filter_map(|name| of(kind, value, name));
+        let security = SECURITY.iter();
+        let security = security.filter_map(|field| of(own, &value[name], field));
+        Some((go_name(name), Node::Map(moved.chain(security).collect())))
+    });
+    Node::Map(fields.collect())
+}
+
+fn node(schema: &Schema, value: &Value, pointer: bool) -> Node {
+    let null = || Node::Plain("null".to_owned());
+    match (schema, value) {
+        (Schema::Array(_) | Schema::Map(_), Value::Null) => null(),
+        (_, Value::Null) if pointer => null(),
+        (Schema::Array(array), Value::Array(items)) => {
+            let items = items.iter().map(|item| node(&array.items, item, false));
+            Node::List(items.collect())
+        }
+        (Schema::Map(map), Value::Object(entries)) => {
+            let entry =
+                |(name, value): (&String, &Value)| (name.clone(), node(&map.values, value, false));
+            Node::Map(entries.iter().map(entry).collect())
+        }
+        (Schema::Object(kind), value) => structure(kind, value),
+        (Schema::String(_), Value::Null) => Node::Plain("\"\"".to_owned()),
+        (Schema::Bool, Value::Null) => Node::Plain("false".to_owned()),
+        (Schema::Int32 | Schema::Int64 | Schema::Float | Schema::IntOrString, Value::Null) => {
+            Node::Plain("0".to_owned())
+        }
+        (Schema::Quantity, Value::Null) => Node::Plain("\"0\"".to_owned()),
+        (_, value) => plain(value),
+    }
+}
+
+/// A value as its JSON is.
+fn plain(value: &Value) -> Node {
+    match value {
+        Value::Array(items) => Node::List(items.iter().map(plain).collect()),
+        Value::Object(entries) => {
+            let entry = |(name, value): (&String, &Value)| (name.clone(), plain(value));
+            Node::Map(Map::iter(entries).map(entry).collect())
+        }
+        value => Node::Plain(value.to_string()),
+    }
+}
+
+fn write_line(text: &mut String, node: &Node) {
+    match node {
+        Node::Plain(own) => text.push_str(own),
+        Node::List(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                text.push_str(if index > 0 { "," } else { "" });
+                write_line(text, item);
+            }
+            text.push(']');
+        }
+        Node::Map(entries) => {
+            text.push('{');
+            for (index, (name, value)) in entries.iter().enumerate() {
+                text.push_str(if index > 0 { "," } else { "" });
+                text.push_str(&format!("{name:?}:"));
+                write_line(text, value);
+            }
+            text.push('}');
+        }
+    }
+}
+
+/// Writes `node` at the end of the last line, and on lines of its own what is in it.
+fn write_lines(lines: &mut Vec<String>, node: &Node, depth: usize) {
+    let push = |lines: &mut Vec<String>, text: &str| {
+        lines
+            .last_mut()
+            .expect("there is a first line")
+            .push_str(text);
+    };
+    let (brackets, count) = match node {
+        Node::Plain(text) => return push(lines, text),
+        Node::List(items) => (["[", "]"], items.len()),
+        Node::Map(entries) => (["{", "}"], entries.len()),
+    };
+    push(lines, brackets[0]);
+    for index in 0..count {
+        let indent = " ".repeat(depth + 1);
+        match node {
+            Node::List(items) => {
+                lines.push(indent);
+                write_lines(lines, &items[index], depth + 1);
+            }
+            Node::Map(entries) => {
+                let (name, value) = &entries[index];
+                lines.push(format!("{indent}{name:?}: "));
+                write_lines(lines, value, depth + 1);
+            }
+            Node::Plain(_) => {}
+        }
+        if index + 1 < count {
+            push(lines, ",");
+        }
+    }
+    if count > 0 {
+        lines.push(" ".repeat(depth));
+    }
+    push(lines, brackets[1]);
+}
+
+/// A line of a comparison: kept, removed or added.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    mark: char,
+    line: &'a str,
+    /// How many lines of each side come before.
+    at: (usize, usize),
+}
+
+fn steps<'a>(old: &'a [String], new: &'a [String]) -> Vec<Step<'a>> {
+    // The longest common subsequence of each pair of tails.
+    let width = new.len() + 1;
+    let mut common = vec![0usize; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i * width + j] = if old[i] == new[j] {
+                common[(i + 1) * width + j + 1] + 1
+            } else {
+                common[(i + 1) * width + j].max(common[i * width + j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut steps = Vec::new();
+    while i < old.len() || j < new.len() {
+        let at = (i, j);
+        let (mark, line) = if i < old.len() && j < new.len() && old[i] == new[j] {
+            (i, j) = (i + 1, j + 1);
+            (' ', &old[at.0])
+        } else if i < old.len()
+            && (j == new.len() || common[(i + 1) * width + j] >= common[i * width + j + 1])
+        {
+            i += 1;
+            ('-', &old[at.0])
+        } else {
+            j += 1;
+            ('+', &new[at.1])
+        };
+        steps.push(Step { mark, line, at });
+    }
+    steps
+}
+
+fn unified(old: &[String], new: &[String]) -> String {
+    let steps = steps(old, new);
+    let mut changes = steps
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.mark != ' ');
+    let mut text = String::new();
+    let mut next = changes.next().map(|(index, _)| index);
+    while let Some(first) = next {
+        let mut last = first;
+        next = None;
+        for (index, _) in changes.by_ref() {
+            if index - last > 2 * CONTEXT {
+                next = Some(index);
+                break;
+            }
+            last = index;
+        }
+        let hunk = &steps[first.saturating_sub(CONTEXT)..(last + 1 + CONTEXT).min(steps.len())];
+        let count = |mark: char| {
+            hunk.iter()
+                .filter(|step| [' ', mark].contains(&step.mark))
+                .count()
+        };
+        let range = |before: usize, count: usize| match count {
+            0 => format!("{before},0"),
+            1 => format!("{}", before + 1),
+            _ => format!("{},{count}", before + 1),
+        };
+        let (i, j) = hunk[0].at;
+        let (i, j) = (range(i, count('-')), range(j, count('+')));
+        text.push_str(&format!("@@ -{i} +{j} @@\n"));
+        for step in hunk {
+            text.push_str(&format!("{}{}\n", step.mark, step.line));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_difference_is_shown_with_three_lines_around() {
+        let spec =
+            |class: &str| json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class});
+        let text = diff("PersistentVolumeClaimSpec", &spec("a"), &spec("b"));
+        let want = "@@ -8,7 +8,7 @@\n   \"Requests\": null\n  },\n  \"VolumeName\": \"\",\n- \"StorageClassName\": \"a\",\n+ \"StorageClassName\": \"b\",\n  \"VolumeMode\": null,\n  \"DataSource\": null,\n  \"DataSourceRef\": null,\n";
+        assert_eq!(text, want);
+    }
+
+    #[test]
+    fn a_struct_on_one_line_has_every_field() {
+        let profile = json!({"type": "RuntimeDefault", "localhostProfile": "x"});
+        let want = r#"{"Type":"RuntimeDefault","LocalhostProfile":"x"}"#;
+        assert_eq!(shown("SeccompProfile", &profile), want);
+    }
+}

@@ -1,0 +1,188 @@
+//! Faults of the status of a pod.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use super::checks::{invalid_as, invalid_each, items, text};
+use super::net::validate_ip;
+use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_immutable};
+use crate::status::{CauseReason, FieldErrors, FieldPath};
+
+const ONE_OF_FAMILY: &str = "may specify no more than one IP for each IP family";
+
+/// Faults of an update of a pod's status.
+pub(super) fn validate_pod_status(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("status");
+    let (now, before) = (&new["status"], &old["status"]);
+    // Upstream's path has the field's name in Go.
+    for (index, condition) in items(&now["conditions"]).enumerate() {
+        let path = path.child("conditions").index(index).child("Type");
+        let kind = text(&condition["type"]);
+        let system = ["PodScheduled", "Ready", "Initialized"].contains(&kind);
+        if !system {
+            invalid_each(qualified_name(kind), &kind.into(), &path, &mut errors);
+        }
+    }
+    let node = text(&now["nominatedNodeName"]);
+    if !node.is_empty() && now["nominatedNodeName"] != before["nominatedNodeName"] {
+        let path = path.child("nominatedNodeName");
+        invalid_each(dns1123_subdomain(node), &node.into(), &path, &mut errors);
+    }
+    let class = |status: &Value| Value::from(text(&status["qosClass"]));
+    validate_immutable(
+        &class(now),
+        &class(before),
+        &path.child("qosClass"),
+        &mut errors,
+    );
+    for list in [
+        "containerStatuses",
+        "initContainerStatuses",
+        "ephemeralContainerStatuses",
+    ] {
+        validate_transitions(new, old, list, &path.child(list), &mut errors);
+    }
+    validate_pod_ips(now, &path, &mut errors);
+    validate_host_ips(now, &path, &mut errors);
+    let generation = &now["observedGeneration"];
+    if generation.as_i64().is_some_and(|own| own < 0) {
+        let path = path.child("observedGeneration");
+        errors.invalid(&path, generation, "must be a non-negative integer");
+    }
+    errors
+}
+
+/// A container that has ended for good does not come back.
+fn validate_transitions(
+    new: &Value,
+    old: &Value,
+    list: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let policy = match list {
+        "ephemeralContainerStatuses" => "Never",
+        _ => text(&old["spec"]["restartPolicy"]),
+    };
+    if policy == "Always" {
+        return;
+    }
+    for (index, before) in items(&old["status"][list]).enumerate() {
+        let ended = &before["state"]["terminated"];
+        let failed = ended["exitCode"].as_i64().unwrap_or(0) != 0;
+        let sidecar = items(&old["spec"]["initContainers"]).any(|container| {
+            container["name"] == before["name"] && container["restartPolicy"] == "Always"
+        });
+        let may_restart = (failed && policy == "OnFailure") || sidecar;
+        if ended.is_null() || may_restart {
+            continue;
+        }
+        let same = |now: &&Value| now["name"] == before["name"];
+        let running = |now: &Value| now["state"]["terminated"].is_null();
+        if items(&new["status"][list]).find(same).is_some_and(running) {
+            let path = path.index(index).child("state");
+            errors.forbidden(&path, "may not be transitioned to non-terminated state");
+        }
+    }
+}
+
+fn addresses(list: &Value) -> Vec<Option<IpAddr>> {
+    items(list)
+        .map(|own| text(&own["ip"]).parse().ok())
+        .collect()
+}
+
+fn shown(list: &Value) -> String {
+    let one = |own: &Value| format!("{{\"IP\":{}}}", Value::from(text(&own["ip"])));
+    let all: Vec<String> = items(list).map(one).collect();
+    format!("[{}]", all.join(","))
+}
+
+fn is_dual(all: &[Option<IpAddr>]) -> bool {
+    let some = |v6: bool| all.iter().flatten().any(|own| own.is_ipv6() == v6);
+    some(true) && some(false)
+}
+
+fn validate_pod_ips(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let list = &status["podIPs"];
+    let path = path.child("podIPs");
+    for (index, own) in items(list).enumerate() {
+        let ip = Value::from(text(&own["ip"]));
+        validate_ip(&ip, &path.index(index), errors);
+    }
+    let all = addresses(list);
+    if all.len() > 1 {
+        if let Some(index) = all.iter().position(Option::is_none) {
+            let bad = text(&list[index]["ip"]);
+            let message = format!(
+                "Internal error: failed to check for dual stack with error:invalid IP[{index}]: {bad}"
+            );
+            errors.push(CauseReason::Internal, &path, message);
+        }
+        if all.len() > 2 || (all.iter().all(Option::is_some) && !is_dual(&all)) {
+            invalid_as(&path, &shown(list), ONE_OF_FAMILY, errors);
+        }
+    }
+    for (index, own) in items(list).enumerate() {
+        if items(list)
+            .take(index)
+            .any(|other| other["ip"] == own["ip"])
+        {
+            errors.duplicate(&path.index(index), &Value::from(text(&own["ip"])));
+        }
+    }
+}
+
+fn validate_host_ips(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let list = &status["hostIPs"];
+    if items(list).next().is_none() {
+        return;
+    }
+    let path = path.child("hostIPs");
+    let first = &list[0]["ip"];
+    if text(first) != text(&status["hostIP"]) {
+        let path = path.index(0).child("ip");
+        errors.invalid(&path, first, "must be equal to `hostIP`");
+    }
+    for (index, own) in items(list).enumerate() {
+        let ip = Value::from(text(&own["ip"]));
+        validate_ip(&ip, &path.index(index), errors);
+    }
+    let all = addresses(list);
+    if all.len() > 1 && (all.len() > 2 || !is_dual(&all)) {
+        invalid_as(&path, &shown(list), ONE_OF_FAMILY, errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_fault_of_a_status_is_found() {
+        let table = [
+            (
+                json!({"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.5"}]}),
+                vec!["status.podIPs"],
+            ),
+            (
+                json!({"hostIP": "1.1.1.1", "hostIPs": [{"ip": "1.1.1.1"}, {"ip": "::1"}]}),
+                vec![],
+            ),
+            (json!({"qosClass": "Burstable"}), vec!["status.qosClass"]),
+            (
+                json!({"observedGeneration": -1}),
+                vec!["status.observedGeneration"],
+            ),
+        ];
+        for (status, want) in table {
+            let errors = validate_pod_status(&json!({"status": status}), &json!({"status": {}}));
+            let fields: Vec<&str> = errors.causes().iter().map(|own| &*own.field).collect();
+            assert_eq!(fields, want, "{status}");
+        }
+    }
+}

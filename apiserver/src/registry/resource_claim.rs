@@ -1,0 +1,255 @@
+//! ResourceClaims and their templates.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::Strategy;
+use super::checks::{entries, invalid_as, invalid_each, items, items_mut, text};
+use super::go_struct::shown_as;
+use crate::meta::GroupVersionKind;
+use crate::meta::object::{child_mut, default};
+use crate::meta::validation::{
+    FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_labels,
+};
+use crate::schema::{Schema, builtin};
+use crate::status::{FieldErrors, FieldPath};
+
+const MODES: [&str; 2] = ["All", "ExactCount"];
+const ONE_KIND: &str = "exactly one of `exactly` or `firstAvailable` is required";
+const KNOWN_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+
+#[derive(Debug)]
+pub(super) struct ResourceClaim;
+
+impl Strategy for ResourceClaim {
+    fn default(&self, claim: &mut Value) {
+        default_spec(child_mut(claim, "spec"));
+    }
+
+    fn validate(&self, claim: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validate_spec(&claim["spec"], &FieldPath::new("spec"), &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validate_spec_stays("ResourceClaim", new, old, &mut errors);
+        errors
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ResourceClaimTemplate;
+
+impl Strategy for ResourceClaimTemplate {
+    fn default(&self, template: &mut Value) {
+        let spec = child_mut(template, "spec");
+        if let Some(spec) = spec.get_mut("spec").and_then(Value::as_object_mut) {
+            default_spec(spec);
+        }
+    }
+
+    fn validate(&self, template: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec");
+        let spec = &template["spec"];
+        let meta = path.child("metadata");
+        validate_labels(
+            spec["metadata"].get("labels"),
+            &meta.child("labels"),
+            &mut errors,
+        );
+        for (key, _) in entries(&spec["metadata"]["annotations"]) {
+            let faults = qualified_name(&key.to_lowercase());
+            let path = meta.child("annotations");
+            invalid_each(faults, &key.as_str().into(), &path, &mut errors);
+        }
+        for (field, value) in entries(&spec["metadata"]) {
+            if !["labels", "annotations"].contains(&field.as_str()) && !value.is_null() {
+                errors.forbidden(&meta.child(field), "cannot be set");
+            }
+        }
+        validate_spec(&spec["spec"], &path.child("spec"), &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validate_spec_stays("ResourceClaimTemplate", new, old, &mut errors);
+        errors
+    }
+}
+
+fn default_spec(spec: &mut Map<String, Value>) {
+    let Some(devices) = spec.get_mut("devices").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for request in items_mut(devices, "requests") {
+        if let Some(exactly) = request.get_mut("exactly").and_then(Value::as_object_mut) {
+            default_request(exactly);
+        }
+        items_mut(request, "firstAvailable").for_each(default_request);
+    }
+}
+
+fn default_request(request: &mut Map<String, Value>) {
+    if request
+        .get("allocationMode")
+        .is_none_or(|own| text(own).is_empty())
+    {
+        request.insert("allocationMode".to_owned(), "ExactCount".into());
+    }
+    if request["allocationMode"] == "ExactCount" {
+        default(request, "count", 1);
+    }
+    for toleration in items_mut(request, "tolerations") {
+        default(toleration, "operator", "Equal");
+    }
+}
+
+/// A spec does not change; the fault shows the new one as upstream's struct.
+fn validate_spec_stays(kind: &str, new: &Value, old: &Value, errors: &mut FieldErrors) {
+    if new["spec"] == old["spec"] {
+        return;
+    }
+    let kind = GroupVersionKind {
+        group: "resource.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+    };
+    let field = builtin(&kind).and_then(|own| own.field("spec"));
+    if let Some(Schema::Object(spec)) = field.map(|own| &own.schema) {
+        let shown = shown_as(spec, &new["spec"]);
+        invalid_as(&FieldPath::new("spec"), &shown, FIELD_IMMUTABLE, errors);
+    }
+}
+
+fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let path = path.child("devices");
+    let devices = &spec["devices"];
+    let mut known = BTreeSet::new();
+    for (index, request) in items(&devices["requests"]).enumerate() {
+        let path = path.child("requests").index(index);
+        let name = text(&request["name"]);
+        validate_name(name, &path.child("name"), errors);
+        let (exactly, alternatives) = (&request["exactly"], &request["firstAvailable"]);
+        match (exactly.is_null(), items(alternatives).next().is_none()) {
+            (true, true) => errors.required(&path, ONE_KIND),
+            (false, false) => {
+                let detail = format!("{ONE_KIND}, but multiple fields are set");
+                errors.invalid(&path, &Value::Null, &detail);
+            }
+            (false, true) => validate_request(exactly, &path.child("exactly"), errors),
+            (true, false) => {
+                for (index, own) in items(alternatives).enumerate() {
+                    let path = path.child("firstAvailable").index(index);
+                    validate_name(text(&own["name"]), &path.child("name"), errors);
+                    validate_request(own, &path, errors);
+                }
+            }
+        }
+        for own in items(alternatives) {
+            known.insert(format!("{name}/{}", text(&own["name"])));
+        }
+        if !known.insert(name.to_owned()) {
+            errors.duplicate(&path, &name.into());
+        }
+    }
+    for (index, constraint) in items(&devices["constraints"]).enumerate() {
+        let path = path.child("constraints").index(index);
+        validate_known(constraint, &known, &path, errors);
+        let set = |field: &str| !constraint[field].is_null();
+        if set("matchAttribute") == set("distinctAttribute") {
+            let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
+            errors.required(&path, detail);
+        }
+    }
+    for (index, config) in items(&devices["config"]).enumerate() {
+        let path = path.child("config").index(index);
+        validate_known(config, &known, &path, errors);
+        if config["opaque"].is_null() {
+            errors.required(&path.child("opaque"), "");
+        }
+    }
+}
+
+fn validate_known(
+    own: &Value,
+    known: &BTreeSet<String>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    for (index, name) in items(&own["requests"]).enumerate() {
+        if !known.contains(text(name)) {
+            errors.invalid(&path.child("requests").index(index), name, KNOWN_REQUEST);
+        }
+    }
+}
+
+fn validate_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    match name.is_empty() {
+        true => errors.required(path, ""),
+        false => invalid_each(dns1123_label(name), &name.into(), path, errors),
+    }
+}
+
+fn validate_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let class = text(&request["deviceClassName"]);
+    let at = path.child("deviceClassName");
+    match class.is_empty() {
+        true => errors.required(&at, ""),
+        false => invalid_each(dns1123_subdomain(class), &class.into(), &at, errors),
+    }
+    for (index, selector) in items(&request["selectors"]).enumerate() {
+        let path = path.child("selectors").index(index).child("cel");
+        if selector["cel"].is_null() {
+            errors.required(&path, "");
+        } else if text(&selector["cel"]["expression"]).is_empty() {
+            errors.required(&path.child("expression"), "");
+        }
+    }
+    let count = request["count"].as_i64().unwrap_or(0);
+    let at = path.child("count");
+    match text(&request["allocationMode"]) {
+        "All" if count != 0 => {
+            let detail = "must not be specified when allocationMode is 'All'";
+            errors.invalid(&at, &json!(count), detail);
+        }
+        "ExactCount" if count <= 0 => {
+            errors.invalid(&at, &json!(count), "must be greater than zero")
+        }
+        mode if !MODES.contains(&mode) => {
+            errors.not_supported(&path.child("allocationMode"), &mode.into(), &MODES);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_of_one_kind_and_have_names_of_their_own() {
+        let table = [
+            (
+                json!([{"name": "r", "exactly": {"deviceClassName": "c"}}]),
+                vec![],
+            ),
+            (json!([{"name": "r"}]), vec!["spec.devices.requests[0]"]),
+            (
+                json!([{"name": "r", "exactly": {"deviceClassName": "c", "count": -1}}]),
+                vec!["spec.devices.requests[0].exactly.count"],
+            ),
+        ];
+        for (requests, want) in table {
+            let mut claim = json!({"spec": {"devices": {"requests": requests}}});
+            ResourceClaim.default(&mut claim);
+            let errors = ResourceClaim.validate(&claim);
+            let fields: Vec<&str> = errors.causes().iter().map(|own| &*own.field).collect();
+            assert_eq!(fields, want);
+        }
+    }
+}

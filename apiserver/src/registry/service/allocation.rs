@@ -1,0 +1,296 @@
+//! Addresses and ports that services are given, or claim.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use super::validation::validate_addresses;
+use super::{has_node_ports, needs_health_check};
+use crate::meta::object::{child_mut, default};
+use crate::registry::Context;
+use crate::registry::checks::{is_empty, items, items_mut, text};
+use crate::status::{FieldErrors, FieldPath};
+
+/// Cluster addresses are given out of 10.0.0.0/24.
+const NETWORK: [u8; 3] = [10, 0, 0];
+/// The first address is that of the API server itself.
+const FIRST: u8 = 2;
+const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+
+/// What an update leaves out stays.
+pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
+    let before = &old["spec"];
+    let addressed = |spec: &Value| spec["type"] != "ExternalName";
+    let both = addressed(before) && addressed(&new["spec"]);
+    let ported = has_node_ports(before) && has_node_ports(&new["spec"]);
+    let checked = needs_health_check(before) && needs_health_check(&new["spec"]);
+    let spec = child_mut(new, "spec");
+    if both {
+        let unset = |value: Option<&Value>| value.is_none_or(|own| text(own).is_empty());
+        if unset(spec.get("clusterIP")) && spec.get("clusterIPs").is_none_or(is_empty) {
+            spec.insert("clusterIP".to_owned(), before["clusterIP"].clone());
+        }
+        let same = spec.get("clusterIP") == before.get("clusterIP");
+        if same && spec.get("clusterIPs").is_none_or(is_empty) {
+            spec.insert("clusterIPs".to_owned(), before["clusterIPs"].clone());
+        }
+        for field in ["ipFamilies", "ipFamilyPolicy"] {
+            if let Some(own) = before.get(field) {
+                default(spec, field, own.clone());
+            }
+        }
+    }
+    if ported {
+        for port in items_mut(spec, "ports") {
+            let own = |field: &str| port.get(field).cloned().unwrap_or_default();
+            if own("nodePort").as_i64().unwrap_or(0) != 0 {
+                continue;
+            }
+            let same = |other: &&Value| {
+                other["port"] == own("port") && other["protocol"] == own("protocol")
+            };
+            if let Some(was) = items(&before["ports"]).find(same)
+                && !was["nodePort"].is_null()
+            {
+                port.insert("nodePort".to_owned(), was["nodePort"].clone());
+            }
+        }
+    }
+    if checked && let Some(port) = before.get("healthCheckNodePort") {
+        default(spec, "healthCheckNodePort", port.clone());
+    }
+}
+
+/// Gives the service what its type needs and what it has not got yet.
+pub(super) fn allocate(
+    service: &mut Value,
+    old: Option<&Value>,
+    context: Context<'_>,
+) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    agree_on_address(child_mut(service, "spec"));
+    if service["spec"]["type"] != "ExternalName" {
+        validate_addresses(&service["spec"], &mut errors);
+        if errors.is_empty() {
+            default_families(child_mut(service, "spec"), &mut errors);
+        }
+        if errors.is_empty() {
+            allocate_address(service, old, context, &mut errors);
+        }
+    }
+    if errors.is_empty() {
+        allocate_ports(service, old, context, &mut errors);
+    }
+    errors
+}
+
+/// The address and the first of all addresses are one.
+fn agree_on_address(spec: &mut serde_json::Map<String, Value>) {
+    let own = spec
+        .get("clusterIP")
+        .map(text)
+        .unwrap_or_default()
+        .to_owned();
+    let all = spec.get("clusterIPs");
+    let first = all.map(|all| text(&all[0])).unwrap_or_default().to_owned();
+    if !own.is_empty() && first.is_empty() {
+        spec.insert("clusterIPs".to_owned(), json!([own]));
+    } else if own.is_empty() && !first.is_empty() {
+        spec.insert("clusterIP".to_owned(), first.into());
+    }
+}
+
+/// Families and their policy where they are not given; the cluster has but IPv4.
+fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec");
+    let headless = spec.get("clusterIP").is_some_and(|own| own == "None");
+    let selects = spec.get("selector").is_some_and(|own| !is_empty(own));
+    if headless && !selects {
+        // Nobody knows which families the endpoints of such a service will have.
+        let single = spec
+            .get("ipFamilyPolicy")
+            .is_some_and(|own| own == "SingleStack");
+        let all = if single {
+            json!(["IPv4"])
+        } else {
+            json!(["IPv4", "IPv6"])
+        };
+        let given = spec.get("ipFamilies").is_some_and(|own| !is_empty(own));
+        if !given {
+            spec.insert("ipFamilies".to_owned(), all);
+        }
+        let one = spec["ipFamilies"]
+            .as_array()
+            .is_some_and(|own| own.len() == 1);
+        let policy = if one {
+            "SingleStack"
+        } else {
+            "RequireDualStack"
+        };
+        default(spec, "ipFamilyPolicy", policy);
+        return;
+    }
+    let families = spec.get("ipFamilies").cloned().unwrap_or_default();
+    for (index, family) in items(&families).enumerate() {
+        if family != "IPv4" {
+            let path = path.child("ipFamilies").index(index);
+            errors.invalid(&path, family, "not configured on this cluster");
+        }
+    }
+    let addresses = spec.get("clusterIPs").cloned().unwrap_or_default();
+    let dual = items(&families).count() > 1 || items(&addresses).count() > 1;
+    let policy = if dual {
+        "RequireDualStack"
+    } else {
+        "SingleStack"
+    };
+    default(spec, "ipFamilyPolicy", policy);
+    if spec["ipFamilyPolicy"] == "RequireDualStack" {
+        let detail = "this cluster is not configured for dual-stack services";
+        errors.invalid(
+            &path.child("ipFamilyPolicy"),
+            &spec["ipFamilyPolicy"],
+            detail,
+        );
+    }
+    if is_empty(&families) {
+        spec.insert("ipFamilies".to_owned(), json!(["IPv4"]));
+    }
+}
+
+fn allocate_address(
+    service: &mut Value,
+    old: Option<&Value>,
+    context: Context<'_>,
+    errors: &mut FieldErrors,
+) {
+    let held = old.map(|old| text(&old["spec"]["clusterIP"]).to_owned());
+    let asked = text(&service["spec"]["clusterIP"]).to_owned();
+    if asked == "None" || (held.as_ref() == Some(&asked) && !asked.is_empty()) {
+        return;
+    }
+    if held.is_some_and(|held| !held.is_empty()) && !asked.is_empty() {
+        // Another address than before is refused by validation.
+        return;
+    }
+    let used: BTreeSet<&str> = context
+        .siblings
+        .range(None, None)
+        .map(|service| text(&service.value["spec"]["clusterIP"]))
+        .collect();
+    let [a, b, c] = NETWORK;
+    if asked.is_empty() {
+        let addresses = (FIRST..255).map(|d| Ipv4Addr::new(a, b, c, d).to_string());
+        let free = addresses.into_iter().find(|own| !used.contains(&**own));
+        if let Some(free) = free {
+            let spec = child_mut(service, "spec");
+            spec.insert("clusterIPs".to_owned(), json!([free]));
+            spec.insert("clusterIP".to_owned(), free.into());
+        }
+        return;
+    }
+    let octets = asked.parse::<Ipv4Addr>().map(|own| own.octets());
+    let why = match octets {
+        Ok([x, y, z, _]) if [x, y, z] != NETWORK => {
+            "the provided network does not match the current range".to_owned()
+        }
+        Err(_) => "the provided network does not match the current range".to_owned(),
+        Ok([.., 0 | 255]) => format!(
+            "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {a}.{b}.{c}.0/24"
+        ),
+        Ok(_) if used.contains(&*asked) => "provided IP is already allocated".to_owned(),
+        Ok(_) => return,
+    };
+    let path = FieldPath::new("spec.clusterIPs");
+    let detail = format!("failed to allocate IP {asked}: {why}");
+    errors.invalid(&path, &service["spec"]["clusterIPs"], &detail);
+}
+
+/// Every port of a service's spec that is taken on the nodes.
+fn ports_of(spec: &Value) -> impl Iterator<Item = i64> {
+    let health = std::iter::once(&spec["healthCheckNodePort"]);
+    let ports = items(&spec["ports"]).map(|port| &port["nodePort"]);
+    ports
+        .chain(health)
+        .filter_map(Value::as_i64)
+        .filter(|port| *port != 0)
+}
+
+fn allocate_ports(
+    service: &mut Value,
+    old: Option<&Value>,
+    context: Context<'_>,
+    errors: &mut FieldErrors,
+) {
+    let (gives, checks) = (
+        has_node_ports(&service["spec"]),
+        needs_health_check(&service["spec"]),
+    );
+    let takes = gives || service["spec"]["type"] == "LoadBalancer";
+    let held: BTreeSet<i64> = old
+        .map(|old| ports_of(&old["spec"]).collect())
+        .unwrap_or_default();
+    let siblings = context.siblings.range(None, None);
+    let mut used: BTreeSet<i64> = siblings
+        .flat_map(|own| ports_of(&own.value["spec"]))
+        .collect();
+    used.retain(|port| !held.contains(port));
+    let path = FieldPath::new("spec");
+    let mut check = |port: &Value, path: &FieldPath, used: &BTreeSet<i64>| {
+        let own = port.as_i64().unwrap_or(0);
+        if !NODE_PORTS.contains(&own) {
+            let detail =
+                "provided port is not in the valid range. The range of valid ports is 30000-32767";
+            errors.invalid(path, port, detail);
+        } else if used.contains(&own) {
+            errors.invalid(path, port, "provided port is already allocated");
+        }
+    };
+    let spec = child_mut(service, "spec");
+    let chosen = Value::Object(spec.clone());
+    if takes {
+        for (index, port) in items(&chosen["ports"]).enumerate() {
+            if port["nodePort"].as_i64().unwrap_or(0) != 0 {
+                let path = path.child("ports").index(index).child("nodePort");
+                check(&port["nodePort"], &path, &used);
+            }
+        }
+    }
+    let health = &chosen["healthCheckNodePort"];
+    if checks && health.as_i64().unwrap_or(0) != 0 {
+        check(health, &path.child("healthCheckNodePort"), &used);
+    }
+    used.extend(ports_of(&chosen));
+    let mut free = || NODE_PORTS.clone().find(|port| used.insert(*port));
+    let mut given: Vec<(Value, i64)> = Vec::new();
+    for port in items_mut(spec, "ports").filter(|_| gives) {
+        let number = port.get("port").cloned().unwrap_or_default();
+        let own = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
+        // One number serves several protocols.
+        let shared = given
+            .iter()
+            .find(|(other, _)| *other == number)
+            .map(|(_, own)| *own);
+        let own = if own == 0 {
+            shared.or_else(&mut free)
+        } else {
+            Some(own)
+        };
+        if let Some(own) = own {
+            port.insert("nodePort".to_owned(), own.into());
+            given.push((number, own));
+        }
+    }
+    let unset = spec
+        .get("healthCheckNodePort")
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        == 0;
+    if checks
+        && unset
+        && let Some(port) = free()
+    {
+        spec.insert("healthCheckNodePort".to_owned(), port.into());
+    }
+}

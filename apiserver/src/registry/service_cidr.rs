@@ -1,0 +1,75 @@
+//! ServiceCIDRs: the ranges that services' addresses are from.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::checks::{invalid_as, is_empty, items, text};
+use super::net::validate_cidr;
+use super::{Context, Strategy};
+use crate::meta::validation::validate_immutable;
+use crate::status::{FieldErrors, FieldPath};
+
+#[derive(Debug)]
+pub(super) struct ServiceCidr;
+
+impl Strategy for ServiceCidr {
+    fn prepare_for_create(&self, range: &mut Value, _context: Context<'_>) {
+        range["status"] = json!({});
+    }
+
+    fn validate(&self, range: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let all = &range["spec"]["cidrs"];
+        let path = FieldPath::new("spec.cidrs");
+        let count = items(all).count();
+        if is_empty(all) {
+            errors.required(&path, "at least one CIDR required");
+            return errors;
+        }
+        if count > 2 {
+            let shown = format!("{{\"CIDRs\":{all}}}");
+            invalid_as(&path, &shown, "may only hold up to 2 values", &mut errors);
+            return errors;
+        }
+        let families: BTreeSet<bool> = items(all).map(|own| text(own).contains(':')).collect();
+        let valid = |index: usize, own: &Value, errors: &mut FieldErrors| {
+            validate_cidr(own, &path.index(index), errors)
+        };
+        for (index, own) in items(all).enumerate() {
+            valid(index, own, &mut errors);
+        }
+        if errors.is_empty() && families.len() < count {
+            let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+            errors.invalid(&path, all, detail);
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = self.validate(new);
+        let path = FieldPath::new("spec.cidrs");
+        let ranges = |range: &Value| range["spec"]["cidrs"].clone();
+        validate_immutable(&ranges(new), &ranges(old), &path, &mut errors);
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_of_each_family() {
+        let table = [
+            (json!(["10.1.0.0/24"]), 0),
+            (json!(["10.1.0.0/24", "fd00::/64"]), 0),
+            (json!(["10.1.0.0/24", "10.2.0.0/24"]), 1),
+            (json!([]), 1),
+        ];
+        for (ranges, want) in table {
+            let errors = ServiceCidr.validate(&json!({"spec": {"cidrs": ranges}}));
+            assert_eq!(errors.causes().len(), want, "{ranges}");
+        }
+    }
+}

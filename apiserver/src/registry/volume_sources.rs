@@ -1,0 +1,414 @@
+//! Faults of a volume's source, whatever its type.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::checks::{entries, invalid_each, is_empty, items, one_of, required, text};
+use super::container_validation::{validate_field_ref, validate_resource_field};
+use super::persistent_volume_claim::validate_claim_spec;
+use super::volume_validation::{
+    validate_files, validate_mode, validate_no_backsteps, validate_non_reserved,
+};
+use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_labels};
+use crate::status::{FieldErrors, FieldPath};
+
+/// The sources in the order in which upstream asks for them.
+const SOURCES: [&str; 30] = [
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "downwardAPI",
+    "fc",
+    "azureFile",
+    "flexVolume",
+    "configMap",
+    "quobyte",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+];
+const HOST_PATH_TYPES: [&str; 8] = [
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+];
+/// What a file of a volume may show of its pod.
+const DOWNWARD_FIELDS: [&str; 5] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+];
+const MIN_TOKEN_SECONDS: i64 = 600;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
+const CSI_NAME_BYTES_MAX: usize = 63;
+const BYTE_RANGE: &str = "must be between 0 and 255, inclusive";
+const IQN: &str = r"^(iqn\.\d{4}-\d{2}\.([[:alnum:]\-.]+)(:[^,;*&$|\s]+)|eui.[[:alnum:]]{16}|naa.[[:alnum:]]{32})$";
+
+/// Faults of one volume's source: there is at most one, and it is complete.
+pub(super) fn validate_source(volume: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let present = SOURCES.iter().filter(|field| !volume[**field].is_null());
+    for (index, source) in present.enumerate() {
+        let path = path.child(source);
+        if index > 0 {
+            errors.forbidden(&path, "may not specify more than 1 volume type");
+            continue;
+        }
+        validate_one(&volume[*source], source, &path, errors);
+    }
+}
+
+/// Fields that must have a text.
+fn needed(source: &str) -> &'static [&'static str] {
+    match source {
+        "gitRepo" => &["repository"],
+        "gcePersistentDisk" => &["pdName"],
+        "awsElasticBlockStore" | "cinder" | "portworxVolume" => &["volumeID"],
+        "secret" => &["secretName"],
+        "hostPath" => &["path"],
+        "persistentVolumeClaim" => &["claimName"],
+        "nfs" => &["server", "path"],
+        "iscsi" => &["targetPortal"],
+        "glusterfs" => &["endpoints", "path"],
+        "azureFile" => &["secretName", "shareName"],
+        "flexVolume" => &["driver"],
+        "configMap" => &["name"],
+        "quobyte" => &["registry", "volume"],
+        "vsphereVolume" => &["volumePath"],
+        "photonPersistentDisk" => &["pdID"],
+        "azureDisk" => &["diskName", "diskURI"],
+        "storageos" => &["volumeName"],
+        "scaleIO" => &["gateway", "system", "volumeName"],
+        "image" => &["reference"],
+        _ => &[],
+    }
+}
+
+fn validate_one(value: &Value, source: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    for field in needed(source) {
+        required(&value[*field], &path.child(field), errors);
+    }
+    match source {
+        "emptyDir" if text(&value["sizeLimit"]).starts_with('-') => {
+            let detail = "SizeLimit field must be a valid resource quantity";
+            errors.forbidden(&path.child("sizeLimit"), detail);
+        }
+        "hostPath" => {
+            validate_no_backsteps(&value["path"], &path.child("path"), errors);
+            let kind = path.child("type");
+            one_of(&value["type"], &kind, &HOST_PATH_TYPES, errors);
+        }
+        "gitRepo" => validate_non_reserved(&value["directory"], &path.child("directory"), errors),
+        "gcePersistentDisk" | "awsElasticBlockStore" => {
+            validate_byte(&value["partition"], &path.child("partition"), errors);
+        }
+        "nfs" if !text(&value["path"]).starts_with('/') => {
+            let shown = text(&value["path"]).into();
+            errors.invalid(&path.child("path"), &shown, "must be an absolute path");
+        }
+        "iscsi" => validate_iscsi(value, path, errors),
+        "rbd" | "cephfs" => {
+            if is_empty(&value["monitors"]) {
+                errors.required(&path.child("monitors"), "");
+            }
+            if source == "rbd" {
+                required(&value["image"], &path.child("image"), errors);
+            }
+        }
+        "cinder" if !value["secretRef"].is_null() => {
+            let path = path.child("secretRef").child("name");
+            required(&value["secretRef"]["name"], &path, errors);
+        }
+        "flocker" => validate_flocker(value, path, errors),
+        "downwardAPI" => {
+            validate_mode(&value["defaultMode"], &path.child("defaultMode"), errors);
+            validate_downward(value, path, errors);
+        }
+        "fc" => validate_fc(value, path, errors),
+        "secret" | "configMap" => validate_files(value, path, errors),
+        "azureDisk" => validate_azure_disk(value, path, errors),
+        "projected" => validate_projected(value, path, errors),
+        "csi" => {
+            validate_csi_driver_name(&value["driver"], &path.child("driver"), errors);
+            let secret = &value["nodePublishSecretRef"];
+            if !secret.is_null() {
+                let path = path.child("nodePublishSecretRef").child("name");
+                required(&secret["name"], &path, errors);
+            }
+        }
+        "ephemeral" => validate_ephemeral(value, path, errors),
+        "image" => {
+            let policies = ["Always", "IfNotPresent", "Never"];
+            let policy = path.child("pullPolicy");
+            one_of(&value["pullPolicy"], &policy, &policies, errors);
+        }
+        _ => {}
+    }
+}
+
+fn validate_byte(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if value.as_i64().is_some_and(|own| !(0..=255).contains(&own)) {
+        errors.invalid(path, value, BYTE_RANGE);
+    }
+}
+
+fn validate_iscsi(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(IQN).expect("it compiles"));
+    let begins = |name: &str| {
+        ["iqn", "eui", "naa"]
+            .iter()
+            .any(|own| name.starts_with(own))
+    };
+    let iqn = &value["iqn"];
+    let at = path.child("iqn");
+    match text(iqn) {
+        "" => errors.required(&at, ""),
+        name if !begins(name) => {
+            let detail = "must be valid format starting with iqn, eui, or naa";
+            errors.invalid(&at, iqn, detail);
+        }
+        name if !NAME.is_match(name) => errors.invalid(&at, iqn, "must be valid format"),
+        _ => {}
+    }
+    validate_byte(&value["lun"], &path.child("lun"), errors);
+    let chap = value["chapAuthDiscovery"] == true || value["chapAuthSession"] == true;
+    if chap && value["secretRef"].is_null() {
+        errors.required(&path.child("secretRef"), "");
+    }
+    if let Some(initiator) = value["initiatorName"].as_str()
+        && !NAME.is_match(initiator)
+    {
+        let detail = "must be valid format";
+        errors.invalid(&path.child("initiatorname"), &initiator.into(), detail);
+    }
+}
+
+fn validate_flocker(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let (name, uuid) = (text(&value["datasetName"]), text(&value["datasetUUID"]));
+    match (name.is_empty(), uuid.is_empty()) {
+        (true, true) => errors.required(path, "one of datasetName and datasetUUID is required"),
+        (false, false) => {
+            let detail = "datasetName and datasetUUID can not be specified simultaneously";
+            errors.invalid(path, &"resource".into(), detail);
+        }
+        _ => {}
+    }
+    if name.contains('/') {
+        errors.invalid(
+            &path.child("datasetName"),
+            &name.into(),
+            "must not contain '/'",
+        );
+    }
+}
+
+fn validate_fc(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let names = &value["targetWWNs"];
+    let at = path.child("targetWWNs");
+    match (is_empty(names), is_empty(&value["wwids"])) {
+        (true, true) => {
+            errors.required(&at, "must specify either targetWWNs or wwids, but not both")
+        }
+        (false, false) => {
+            let detail = "targetWWNs and wwids can not be specified simultaneously";
+            errors.invalid(&at, names, detail);
+        }
+        _ => {}
+    }
+    if !is_empty(names) {
+        let at = path.child("lun");
+        match value["lun"].is_null() {
+            true => errors.required(&at, "lun is required if targetWWNs is specified"),
+            false => validate_byte(&value["lun"], &at, errors),
+        }
+    }
+}
+
+fn validate_azure_disk(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let mode = &value["cachingMode"];
+    if !mode.is_null() {
+        let modes = ["None", "ReadOnly", "ReadWrite"];
+        one_of(mode, &path.child("cachingMode"), &modes, errors);
+    }
+    let uri = &value["diskURI"];
+    let (start, shape) = match value["kind"] == "Managed" {
+        true => (
+            "/subscriptions/",
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
+        ),
+        false => (
+            "https://",
+            "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd",
+        ),
+    };
+    if !text(uri).starts_with(start) {
+        errors.not_supported(&path.child("diskURI"), uri, &[shape]);
+    }
+}
+
+/// Faults of the files of a downward API; upstream leaves the index out.
+fn validate_downward(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for item in items(&value["items"]) {
+        let at = path.child("path");
+        required(&item["path"], &at, errors);
+        validate_non_reserved(&item["path"], &at, errors);
+        let (field, amount) = (&item["fieldRef"], &item["resourceFieldRef"]);
+        if !field.is_null() {
+            validate_field_ref(field, &DOWNWARD_FIELDS, &path.child("fieldRef"), errors);
+            if !amount.is_null() {
+                let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
+                errors.invalid(path, &"resource".into(), detail);
+            }
+        } else if amount.is_null() {
+            errors.required(path, "one of fieldRef and resourceFieldRef is required");
+        } else {
+            let path = path.child("resourceFieldRef");
+            if text(&amount["containerName"]).is_empty() {
+                errors.required(&path.child("containerName"), "");
+            } else {
+                validate_resource_field(amount, &path, errors);
+            }
+        }
+        validate_mode(&item["mode"], &path.child("mode"), errors);
+    }
+}
+
+fn validate_projected(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_mode(&value["defaultMode"], &path.child("defaultMode"), errors);
+    for (index, source) in items(&value["sources"]).enumerate() {
+        let path = path.child("sources").index(index);
+        let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
+        let present = kinds.iter().filter(|kind| !source[**kind].is_null());
+        for (index, kind) in present.enumerate() {
+            let own = &source[*kind];
+            let path = path.child(kind);
+            if index > 0 {
+                errors.forbidden(&path, "may not specify more than 1 volume type");
+                continue;
+            }
+            match *kind {
+                "downwardAPI" => validate_downward(own, &path, errors),
+                "serviceAccountToken" => validate_token(own, &path, errors),
+                _ => {
+                    required(&own["name"], &path.child("name"), errors);
+                    validate_files(own, &path, errors);
+                }
+            }
+        }
+    }
+}
+
+fn validate_token(token: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let seconds = &token["expirationSeconds"];
+    let at = path.child("expirationSeconds");
+    match seconds.as_i64() {
+        Some(own) if own < MIN_TOKEN_SECONDS => {
+            let detail = "may not specify a duration less than 10 minutes";
+            errors.invalid(&at, seconds, detail);
+        }
+        Some(own) if own > MAX_TOKEN_SECONDS => {
+            let detail = "may not specify a duration larger than 2^32 seconds";
+            errors.invalid(&at, seconds, detail);
+        }
+        _ => {}
+    }
+    let at = path.child("path");
+    match text(&token["path"]).is_empty() {
+        true => errors.required(&at, ""),
+        false => validate_non_reserved(&token["path"], &at, errors),
+    }
+}
+
+/// Faults of the name of a CSI driver.
+pub(super) fn validate_csi_driver_name(name: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let own = text(name);
+    if own.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    if own.len() > CSI_NAME_BYTES_MAX {
+        errors.too_long(path, CSI_NAME_BYTES_MAX);
+    }
+    invalid_each(dns1123_subdomain(&own.to_lowercase()), name, path, errors);
+}
+
+fn validate_ephemeral(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let template = &value["volumeClaimTemplate"];
+    let path = path.child("volumeClaimTemplate");
+    if template.is_null() {
+        errors.required(&path, "");
+        return;
+    }
+    let meta = path.child("metadata");
+    for (key, _) in entries(&template["metadata"]["annotations"]) {
+        let faults = qualified_name(&key.to_lowercase());
+        let path = meta.child("annotations");
+        invalid_each(faults, &key.as_str().into(), &path, errors);
+    }
+    let labels = template["metadata"].get("labels");
+    validate_labels(labels, &meta.child("labels"), errors);
+    for (field, _) in entries(&template["metadata"]) {
+        if !["labels", "annotations"].contains(&field.as_str()) {
+            errors.forbidden(&meta.child(field), "cannot be set");
+        }
+    }
+    validate_claim_spec(&template["spec"], &path.child("spec"), errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_source_needs_its_own_fields() {
+        let table = [
+            (json!({"flocker": {}}), vec!["v.flocker"]),
+            (json!({"fc": {"targetWWNs": ["a"]}}), vec!["v.fc.lun"]),
+            (json!({"rbd": {}}), vec!["v.rbd.monitors", "v.rbd.image"]),
+            (json!({"csi": {"driver": "a b"}}), vec!["v.csi.driver"]),
+            (
+                json!({"iscsi": {"targetPortal": "p", "iqn": "iqn.2001-04.com.example:x", "lun": 1}}),
+                vec![],
+            ),
+            (json!({"emptyDir": {}, "nfs": {}}), vec!["v.nfs"]),
+            (
+                json!({"downwardAPI": {"items": [{"path": "..x"}]}}),
+                vec!["v.downwardAPI.path", "v.downwardAPI"],
+            ),
+        ];
+        for (volume, want) in table {
+            let mut errors = FieldErrors::new();
+            validate_source(&volume, &FieldPath::new("v"), &mut errors);
+            let fields: Vec<&str> = errors.causes().iter().map(|own| &*own.field).collect();
+            assert_eq!(fields, want, "{volume}");
+        }
+    }
+}
