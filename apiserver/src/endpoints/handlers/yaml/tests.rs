@@ -57,7 +57,10 @@ fn maps_have_text_for_keys_and_may_be_merged() {
         ("a: 1\n---\nb: [", r#"{"a":1}"#),
         ("", "null"),
         ("# nothing", "null"),
-        ("a: 1 # x\n# y\nb: # z\n- 1 # one\n# two\n- 2", r#"{"a":1,"b":[1,2]}"#),
+        (
+            "a: 1 # x\n# y\nb: # z\n- 1 # one\n# two\n- 2",
+            r#"{"a":1,"b":[1,2]}"#,
+        ),
         ("%YAML 1.1\n---\na: |\n  x\n  y\n", r#"{"a":"x\ny\n"}"#),
     ] {
         assert_eq!(read(yaml), Ok(json.to_owned()), "{yaml}");
