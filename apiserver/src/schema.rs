@@ -208,8 +208,10 @@ impl Object {
         let Some(values) = value.as_object_mut() else {
             return;
         };
-        for field in self.fields() {
-            if let Some(value) = values.get_mut(field.name.as_ref()) {
+        for (name, value) in values {
+            if (value.is_object() || value.is_array())
+                && let Some(field) = self.field(name)
+            {
                 field.schema.forget_empty_lists(value);
             }
         }
