@@ -22,10 +22,12 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
+use crate::meta::fields;
 use crate::meta::object::{meta, meta_mut};
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::schema::{self, Object};
@@ -146,15 +148,18 @@ impl FieldManager {
     }
 
     fn updated(&self, live: &Value, new: &Value, now: &str) -> Changed {
-        let sent = &new["metadata"]["managedFields"];
+        let mut sent = Cow::Borrowed(&new["metadata"]["managedFields"]);
         let held = &live["metadata"]["managedFields"];
         let mut managers = None;
-        if self.subresource.is_empty() && sent != held {
-            if is_reset(sent) {
+        if self.subresource.is_empty() && *sent != *held {
+            fields::settle(sent.to_mut());
+        }
+        if self.subresource.is_empty() && *sent != *held {
+            if is_reset(&sent) {
                 managers = Some(Managers::default());
             } else {
                 // Empty or broken entries are those of clients that do not know about them.
-                managers = Managers::decode(sent)
+                managers = Managers::decode(&sent)
                     .ok()
                     .filter(|sent| !sent.0.is_empty());
             }

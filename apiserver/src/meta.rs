@@ -1,5 +1,6 @@
 //! Names, group-version-resources, selectors, validation of names and access to metadata.
 
+pub(crate) mod fields;
 mod gvk;
 pub(crate) mod object;
 pub mod selector;

@@ -11,7 +11,9 @@ mod json;
 mod merge;
 mod strategic;
 
-use serde_json::Value;
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
 
 use crate::meta::GroupResource;
 use crate::schema::{self, FieldValidation, Object, duplicate_fields};
@@ -75,8 +77,8 @@ pub(crate) struct Patched {
 pub(crate) enum Outcome {
     /// The text that a JSON patch or merge patch was applied to.
     Text(String),
-    /// The fields that a strategic merge patch was applied to, and the patch as Go prints it.
-    Fields { object: Value, patch: String },
+    /// The fields that a strategic merge patch was applied to.
+    Fields(Value),
 }
 
 /// Applies the patch `body` to `current`.
@@ -91,7 +93,7 @@ pub(crate) enum Outcome {
 pub(crate) fn apply(
     patch_type: PatchType,
     body: &[u8],
-    current: &Value,
+    current: Cow<'_, Value>,
     schema: Option<&Object>,
     validation: FieldValidation,
 ) -> Result<Patched, ApiError> {
@@ -101,7 +103,7 @@ pub(crate) fn apply(
     match (patch_type, schema) {
         (PatchType::Json, _) => {
             let (patch, faults) = json_patch(body, validation)?;
-            let outcome = Outcome::Text(json::apply(patch, &text_of(current))?);
+            let outcome = Outcome::Text(json::apply(patch, &text_of(&current))?);
             Ok(Patched { outcome, faults })
         }
         (PatchType::Merge, _) => {
@@ -110,7 +112,7 @@ pub(crate) fn apply(
                 _ => map_faults(body).map_err(in_decoding)?,
             };
             let patch = std::str::from_utf8(body).unwrap_or_default();
-            let outcome = merge::apply(patch, &text_of(current)).map(Outcome::Text);
+            let outcome = merge::apply(patch, &text_of(&current)).map(Outcome::Text);
             let no_patch = || ApiError::BadRequest("Invalid JSON Patch".to_owned());
             Ok(Patched {
                 outcome: outcome.ok_or_else(no_patch)?,
@@ -122,13 +124,9 @@ pub(crate) fn apply(
             if validation == FieldValidation::Ignore {
                 faults.clear();
             }
-            let patch: Value = serde_json::from_slice(body).unwrap_or_default();
-            let patch = patch.as_object().cloned().unwrap_or_default();
-            let shown = strategic::shown(&patch);
-            let object = strategic::apply(patch, current, schema)?;
-            let patch = shown;
+            let object = strategic::apply(fields_of(body), current.into_owned(), schema)?;
             Ok(Patched {
-                outcome: Outcome::Fields { object, patch },
+                outcome: Outcome::Fields(object),
                 faults,
             })
         }
@@ -223,6 +221,19 @@ fn map_faults(body: &[u8]) -> Result<Vec<String>, String> {
         )),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The fields of a strategic merge patch.
+fn fields_of(body: &[u8]) -> Map<String, Value> {
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// A strategic merge patch as errors show it: as Go prints it.
+pub(crate) fn shown(body: &[u8]) -> String {
+    strategic::shown(&fields_of(body))
 }
 
 /// An object as upstream encodes it.

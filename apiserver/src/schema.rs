@@ -209,9 +209,10 @@ impl Object {
         let Some(values) = value.as_object_mut() else {
             return;
         };
-        let fields = self.fields().iter();
-        for field in fields.filter(|field| field.schema.has_parts()) {
-            if let Some(value) = values.get_mut(field.name.as_ref()) {
+        for (name, value) in values {
+            if (value.is_object() || value.is_array())
+                && let Some(field) = self.field(name)
+            {
                 field.schema.forget_empty_lists(value);
             }
         }

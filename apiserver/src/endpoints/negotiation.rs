@@ -5,6 +5,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 
 use super::yaml;
+use crate::meta::fields;
 use crate::schema::write_object;
 use crate::status::ApiError;
 
@@ -276,9 +277,10 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
 /// `value` encoded as agreed.
 pub(crate) fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
     match accepted.media {
-        MediaType::Yaml => yaml::to_string(value).into_bytes(),
+        MediaType::Yaml => yaml::to_string(&fields::unfolded(value)).into_bytes(),
         MediaType::Json if accepted.pretty => {
-            let mut text = serde_json::to_vec_pretty(value).expect("a JSON value can be written");
+            let value = fields::unfolded(value);
+            let mut text = serde_json::to_vec_pretty(&*value).expect("a JSON value can be written");
             text.push(b'\n');
             text
         }

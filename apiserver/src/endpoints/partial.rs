@@ -2,13 +2,18 @@
 
 use serde_json::{Value, json};
 
+use crate::meta::fields;
+
 /// The metadata of `object`, in `version` of `meta.k8s.io` (`v1` or `v1beta1`).
 #[must_use]
 pub(crate) fn partial_object_metadata(object: &Value, version: &str) -> Value {
+    let metadata = object.get("metadata").cloned();
+    let mut metadata = metadata.unwrap_or_else(|| json!({}));
+    fields::unfold(&mut metadata);
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),
-        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        "metadata": metadata,
     })
 }
 

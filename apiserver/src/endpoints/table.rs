@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::partial::partial_object_metadata;
+use crate::meta::fields;
 use crate::registry::catalog::{Column, ResourceInfo};
 use crate::registry::columns;
 use crate::status::ApiError;
@@ -106,7 +107,7 @@ pub(crate) fn table_of_one(
 fn row(info: &ResourceInfo, object: &Value, options: TableOptions<'_>) -> Value {
     let included = match options.include_object {
         IncludeObject::Metadata => partial_object_metadata(object, options.version),
-        IncludeObject::Object => object.clone(),
+        IncludeObject::Object => fields::unfolded(object).into_owned(),
         IncludeObject::None => Value::Null,
     };
     let mut row = json!({

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::set::FieldSet;
+use crate::meta::fields;
 
 /// Update entries that an object may have; the oldest beyond it are merged into one.
 const UPDATE_MANAGERS_MAX: usize = 10;
@@ -95,7 +96,7 @@ impl ManagerId {
 /// A set of fields, read when it has to be: most writes leave most entries alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fields {
-    /// `FieldsV1` as it was written from a set.
+    /// `FieldsV1` as it was sent, or at rest as it was written from a set.
     Stored(Value),
     Set(FieldSet),
 }
@@ -103,7 +104,7 @@ pub(super) enum Fields {
 impl Fields {
     pub(super) fn set(&mut self) -> &mut FieldSet {
         if let Self::Stored(fields) = self {
-            *self = Self::Set(FieldSet::from_fields(fields).unwrap_or_default());
+            *self = Self::Set(FieldSet::read(fields).unwrap_or_default());
         }
         match self {
             Self::Set(set) => set,
@@ -112,14 +113,17 @@ impl Fields {
     }
 
     pub(super) fn subtract(&mut self, other: &FieldSet) {
-        if !matches!(self, Self::Stored(fields) if !other.overlaps_fields(fields)) {
+        if !matches!(self, Self::Stored(fields) if !other.may_overlap(fields)) {
             self.set().subtract(other);
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         match self {
-            Self::Stored(fields) => fields.as_object().is_none_or(Map::is_empty),
+            Self::Stored(fields) => match fields::resting(fields) {
+                Some(json) => json == "{}",
+                None => fields.as_object().is_none_or(Map::is_empty),
+            },
             Self::Set(set) => set.is_empty(),
         }
     }
@@ -127,7 +131,7 @@ impl Fields {
     fn encode(self) -> Value {
         match self {
             Self::Stored(fields) => fields,
-            Self::Set(set) => set.to_fields(),
+            Self::Set(set) => fields::at_rest(&set.to_json()),
         }
     }
 }
@@ -154,7 +158,7 @@ impl Managers {
         let mut managers = Self::stored(entries)?;
         for entry in managers.0.values_mut() {
             if let Fields::Stored(fields) = &entry.fields {
-                entry.fields = Fields::Set(FieldSet::from_fields(fields)?);
+                entry.fields = Fields::Set(FieldSet::read(fields)?);
             }
         }
         Ok(managers)
@@ -229,7 +233,7 @@ impl Managers {
                 set("time", time.into());
             }
             set("fieldsType", "FieldsV1".into());
-            set("fieldsV1", entry.fields.encode());
+            set(fields::FIELDS_V1, entry.fields.encode());
             if !id.subresource.is_empty() {
                 set("subresource", id.subresource.into());
             }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::path::PathElement;
+use crate::meta::fields;
 
 /// A set of paths into an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,13 @@ pub(super) struct Node {
 impl Node {
     fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
+    }
+
+    /// Writes the node at `element` as an entry of a map.
+    fn write_at(&self, json: &mut String, element: &PathElement) {
+        write_key(json, element);
+        self.children.write(json, self.member);
+        json.push(',');
     }
 }
 
@@ -160,16 +168,16 @@ impl FieldSet {
         });
     }
 
-    /// Whether `FieldsV1` as [`Self::to_fields`] writes it has a path of this set.
-    pub(super) fn overlaps_fields(&self, fields: &Value) -> bool {
+    /// Whether `FieldsV1` may have a path of this set: false is certain.
+    pub(super) fn may_overlap(&self, fields: &Value) -> bool {
+        fields::resting(fields).is_none_or(|json| self.may_overlap_text(json))
+    }
+
+    fn may_overlap_text(&self, json: &str) -> bool {
         self.0.iter().any(|(element, node)| {
-            let Some(below) = fields.get(element.serialize()) else {
-                return false;
-            };
-            let is_member = below
-                .as_object()
-                .is_none_or(|below| below.is_empty() || below.contains_key("."));
-            (node.member && is_member) || node.children.overlaps_fields(below)
+            let mut key = String::new();
+            write_key(&mut key, element);
+            json.contains(&key) && (node.member || node.children.may_overlap_text(json))
         })
     }
 
@@ -200,7 +208,40 @@ impl FieldSet {
         }
     }
 
+    /// The set as the JSON of `FieldsV1`, sorted as maps of JSON are.
+    pub(super) fn to_json(&self) -> String {
+        let mut json = String::with_capacity(256);
+        self.write(&mut json, false);
+        json
+    }
+
+    /// Writes the set; `member` says that the path to it is one of its paths as well.
+    fn write(&self, json: &mut String, member: bool) {
+        json.push('{');
+        if member && !self.is_empty() {
+            json.push_str("\".\":{},");
+        }
+        let is_field = |element: &PathElement| matches!(element, PathElement::Field(_));
+        if self.0.keys().all(is_field) {
+            for (element, node) in &self.0 {
+                node.write_at(json, element);
+            }
+        } else {
+            // Sets are ordered by content, and a number's is not the order of its digits.
+            let mut sorted: Vec<_> = self.0.iter().collect();
+            sorted.sort_by_cached_key(|(element, _)| element.serialize());
+            for (element, node) in sorted {
+                node.write_at(json, element);
+            }
+        }
+        if json.ends_with(',') {
+            json.pop();
+        }
+        json.push('}');
+    }
+
     /// The set as `FieldsV1`.
+    #[cfg(test)]
     pub(super) fn to_fields(&self) -> Value {
         let field = |(element, node): (&PathElement, &Node)| {
             let mut below = node.children.to_fields();
@@ -208,11 +249,23 @@ impl FieldSet {
                 && !node.children.is_empty()
                 && let Some(fields) = below.as_object_mut()
             {
-                fields.insert(".".to_owned(), Value::Object(Map::new()));
+                fields.insert(".".to_owned(), Value::Object(serde_json::Map::new()));
             }
             (element.serialize(), below)
         };
         Value::Object(self.0.iter().map(field).collect())
+    }
+
+    /// Reads `FieldsV1`, sent or at rest.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn read(fields: &Value) -> Result<Self, String> {
+        let Some(json) = fields::resting(fields) else {
+            return Self::from_fields(fields);
+        };
+        let fields: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        Self::from_fields(&fields)
     }
 
     /// Reads `FieldsV1`.
@@ -242,6 +295,20 @@ impl FieldSet {
         node.member |= node.children.is_empty();
         Ok(node)
     }
+}
+
+/// Writes an element as the key of a map, with its colon.
+fn write_key(json: &mut String, element: &PathElement) {
+    let is_plain = |byte: u8| byte >= b' ' && !matches!(byte, b'"' | b'\\');
+    match element {
+        PathElement::Field(name) if name.bytes().all(is_plain) => {
+            json.push_str("\"f:");
+            json.push_str(name);
+            json.push('"');
+        }
+        element => json.push_str(&Value::from(element.serialize()).to_string()),
+    }
+    json.push(':');
 }
 
 #[cfg(test)]

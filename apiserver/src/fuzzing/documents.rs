@@ -1,5 +1,7 @@
 //! Selectors, paths, patches, applies, and bodies in other encodings than JSON.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::{lines, object};
@@ -82,12 +84,13 @@ fn patched(data: &[u8], patch_type: PatchType) {
         return;
     };
     let pod = schema::builtin(&pod()).expect("pods are built in");
-    let outcome = patch::apply(patch_type, body, &current, Some(pod), FieldValidation::Warn);
+    let current = Cow::Owned(current);
+    let outcome = patch::apply(patch_type, body, current, Some(pod), FieldValidation::Warn);
     match outcome.map(|patched| patched.outcome) {
         Ok(Outcome::Text(text)) => {
             let _ = schema::decode_json(pod, text.as_bytes(), FieldValidation::Strict);
         }
-        Ok(Outcome::Fields { object, .. }) => {
+        Ok(Outcome::Fields(object)) => {
             let _ = schema::convert(pod, object);
         }
         Err(_) => {}

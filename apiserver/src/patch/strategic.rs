@@ -32,10 +32,13 @@ pub(super) fn shown(patch: &Map<String, Value>) -> String {
 /// Applies `patch` to `current`, an object of the type `schema`.
 pub(super) fn apply(
     patch: Map<String, Value>,
-    current: &Value,
+    current: Value,
     schema: &Object,
 ) -> Result<Value, ApiError> {
-    let original = current.as_object().cloned().unwrap_or_default();
+    let original = match current {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
     merge_map(original, patch, Type::Struct(schema)).map(Value::Object)
 }
 

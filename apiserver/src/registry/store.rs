@@ -464,8 +464,14 @@ impl Store<'_> {
         let is_custom = self.resource.custom.is_some();
         let status = sent.as_object_mut().and_then(|sent| sent.remove("status"));
         let mut next = copied(current, &|field| {
-            field == "metadata" || (field == "status" && (status.is_some() || is_custom))
+            field == "metadata"
+                || (field == "status" && (status.is_some() || is_custom))
+                || sent.get(field) == current.get(field)
         });
+        let sent = sent.as_object_mut().map(mem::take);
+        next.extend(sent.into_iter().flatten().filter(|(field, value)| {
+            field != "metadata" && current.get(field.as_str()) == Some(value)
+        }));
         next.insert("metadata".to_owned(), Value::Object(metadata));
         if let Some(status) = status {
             next.insert("status".to_owned(), status);

@@ -423,8 +423,8 @@ impl<'s> Node<'_, 's> {
                 None => {}
             }
         }
-        for field in fields {
-            if !out.contains_key(field.name.as_ref())
+        for (field, seen) in fields.iter().zip(seen) {
+            if !(seen && out.contains_key(field.name.as_ref()))
                 && let Some(value) = field.unset()
             {
                 out.insert(field.name.clone().into_owned(), value);

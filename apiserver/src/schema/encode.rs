@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::builtin::json_schema_props;
 use super::number::write_json;
 use super::{Object, Schema, builtin};
+use crate::meta::fields::{FIELDS_V1, resting, unfolded};
 use crate::meta::{GroupVersion, GroupVersionKind};
 
 /// What every object begins with.
@@ -29,7 +30,8 @@ pub(crate) fn write_object(text: &mut Vec<u8>, object: &Value) -> usize {
     match type_of(object) {
         Some(schema) => write_fields(text, fields, schema, &TYPE_META),
         None => {
-            for (name, value) in fields {
+            let object = unfolded(object);
+            for (name, value) in object.as_object().into_iter().flatten() {
                 if !TYPE_META.contains(&name.as_str()) {
                     write_field(text, name, value, &Schema::Any);
                 }
@@ -73,6 +75,14 @@ fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object
 }
 
 fn write_field(text: &mut Vec<u8>, name: &str, value: &Value, schema: &Schema) {
+    if name == FIELDS_V1
+        && let (Schema::Raw, Some(json)) = (schema, resting(value))
+    {
+        text.extend_from_slice(b"\"fieldsV1\":");
+        text.extend_from_slice(json.as_bytes());
+        text.push(b',');
+        return;
+    }
     serde_json::to_writer(&mut *text, name).expect("a string can be written");
     text.push(b':');
     write(text, value, schema);

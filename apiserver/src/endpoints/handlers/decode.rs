@@ -3,6 +3,7 @@
 mod custom;
 mod kind;
 mod patched;
+mod skim;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use crate::status::ApiError;
 
 use kind::{TypeMeta, check_kind, not_registered, type_meta, type_of};
 pub(super) use patched::{applied, patched};
+use skim::Skimmed;
 
 /// What is wrong with JSON that has no fault of syntax.
 const TOO_DEEP: &str = "exceeded max depth";
@@ -57,7 +59,12 @@ pub(super) fn object(
         }
     };
     let Yaml { json, duplicates } = document;
-    let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
+    let schema = schema::builtin(gvk);
+    let parsed = match schema {
+        Some(_) => serde_json::from_slice(&json).map(|Skimmed(parsed)| parsed),
+        None => serde_json::from_slice(&json),
+    };
+    let parsed: Value = parsed.map_err(|_| {
         if let (Some(_), Some(number)) = (request.custom(gvk), overflowing(&json)) {
             let why =
                 format!("json: cannot unmarshal number {number} into Go value of type float64");
@@ -97,7 +104,7 @@ pub(super) fn object(
         return Ok(with_type_meta(coerced.value, disowns, gvk));
     }
     let is_refused = validation == FieldValidation::Strict && !duplicates.is_empty();
-    let decoded = match schema::builtin(gvk) {
+    let decoded = match schema {
         Some(schema) if is_refused => schema::decode_json(schema, &json, FieldValidation::Warn),
         Some(schema) => schema::decode_json(schema, &json, validation),
         None => Ok(Decoded {

@@ -1,5 +1,7 @@
 //! PATCH of an object, or of its status.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::{Answer, Request, apply, decode, owner_references, update};
@@ -24,7 +26,7 @@ pub(super) async fn patch_part(request: &Request<'_>, part: Part) -> Answer {
     let gvk = request.resource.gvk();
     let store = request.store(dry_run);
     let written = store.update(request.namespace(), request.name(), part, |current| {
-        let mut object = patched(request, gvk, patch_type, current)?;
+        let mut object = patched(request, gvk, patch_type, part, current)?;
         owner_references::dedup(request, &mut object);
         Ok(object)
     });
@@ -37,55 +39,82 @@ pub(super) fn patched(
     request: &Request<'_>,
     gvk: &GroupVersionKind,
     patch_type: PatchType,
+    part: Part,
     current: &Value,
 ) -> Result<Value, ApiError> {
     let schema = schema::builtin(gvk).map(|schema| &**schema);
     let validation = field_validation(&request.query, "PatchOptions")?;
-    let apart = leaves_managed_fields(patch_type, &request.body)
-        .then(|| without_managed_fields(current))
-        .flatten();
     let body = schema::readable(&request.body);
-    let live = apart.as_ref().unwrap_or(current);
-    let outcome = patch::apply(patch_type, &body, live, schema, validation)?;
-    let mut object = decode::patched(request, gvk, outcome)?;
-    // Without a name the patch has removed the metadata as a whole.
-    if apart.is_some() && !name(&object).is_empty() {
-        copy_field(
-            &mut object["metadata"],
-            &current["metadata"],
-            "managedFields",
-        );
-    }
+    let decoded = |apart: Option<Apart>| -> Result<Value, ApiError> {
+        let live = match apart {
+            Some(apart) => Cow::Owned(apart.without(current)),
+            None => Cow::Borrowed(current),
+        };
+        let outcome = patch::apply(patch_type, &body, live, schema, validation)?;
+        let mut object = decode::patched(request, gvk, outcome)?;
+        if let Some(apart) = apart {
+            apart.put_back(&mut object, current);
+        }
+        Ok(object)
+    };
+    let apart = Apart::of(part, patch_type, &request.body, schema.is_some());
+    let mut object = match decoded(apart) {
+        // A refusal may show the whole object.
+        Err(_) if apart.is_some() => decoded(None)?,
+        decoded => decoded?,
+    };
     update::check_place(request, &request.store(false), &mut object)?;
     Ok(object)
 }
 
-/// Whether a patch surely keeps the managed fields while there is metadata, however it is read: it
-/// names neither them nor a directive.
-fn leaves_managed_fields(patch_type: PatchType, body: &[u8]) -> bool {
-    let Ok(body) = std::str::from_utf8(body) else {
-        return false;
-    };
-    matches!(patch_type, PatchType::Merge | PatchType::StrategicMerge)
-        && ["managedFields", "$patch", "$retainKeys", "\\u"]
-            .iter()
-            .all(|text| !body.contains(text))
+/// What a patch surely leaves as it is, so that it need not be copied and decoded with the rest:
+/// it is the greater part of many objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Apart {
+    /// The spec too, not just the managed fields.
+    spec: bool,
 }
 
-/// The object less its managed fields, which are the greater part of many objects and would be
-/// copied and decoded for nothing; `None` if it has none.
-fn without_managed_fields(object: &Value) -> Option<Value> {
-    object["metadata"].get("managedFields")?;
-    let copied = |fields: &Value, skipped: &str| -> Map<String, Value> {
-        let fields = fields.as_object().into_iter().flatten();
-        let kept = fields.filter(|(field, _)| *field != skipped);
-        kept.map(|(field, value)| (field.clone(), value.clone()))
-            .collect()
-    };
-    let mut rest = copied(object, "metadata");
-    let metadata = copied(&object["metadata"], "managedFields");
-    rest.insert("metadata".to_owned(), Value::Object(metadata));
-    Some(Value::Object(rest))
+impl Apart {
+    /// What a patch keeps, however it is read: it names neither that nor a directive.
+    fn of(part: Part, patch_type: PatchType, body: &[u8], typed: bool) -> Option<Self> {
+        let body = std::str::from_utf8(body).ok()?;
+        let names = |texts: &[&str]| texts.iter().any(|text| body.contains(text));
+        let merges = matches!(patch_type, PatchType::Merge | PatchType::StrategicMerge);
+        if !merges || names(&["managedFields", "$patch", "$retainKeys", "\\u"]) {
+            return None;
+        }
+        // A write of a status keeps the spec by itself, so that only faults could tell.
+        let spec = typed && part == Part::Status && !body.contains("spec\"");
+        Some(Self { spec })
+    }
+
+    /// A copy of `object` without what stands apart.
+    fn without(self, object: &Value) -> Value {
+        let copied = |fields: &Value, skips: &dyn Fn(&str) -> bool| -> Map<String, Value> {
+            let fields = fields.as_object().into_iter().flatten();
+            let kept = fields.filter(|(field, _)| !skips(field));
+            kept.map(|(field, value)| (field.clone(), value.clone()))
+                .collect()
+        };
+        let skips = |field: &str| field == "metadata" || (self.spec && field == "spec");
+        let mut rest = copied(object, &skips);
+        let metadata = copied(&object["metadata"], &|field| field == "managedFields");
+        rest.insert("metadata".to_owned(), Value::Object(metadata));
+        Value::Object(rest)
+    }
+
+    /// Gives `object` what `current` has of what stands apart.
+    fn put_back(self, object: &mut Value, current: &Value) {
+        if self.spec {
+            copy_field(object, current, "spec");
+        }
+        // Without a name the patch has removed the metadata as a whole.
+        if !name(object).is_empty() {
+            let metadata = &mut object["metadata"];
+            copy_field(metadata, &current["metadata"], "managedFields");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -95,28 +124,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn managed_fields_stand_apart_unless_a_patch_may_mean_them() {
-        let leaves = |patch_type, body: &str| leaves_managed_fields(patch_type, body.as_bytes());
+    fn what_a_patch_may_mean_does_not_stand_apart() {
+        let apart =
+            |patch_type, part, body: &str| Apart::of(part, patch_type, body.as_bytes(), true);
         let status = r#"{"status":{"phase":"Running","$setElementOrder/conditions":[]}}"#;
-        assert!(leaves(PatchType::StrategicMerge, status));
-        assert!(leaves(PatchType::Merge, r#"{"metadata":{"labels":null}}"#));
-        assert!(!leaves(PatchType::Json, "[]"));
+        let spec = |spec| Some(Apart { spec });
+        let merge = PatchType::StrategicMerge;
+        assert_eq!(apart(merge, Part::Status, status), spec(true));
+        assert_eq!(apart(merge, Part::Main, status), spec(false));
+        assert_eq!(apart(merge, Part::Status, r#"{"spec":null}"#), spec(false));
+        let labels = r#"{"metadata":{"labels":null}}"#;
+        assert_eq!(apart(PatchType::Merge, Part::Main, labels), spec(false));
+        assert_eq!(apart(PatchType::Json, Part::Main, "[]"), None);
         for body in [
             r#"{"metadata":{"managedFields":null}}"#,
             r#"{"metadata":{"managed\u0046ields":null}}"#,
             r#"{"metadata":{"$patch":"replace"}}"#,
             r#"{"metadata":{"$retainKeys":["name"]}}"#,
         ] {
-            assert!(!leaves(PatchType::StrategicMerge, body), "{body}");
+            assert_eq!(apart(merge, Part::Status, body), None, "{body}");
         }
     }
 
     #[test]
-    fn nothing_but_managed_fields_is_left_out() {
-        let object =
-            json!({ "metadata": { "name": "a", "managedFields": [{}] }, "data": { "a": "b" } });
-        let rest = json!({ "metadata": { "name": "a" }, "data": { "a": "b" } });
-        assert_eq!(without_managed_fields(&object), Some(rest.clone()));
-        assert_eq!(without_managed_fields(&rest), None);
+    fn what_stands_apart_is_left_out_and_comes_back() {
+        let object = json!({
+            "metadata": { "name": "a", "managedFields": [{}] },
+            "spec": { "a": "b" },
+            "status": {},
+        });
+        for (spec, rest) in [
+            (true, json!({ "metadata": { "name": "a" }, "status": {} })),
+            (
+                false,
+                json!({ "metadata": { "name": "a" }, "spec": { "a": "b" }, "status": {} }),
+            ),
+        ] {
+            let apart = Apart { spec };
+            let mut left = apart.without(&object);
+            assert_eq!(left, rest);
+            apart.put_back(&mut left, &object);
+            assert_eq!(left, object);
+        }
+        let mut nameless = json!({ "metadata": {} });
+        Apart { spec: false }.put_back(&mut nameless, &object);
+        assert_eq!(nameless, json!({ "metadata": {} }));
     }
 }

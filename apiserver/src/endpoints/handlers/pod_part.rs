@@ -83,7 +83,7 @@ pub(super) async fn patch(request: &Request<'_>, part: PodPart) -> Answer {
     let gvk = request.resource.gvk();
     write(request, part, dry_run, |manager, current| {
         if patch_type != PatchType::Apply {
-            let mut wanted = patch::patched(request, gvk, patch_type, current)?;
+            let mut wanted = patch::patched(request, gvk, patch_type, Part::Whole, current)?;
             update_owners(request, manager, current, &mut wanted);
             return Ok(wanted);
         }

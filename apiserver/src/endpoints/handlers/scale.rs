@@ -60,7 +60,7 @@ pub(super) async fn patch(request: &Request<'_>) -> Answer {
         .await;
     }
     write(request, dry_run, |manager, current| {
-        let mut scale = patch::patched(request, &gvk, patch_type, current)?;
+        let mut scale = patch::patched(request, &gvk, patch_type, Part::Whole, current)?;
         manager.update(current, &mut scale, &now(request));
         Ok(scale)
     })

@@ -8,7 +8,7 @@ use crate::endpoints::handlers::Request;
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
-use crate::patch::{Outcome, Patched};
+use crate::patch::{self, Outcome, Patched};
 use crate::registry::custom_resource::CustomResource;
 use crate::schema::{self, Decoded, FieldValidation};
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -23,23 +23,24 @@ pub(in crate::endpoints::handlers) fn patched(
     patched: Patched,
 ) -> Result<Value, ApiError> {
     let Patched { outcome, faults } = patched;
+    let shown_patch = || patch::shown(&schema::readable(&request.body));
     let (shown, disowns, decoded) = match outcome {
         Outcome::Text(text) if let Some(custom) = request.custom(gvk) => {
             let Document { disowns, decoded } = custom_text(gvk, custom, &text)?;
-            (text, disowns, decoded)
+            (Some(text), disowns, decoded)
         }
         Outcome::Text(text) => {
             let decoded = text_as(gvk, &text);
             let Document { disowns, decoded } =
                 decoded.map_err(|why| invalid_patch(&text, &why))?;
-            (text, disowns, decoded)
+            (Some(text), disowns, decoded)
         }
-        Outcome::Fields { object, patch } => {
+        Outcome::Fields(object) => {
             let disowns = disowns(&object);
             let schema = schema::builtin(gvk).expect("only built-in kinds are patched by fields");
             let decoded = schema::convert(schema, object);
-            let decoded = decoded.map_err(|why| invalid_patch(&patch, &why))?;
-            (patch, disowns, decoded)
+            let decoded = decoded.map_err(|why| invalid_patch(&shown_patch(), &why))?;
+            (None, disowns, decoded)
         }
     };
     let mut faults = faults;
@@ -47,7 +48,7 @@ pub(in crate::endpoints::handlers) fn patched(
     match field_validation(&request.query, "PatchOptions")? {
         FieldValidation::Strict if !faults.is_empty() => {
             let why = format!("strict decoding error: {}", faults.join(", "));
-            return Err(invalid_patch(&shown, &why));
+            return Err(invalid_patch(&shown.unwrap_or_else(shown_patch), &why));
         }
         FieldValidation::Warn => faults.into_iter().for_each(|fault| request.warn(fault)),
         FieldValidation::Strict | FieldValidation::Ignore => {}

@@ -1,0 +1,95 @@
+//! `fieldsV1` at rest: its JSON as one text, as a tree of small maps takes ten times as much memory
+//! and is nearly always passed on as it is.
+//!
+//! A value at rest is a string that begins with a mark. Objects are held so between the requests;
+//! what writes them out (`schema::write_object`) writes the text, and what reads owners
+//! (`field_manager`) takes either form.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// What a text of fields begins with: no JSON does.
+const MARK: char = '\0';
+
+/// The name of the field in an entry of `metadata.managedFields`.
+pub(crate) const FIELDS_V1: &str = "fieldsV1";
+
+/// The value that holds `json` at rest.
+pub(crate) fn at_rest(json: &str) -> Value {
+    let mut text = String::with_capacity(json.len() + 1);
+    text.push(MARK);
+    text.push_str(json);
+    Value::String(text)
+}
+
+/// The JSON of a value at rest.
+pub(crate) fn resting(fields: &Value) -> Option<&str> {
+    fields.as_str()?.strip_prefix(MARK)
+}
+
+/// Puts the fields of all `entries` to rest, where they are fields.
+pub(crate) fn settle(entries: &mut Value) {
+    each(entries, |fields| {
+        if fields.is_object() {
+            *fields = at_rest(&fields.to_string());
+        }
+    });
+}
+
+/// The object with values for its fields, for who looks into them.
+pub(crate) fn unfolded(object: &Value) -> Cow<'_, Value> {
+    let mut object = Cow::Borrowed(object);
+    let entries = object["metadata"]["managedFields"].as_array();
+    let rests = |entry: &Value| resting(&entry[FIELDS_V1]).is_some();
+    if entries.is_some_and(|entries| entries.iter().any(rests)) {
+        unfold(&mut object.to_mut()["metadata"]);
+    }
+    object
+}
+
+/// Makes values of the fields of the object with this metadata.
+pub(crate) fn unfold(metadata: &mut Value) {
+    let Some(entries) = metadata.get_mut("managedFields") else {
+        return;
+    };
+    each(entries, |fields| {
+        if let Some(json) = resting(fields)
+            && let Ok(value) = serde_json::from_str(json)
+        {
+            *fields = value;
+        }
+    });
+}
+
+fn each(entries: &mut Value, visit: impl Fn(&mut Value)) {
+    let entries = entries.as_array_mut().into_iter().flatten();
+    entries
+        .filter_map(|entry| entry.get_mut(FIELDS_V1))
+        .for_each(visit);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_rest_and_unfold() {
+        let fields = json!({ "f:data": { ".": {}, "f:k": {} } });
+        let entries = json!([{ "manager": "m", "fieldsV1": fields }, { "manager": "n" }]);
+        let mut resting_entries = entries.clone();
+        settle(&mut resting_entries);
+        let text = resting(&resting_entries[0]["fieldsV1"]);
+        assert_eq!(text, Some(fields.to_string().as_str()));
+        assert_eq!(resting_entries[1], entries[1]);
+        let settled = resting_entries.clone();
+        settle(&mut resting_entries);
+        assert_eq!(resting_entries, settled, "what rests stays as it is");
+        let mut metadata = json!({ "name": "a", "managedFields": settled });
+        unfold(&mut metadata);
+        assert_eq!(metadata["managedFields"], entries);
+        assert_eq!(resting(&json!("{}")), None);
+    }
+}
