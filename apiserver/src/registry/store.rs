@@ -123,7 +123,7 @@ impl Store<'_> {
         self.own_created(&mut object);
         admission::admit_create(self.core, self.resource, &mut object)?;
         self.fill_system_fields(&mut object);
-        if self.resource.subresource("status").is_some() {
+        if self.resource.subresource("status").is_some() && !self.strategy.brings_status() {
             self.clear_status(&mut object);
         }
         let siblings = self.table().snapshot();
