@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde::Serialize;
@@ -16,6 +16,8 @@ use super::status::wire_time;
 use crate::context::Context;
 use crate::mirror;
 
+/// The taint that admission gives every new node.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const LEASE_SECONDS: u32 = 40;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 const KUBELET_VERSION: &str = "v1.36.2";
@@ -41,6 +43,7 @@ async fn register_one(ctx: &Context, index: usize) -> Result<(), kube::Error> {
         created => created?,
     };
     // A node that was there before, or a server that keeps status to its own subresource.
+    let taints = found.spec.and_then(|spec| spec.taints).unwrap_or_default();
     let conditions = found.status.and_then(|status| status.conditions);
     let ready = conditions
         .into_iter()
@@ -51,6 +54,19 @@ async fn register_one(ctx: &Context, index: usize) -> Result<(), kube::Error> {
         api.patch_status(&name, &PatchParams::default(), &patch)
             .await?;
     }
+    admit_pods(&api, &name, taints).await
+}
+
+/// Takes the taint of a new node away, as the node lifecycle controller does once it is ready.
+async fn admit_pods(api: &Api<Node>, name: &str, taints: Vec<Taint>) -> Result<(), kube::Error> {
+    let (not_ready, rest): (Vec<_>, Vec<_>) =
+        taints.into_iter().partition(|taint| taint.key == NOT_READY);
+    if not_ready.is_empty() {
+        return Ok(());
+    }
+    let rest = Some(rest).filter(|rest| !rest.is_empty());
+    let patch = Patch::Merge(json!({ "spec": { "taints": rest } }));
+    api.patch(name, &PatchParams::default(), &patch).await?;
     Ok(())
 }
 
