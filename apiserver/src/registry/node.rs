@@ -20,6 +20,11 @@ const ONE_OF_FAMILY: &str = "may specify no more than one CIDR for each IP famil
 pub(super) struct Node;
 
 impl Strategy for Node {
+    /// A kubelet tells its state as it registers the node.
+    fn brings_status(&self) -> bool {
+        true
+    }
+
     /// What a node can hold is also what it offers, unless it says less; the range of its pods and
     /// the first of all ranges are one.
     fn default(&self, node: &mut Value) {

@@ -257,10 +257,8 @@ fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
         // A domain may end in a dot, and a lone dot is the root.
         let name = text(search);
         let name = name.strip_suffix('.').unwrap_or(name);
-        if !name.is_empty() {
-            if !SEARCH.is_match(name) {
-                errors.invalid(&path, search, SEARCH_FAULT);
-            }
+        if !name.is_empty() && !SEARCH.is_match(name) {
+            errors.invalid(&path, search, SEARCH_FAULT);
         }
     }
     for (index, option) in items(&config["options"]).enumerate() {

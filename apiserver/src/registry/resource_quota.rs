@@ -74,6 +74,8 @@ fn counts_within(scope: &str, resource: &str) -> bool {
         .iter()
         .find_map(|prefix| resource.strip_prefix(prefix));
     match scope {
+        // Only what is counted by its own name is looked at.
+        _ if resource.contains('/') => true,
         "BestEffort" => resource == "pods",
         "VolumeAttributesClass" => {
             ["persistentvolumeclaims", "requests.storage"].contains(&resource)

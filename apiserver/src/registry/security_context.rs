@@ -332,7 +332,7 @@ fn validate_windows(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             None => &spec[field],
         };
         let host = ["hostPID", "hostIPC"].contains(&field);
-        if !value.is_null() && !(host && *value == false) {
+        if !(value.is_null() || (host && *value == false)) {
             errors.forbidden(&path.child(field), NOT_ON_WINDOWS);
         }
     }

@@ -136,7 +136,7 @@ impl Store<'_> {
         admission::admit_create(self.core, self.resource, &mut object)?;
         self.mutate(Operation::Create, &mut object, None).await?;
         self.fill_system_fields(&mut object);
-        if self.resource.subresource("status").is_some() {
+        if self.resource.subresource("status").is_some() && !self.strategy.brings_status() {
             self.clear_status(&mut object);
         }
         self.prepare_for_create(&mut object)?;

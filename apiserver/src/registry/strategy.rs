@@ -43,6 +43,11 @@ pub(crate) trait Strategy: Sync {
         true
     }
 
+    /// Whether a new object brings its status, although there is a subresource for it.
+    fn brings_status(&self) -> bool {
+        false
+    }
+
     /// What becomes of dependents when the request does not say.
     fn default_propagation(&self) -> Propagation {
         Propagation::Background

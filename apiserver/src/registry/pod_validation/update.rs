@@ -59,7 +59,7 @@ pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> Fiel
 fn without_empty(fields: &Map<String, Value>) -> Map<String, Value> {
     let kept = fields.iter().filter(|(_, value)| {
         let collection = value.is_array() || value.is_object();
-        !value.is_null() && !(collection && is_empty(value))
+        !(value.is_null() || (collection && is_empty(value)))
     });
     kept.map(|(name, value)| (name.clone(), value.clone()))
         .collect()
