@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde::Serialize;
@@ -18,6 +18,7 @@ use crate::mirror;
 
 const LEASE_SECONDS: u32 = 40;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const KUBELET_VERSION: &str = "v1.36.2";
 
 /// Creates the nodes `1..=nodes`, or takes over those that exist; tries until it has.
@@ -41,6 +42,7 @@ async fn register_one(ctx: &Context, index: usize) -> Result<(), kube::Error> {
         created => created?,
     };
     // A node that was there before, or a server that keeps status to its own subresource.
+    let taints = found.spec.and_then(|spec| spec.taints);
     let conditions = found.status.and_then(|status| status.conditions);
     let ready = conditions
         .into_iter()
@@ -50,6 +52,22 @@ async fn register_one(ctx: &Context, index: usize) -> Result<(), kube::Error> {
         let patch = Patch::Strategic(json!({ "status": wanted["status"] }));
         api.patch_status(&name, &PatchParams::default(), &patch)
             .await?;
+    }
+    lift_not_ready(&api, &name, taints.unwrap_or_default()).await
+}
+
+/// Takes away the taint that a server gives a new node, as the node lifecycle controller does once
+/// the node is ready.
+async fn lift_not_ready(
+    api: &Api<Node>,
+    name: &str,
+    mut taints: Vec<Taint>,
+) -> Result<(), kube::Error> {
+    let before = taints.len();
+    taints.retain(|taint| taint.key != NOT_READY);
+    if taints.len() < before {
+        let patch = Patch::Merge(json!({ "spec": { "taints": taints } }));
+        api.patch(name, &PatchParams::default(), &patch).await?;
     }
     Ok(())
 }
