@@ -14,7 +14,7 @@ use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
 use crate::status::{ApiError, Cause};
-use crate::storage::{ObjectKey, StoredObject};
+use crate::storage::ObjectKey;
 
 /// Namespaces that no client may delete.
 const PROTECTED_NAMESPACES: [&str; 3] = ["default", "kube-public", "kube-system"];
@@ -148,7 +148,7 @@ pub(crate) fn admit_into(
             name: own.to_owned(),
         });
     };
-    if !is_terminating(&found.value) {
+    if !is_terminating(&found.value()) {
         return Ok(());
     }
     Err(ApiError::Forbidden {
@@ -217,14 +217,17 @@ fn taint_new_node(node: &mut Value) {
 }
 
 /// Every object of a cluster-scoped resource of version `v1`.
-fn all_of(core: &Core, group: &str, resource: &str) -> Vec<Arc<StoredObject>> {
+fn all_of(core: &Core, group: &str, resource: &str) -> Vec<Arc<Value>> {
     let gvr = GroupVersionResource {
         group: group.to_owned(),
         version: "v1".to_owned(),
         resource: resource.to_owned(),
     };
     let snapshot = core.storage.table(&gvr).snapshot();
-    snapshot.range(None, None).map(Arc::clone).collect()
+    snapshot
+        .range(None, None)
+        .map(|object| object.value())
+        .collect()
 }
 
 fn forbidden(group: &str, resource: &str, name: &str, message: String) -> ApiError {

@@ -231,9 +231,10 @@ impl FieldManager {
                 schema::builtin(&kind).is_some()
             })
         };
-        let is_builtin = schema::builtin(&self.kind).is_some();
         managers.0.retain(|_, entry| {
-            entry.api_version == self.api_version || !is_builtin || is_known(&entry.api_version)
+            entry.api_version == self.api_version
+                || is_known(&entry.api_version)
+                || schema::builtin(&self.kind).is_none()
         });
     }
 }

@@ -15,9 +15,11 @@ mod bytes;
 mod convert;
 mod decode;
 mod encode;
+mod names;
 pub(crate) mod number;
 pub(crate) mod protobuf;
 pub(crate) mod quantity;
+mod read;
 pub(crate) mod structural;
 mod syntax;
 mod time;
@@ -28,6 +30,7 @@ mod tests;
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
+use names::NameIndex;
 use serde_json::{Map, Value};
 
 pub(crate) use builtin::{builtin, core_type, object_meta};
@@ -37,6 +40,7 @@ pub(crate) use decode::{
     json_patch_faults,
 };
 pub(crate) use encode::write_object;
+pub(crate) use read::{read_fields, read_object};
 pub(crate) use syntax::{readable, syntax_error};
 pub(crate) use time::instant;
 
@@ -123,7 +127,21 @@ pub(crate) struct Object {
     package: Cow<'static, str>,
     /// Where a built-in type declares its fields; they are compiled when first asked for.
     source: &'static str,
-    fields: OnceLock<Vec<Field>>,
+    fields: OnceLock<Fields>,
+}
+
+/// The fields of an [`Object`] in declaration order, those of inlined structs in their place.
+#[derive(Debug)]
+struct Fields {
+    list: Vec<Field>,
+    names: NameIndex,
+}
+
+impl From<Vec<Field>> for Fields {
+    fn from(list: Vec<Field>) -> Self {
+        let names = NameIndex::new(list.iter().map(|field| &*field.name));
+        Self { list, names }
+    }
 }
 
 /// A field of an [`Object`].
@@ -187,20 +205,30 @@ impl Object {
             open: false,
             package: Cow::Borrowed(""),
             source: "",
-            fields: fields.into(),
+            fields: Fields::from(fields).into(),
         }
     }
 
     /// The fields in declaration order, those of inlined structs in their place.
     pub(crate) fn fields(&self) -> &[Field] {
-        self.fields
-            .get_or_init(|| builtin::compile_fields(&self.package, self.source))
+        &self.compiled().list
+    }
+
+    fn compiled(&self) -> &Fields {
+        let compile = || builtin::compile_fields(&self.package, self.source).into();
+        self.fields.get_or_init(compile)
     }
 
     /// The field with this JSON name.
     #[must_use]
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        self.fields().iter().find(|field| field.name == name)
+        Some(&self.fields()[self.position(name)?])
+    }
+
+    /// Where the field with this JSON name is declared.
+    fn position(&self, name: &str) -> Option<usize> {
+        let Fields { list, names } = self.compiled();
+        names.candidates(name).find(|at| list[*at].name == name)
     }
 
     /// Makes null of the empty lists in `value`, an object of this type: protobuf, which upstream

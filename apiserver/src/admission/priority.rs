@@ -24,20 +24,18 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
     let class = if asked.is_empty() {
         let defaults = classes
             .iter()
-            .filter(|class| class.value["globalDefault"] == true);
-        defaults.min_by_key(|class| class.value["value"].as_i64())
+            .filter(|class| class["globalDefault"] == true);
+        defaults.min_by_key(|class| class["value"].as_i64())
     } else {
-        let class = classes.iter().find(|class| name(&class.value) == asked);
+        let class = classes.iter().find(|class| name(class) == asked);
         if class.is_none() {
             let message = format!("no PriorityClass with name {asked} was found");
             return Err(refuse(pod, message));
         }
         class
     };
-    let value = class
-        .and_then(|class| class.value["value"].as_i64())
-        .unwrap_or(0);
-    let policy = class.and_then(|class| class.value["preemptionPolicy"].as_str());
+    let value = class.and_then(|class| class["value"].as_i64()).unwrap_or(0);
+    let policy = class.and_then(|class| class["preemptionPolicy"].as_str());
     let policy = policy.unwrap_or(PREEMPTS);
     let from = "priority admission controller computed";
     if let Some(own) = pod["spec"]["priority"].as_i64().filter(|own| *own != value) {
@@ -59,7 +57,7 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
     spec.insert("priority".to_owned(), value.into());
     spec.insert("preemptionPolicy".to_owned(), policy.into());
     if let Some(class) = class {
-        spec.insert("priorityClassName".to_owned(), name(&class.value).into());
+        spec.insert("priorityClassName".to_owned(), name(class).into());
     }
     Ok(())
 }
@@ -74,13 +72,13 @@ pub(super) fn admit_class(core: &Core, class: &Value) -> Result<(), ApiError> {
     }
     let other = all_of(core, GROUP, CLASSES)
         .into_iter()
-        .find(|other| other.value["globalDefault"] == true && name(&other.value) != name(class));
+        .find(|other| other["globalDefault"] == true && name(other) != name(class));
     let Some(other) = other else {
         return Ok(());
     };
     let message = format!(
         "PriorityClass {} is already marked as default. Only one default can exist",
-        name(&other.value)
+        name(&other)
     );
     Err(forbidden(GROUP, CLASSES, name(class), message))
 }

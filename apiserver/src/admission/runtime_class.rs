@@ -22,10 +22,10 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
         return Ok(());
     };
     let classes = all_of(core, "node.k8s.io", "runtimeclasses");
-    let Some(class) = classes.iter().find(|class| name(&class.value) == asked) else {
+    let Some(class) = classes.iter().find(|class| name(class) == asked) else {
         return refuse(format!("RuntimeClass {asked:?} not found"));
     };
-    let fixed = &class.value["overhead"]["podFixed"];
+    let fixed = &class["overhead"]["podFixed"];
     let spec = child_mut(pod, "spec");
     match (spec.get("overhead"), fixed.is_null()) {
         (Some(_), true) => {
@@ -41,7 +41,7 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
         }
         _ => {}
     }
-    let scheduling = &class.value["scheduling"];
+    let scheduling = &class["scheduling"];
     for (key, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {
         let selector = spec.entry("nodeSelector").or_insert_with(|| json!({}));
         let before = &selector[key.as_str()];

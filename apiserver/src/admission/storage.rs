@@ -29,15 +29,15 @@ pub(super) fn default_class(core: &Core, claim: &mut Value) {
         let annotations = &class["metadata"]["annotations"];
         IS_DEFAULT.iter().any(|own| annotations[*own] == "true")
     };
-    let defaults = classes.iter().filter(|class| is_default(&class.value));
+    let defaults = classes.iter().filter(|class| is_default(class));
     let newest = defaults.max_by(|one, other| {
         let created = |class: &Value| meta(class, "creationTimestamp").to_owned();
-        let newer = created(&one.value).cmp(&created(&other.value));
-        newer.then_with(|| name(&other.value).cmp(name(&one.value)))
+        let newer = created(one).cmp(&created(other));
+        newer.then_with(|| name(other).cmp(name(one)))
     });
     if let Some(class) = newest {
         let spec = child_mut(claim, "spec");
-        spec.insert("storageClassName".to_owned(), name(&class.value).into());
+        spec.insert("storageClassName".to_owned(), name(class).into());
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn admit_growth(core: &Core, new: &Value, old: &Value) -> Result<(), 
     let class = old["spec"]["storageClassName"].as_str().unwrap_or_default();
     let grows = |own: &Value| name(own) == class && own["allowVolumeExpansion"] == true;
     let classes = all_of(core, GROUP, CLASSES);
-    if classes.iter().any(|own| grows(&own.value)) {
+    if classes.iter().any(|own| grows(own)) {
         return Ok(());
     }
     let message = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";

@@ -66,7 +66,7 @@ impl Configurations {
         let snapshot = self.table(phase, storage).snapshot();
         snapshot
             .range(None, None)
-            .flat_map(|configuration| Webhook::of(&configuration.value))
+            .flat_map(|configuration| Webhook::of(&configuration.value()))
             .collect()
     }
 }

@@ -99,7 +99,7 @@ fn is_alive(core: &Core, claims: &Claims) -> bool {
             .storage
             .table(&gvr)
             .get(&ObjectKey::new(namespace, name))?;
-        Some(meta(&object.value, "uid").to_owned())
+        Some(meta(&object.value(), "uid").to_owned())
     };
     let account = &claims.account;
     let found = uid_of("serviceaccounts", &account.namespace, &account.name);
@@ -150,7 +150,8 @@ fn add_node(core: &Core, namespace: &str, pod: &str, extra: &mut BTreeMap<String
     let Some(pod) = core.storage.table(&gvr("pods")).get(&key) else {
         return;
     };
-    let node = pod.value["spec"]["nodeName"].as_str().unwrap_or_default();
+    let pod = pod.value();
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     if node.is_empty() {
         return;
     }
@@ -164,7 +165,7 @@ fn add_node(core: &Core, namespace: &str, pod: &str, extra: &mut BTreeMap<String
         .table(&gvr("nodes"))
         .get(&ObjectKey::new(None, node))
     {
-        add("uid", meta(&node.value, "uid"));
+        add("uid", meta(&node.value(), "uid"));
     }
 }
 

@@ -192,7 +192,7 @@ fn bound(core: &Core, user: &User, namespace: Option<&str>, grants: &mut Vec<Gra
     };
     let bindings = core.storage.table(&gvr(plural)).snapshot();
     for binding in bindings.range(namespace, None) {
-        let binding = &binding.value;
+        let binding = &binding.value();
         let subjects = binding["subjects"].as_array().into_iter().flatten();
         let own = namespace.unwrap_or_default();
         let Some(subject) = subjects
@@ -251,7 +251,12 @@ fn rules(core: &Core, role: &Value, namespace: Option<&str>) -> Option<Vec<Value
         .table(&gvr(plural))
         .get(&ObjectKey::new(namespace, name));
     let role = role?;
-    Some(role.value["rules"].as_array().cloned().unwrap_or_default())
+    Some(
+        role.value()["rules"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default(),
+    )
 }
 
 fn gvr(plural: &str) -> GroupVersionResource {

@@ -172,7 +172,7 @@ impl Request<'_> {
     fn object(&self, code: u16, object: &StoredObject) -> Answer {
         match self.accepted.transform {
             Transform::None => Ok(response::json(code, object.json(), self.accepted)),
-            _ => self.value(code, &object.value),
+            _ => self.value(code, &object.value()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! `PartialObjectMetadata`: an object reduced to its metadata.
 
+use std::borrow::Borrow;
+
 use serde_json::{Value, json};
 
 use crate::meta::fields;
@@ -19,14 +21,14 @@ pub(crate) fn partial_object_metadata(object: &Value, version: &str) -> Value {
 
 /// The metadata of each of `objects`, as a list with the metadata `list_metadata`.
 #[must_use]
-pub(crate) fn partial_object_metadata_list<'a>(
-    objects: impl IntoIterator<Item = &'a Value>,
+pub(crate) fn partial_object_metadata_list(
+    objects: impl IntoIterator<Item: Borrow<Value>>,
     list_metadata: &Value,
     version: &str,
 ) -> Value {
     let items: Vec<Value> = objects
         .into_iter()
-        .map(|object| partial_object_metadata(object, version))
+        .map(|object| partial_object_metadata(object.borrow(), version))
         .collect();
     // An empty list is null here, as upstream's encoder of a Go slice that nothing was added to.
     let items = if items.is_empty() {
@@ -63,7 +65,8 @@ mod tests {
 
     #[test]
     fn a_list_without_items_is_null() {
-        let list = partial_object_metadata_list([], &json!({"resourceVersion": "7"}), "v1");
+        let list =
+            partial_object_metadata_list([&json!({}); 0], &json!({"resourceVersion": "7"}), "v1");
         assert_eq!(list["items"], Value::Null);
     }
 }

@@ -1,5 +1,7 @@
 //! `Table`: objects as rows of printed cells, for `kubectl get`.
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -67,15 +69,15 @@ impl TableOptions<'_> {
 
 /// The table of the objects of a list, whose own metadata becomes the table's.
 #[must_use]
-pub(crate) fn table<'a>(
+pub(crate) fn table(
     info: &ResourceInfo,
-    objects: impl IntoIterator<Item = &'a Value>,
+    objects: impl IntoIterator<Item: Borrow<Value>>,
     list_metadata: &Value,
     options: TableOptions<'_>,
 ) -> Value {
     let rows: Vec<Value> = objects
         .into_iter()
-        .map(|object| row(info, object, options))
+        .map(|object| row(info, object.borrow(), options))
         .collect();
     let definitions = match options.column_definitions {
         true => info.columns.iter().map(definition).collect(),
@@ -203,7 +205,7 @@ mod tests {
             column_definitions: false,
             ..options()
         };
-        let table = table(config_maps(), [], &metadata, options);
+        let table = table(config_maps(), [&json!({}); 0], &metadata, options);
         assert_eq!(table["metadata"], metadata);
         assert_eq!(table["rows"], json!([]));
         assert_eq!(table["columnDefinitions"], json!([]));

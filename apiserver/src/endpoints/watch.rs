@@ -246,7 +246,7 @@ impl Cursor {
             let events = events.iter();
             let of_events = events.flat_map(|event| [Some(&event.object), event.previous.as_ref()]);
             for object in initial.map(Some).chain(of_events).flatten() {
-                drop(self.request.resource.shown(&object.value));
+                drop(self.request.resource.shown(&object.value()));
             }
             if conversion.misses() == misses {
                 break;
@@ -343,7 +343,7 @@ impl Cursor {
         let line = if event_type == EventType::Deleted && event.event_type != EventType::Deleted {
             // It left the selection: upstream shows the state that was last in it, at this version.
             let previous = event.previous.as_ref().expect("it was selected before");
-            let mut value = self.request.resource.shown(&previous.value).into_owned();
+            let mut value = self.request.resource.shown(&previous.value()).into_owned();
             value["metadata"]["resourceVersion"] = event.rv.to_string().into();
             let departed = StoredObject::new(previous.key.clone(), event.rv, value);
             self.frame_of(event_type, &departed)
@@ -357,8 +357,9 @@ impl Cursor {
 
     /// Whether the client sees the very bytes that storage holds.
     fn shows_stored(&self, object: &StoredObject) -> bool {
-        let shown = || self.request.resource.shown(&object.value);
-        self.request.render.is_none() && matches!(shown(), Cow::Borrowed(_))
+        let resource = &self.request.resource;
+        let unchanged = || matches!(resource.shown(&object.value()), Cow::Borrowed(_));
+        self.request.render.is_none() && (resource.shows_as_stored() || unchanged())
     }
 
     fn frame_of(&mut self, event_type: EventType, object: &StoredObject) -> Option<Bytes> {
@@ -366,7 +367,7 @@ impl Cursor {
             return Some(watch_frame(event_type.as_str(), &object.json()));
         }
         let resource = Arc::clone(&self.request.resource);
-        self.line(event_type.as_str(), &resource.shown(&object.value))
+        self.line(event_type.as_str(), &resource.shown(&object.value()))
     }
 
     fn bookmark(&mut self, ends_initial_events: bool) -> Option<Bytes> {

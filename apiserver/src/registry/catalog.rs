@@ -336,6 +336,11 @@ impl ResourceInfo {
         }
     }
 
+    /// Whether this version shows every object as it is stored.
+    pub(crate) fn shows_as_stored(&self) -> bool {
+        self.custom.is_none() && self.gvr.group != event::GROUP
+    }
+
     /// An object as it is stored.
     #[must_use]
     pub(crate) fn stored(&self, object: Value) -> Value {

@@ -217,7 +217,8 @@ fn run(core: &Core) {
     // Names only depend on those of the same group.
     let outdated = before.outdated_groups(&definitions);
     let in_outdated = |definition: &&Arc<StoredObject>| {
-        let group = definition.value["spec"]["group"].as_str();
+        let definition = definition.value();
+        let group = definition["spec"]["group"].as_str();
         group.is_some_and(|group| outdated.contains(group))
     };
     for definition in definitions.iter().filter(in_outdated) {

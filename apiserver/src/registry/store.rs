@@ -70,7 +70,7 @@ pub(crate) struct Store<'a> {
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Stored(Arc<StoredObject>),
-    Unstored(Value),
+    Unstored(Arc<Value>),
 }
 
 /// The outcome of a write that no webhook is asked about, which so waits for nothing.
@@ -80,10 +80,10 @@ pub(crate) fn at_once<T>(write: impl Future<Output = T>) -> T {
 }
 
 impl Written {
-    pub(crate) fn value(&self) -> &Value {
+    pub(crate) fn value(&self) -> Arc<Value> {
         match self {
-            Self::Stored(object) => &object.value,
-            Self::Unstored(value) => value,
+            Self::Stored(object) => object.value(),
+            Self::Unstored(value) => Arc::clone(value),
         }
     }
 }
@@ -115,8 +115,11 @@ impl Store<'_> {
 
     /// A stored object in the shape of this resource.
     pub(crate) fn shown(&self, stored: Arc<StoredObject>) -> Arc<StoredObject> {
-        match self.resource.shown(&stored.value) {
-            Cow::Borrowed(_) => stored,
+        if self.resource.shows_as_stored() {
+            return stored;
+        }
+        match self.resource.shown(&stored.value()) {
+            Cow::Borrowed(_) => stored.clone(),
             Cow::Owned(value) => Arc::new(StoredObject::new(stored.key.clone(), stored.rv, value)),
         }
     }
@@ -168,12 +171,12 @@ impl Store<'_> {
             let key = self.key(namespace, &name);
             let table = self.table();
             if let Some(own) = table.get(&key) {
-                terminating = is_terminating(&own.value);
+                terminating = is_terminating(&own.value());
                 continue;
             }
             self.warn(&object, None);
             if self.dry_run {
-                return Ok(Written::Unstored(object));
+                return Ok(Written::Unstored(Arc::new(object)));
             }
             meta_mut(&mut object).remove("resourceVersion");
             let put = if generated {
@@ -316,33 +319,34 @@ impl Store<'_> {
         let table = self.table();
         loop {
             let held = table.get(&key).ok_or_else(|| self.not_found(name))?;
-            let current = self.converted(Arc::clone(&held)).await?;
-            let mut next = change(&current.value)?;
+            let shown = self.converted(Arc::clone(&held)).await?;
+            let current = &*shown.value();
+            let mut next = change(current)?;
             self.strategy.default(&mut next);
-            self.own_updated(&current.value, &mut next);
+            self.own_updated(current, &mut next);
             self.set_namespace(&mut next, namespace)?;
             // Built-in plugins have nothing to say of subresources.
             if part == Part::Main {
-                admission::admit_update(self.core, self.resource, &mut next, &current.value)?;
+                admission::admit_update(self.core, self.resource, &mut next, current)?;
             }
-            self.mutate(Operation::Update, &mut next, Some(&current.value))
+            self.mutate(Operation::Update, &mut next, Some(current))
                 .await?;
-            self.check_preconditions(&next, &current.value, name)?;
-            self.keep_system_fields(&mut next, &current.value, part);
-            self.prepare_for_update(&mut next, &current.value, part)?;
-            self.bump_generation(&mut next, &current.value, part);
-            self.validate_changed(&next, &current.value, name, part)?;
+            self.check_preconditions(&next, current, name)?;
+            self.keep_system_fields(&mut next, current, part);
+            self.prepare_for_update(&mut next, current, part)?;
+            self.bump_generation(&mut next, current, part);
+            self.validate_changed(&next, current, name, part)?;
             self.forget_empty_lists(&mut next);
             if part == Part::Main {
-                self.warn(&next, Some(&current.value));
+                self.warn(&next, Some(current));
             }
-            self.approve(Operation::Update, Some(&next), Some(&current.value))
+            self.approve(Operation::Update, Some(&next), Some(current))
                 .await?;
-            if ownership::is_no_change(&mut next, &current.value) {
-                return Ok(Written::Stored(current));
+            if ownership::is_no_change(&mut next, current) {
+                return Ok(Written::Stored(shown));
             }
             if self.dry_run {
-                return Ok(Written::Unstored(next));
+                return Ok(Written::Unstored(Arc::new(next)));
             }
             let gone = is_terminating(&next)
                 && object::finalizers(&next).next().is_none()
@@ -353,7 +357,7 @@ impl Store<'_> {
                     == 0;
             // The deletion removes what is stored: its event shows the object as it last was.
             let change = if gone {
-                Change::Remove((*held.value).clone())
+                Change::Remove((*held.value()).clone())
             } else {
                 Change::Put(self.stored_form(mem::take(&mut next)).await?)
             };
@@ -366,7 +370,7 @@ impl Store<'_> {
             };
             if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(if gone {
-                    Written::Unstored(next)
+                    Written::Unstored(Arc::new(next))
                 } else {
                     Written::Stored(self.converted(stored).await?)
                 });

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use crate::meta::GroupVersionKind;
 
+use super::names::NameIndex;
 use super::{Alternative, Field, ListType, Object, PatchStrategy, Schema};
 
 /// The format is described in the file.
@@ -18,9 +19,10 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| Table::index(SOURCE));
 #[must_use]
 pub(crate) fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
     let find = |group: &str, version: &str| {
-        let of = |kind: &&Kind| (kind.group, kind.version) == (group, version);
-        let mut kinds = TABLE.kinds.iter().filter(of);
-        kinds.find(|kind| kind.object.name == gvk.kind)
+        let mut kinds = TABLE.names.candidates(&gvk.kind).map(|at| &TABLE.kinds[at]);
+        kinds.find(|kind| {
+            (kind.version, kind.group) == (version, group) && kind.object.name == gvk.kind
+        })
     };
     let kind = find(&gvk.group, &gvk.version).or_else(|| find("meta.k8s.io", "v1"))?;
     Some(&kind.object)
@@ -69,6 +71,8 @@ struct Table {
     /// By package and type.
     types: BTreeMap<(&'static str, &'static str), Arc<Object>>,
     kinds: Vec<Kind>,
+    /// The kinds by their names.
+    names: NameIndex,
 }
 
 /// A type that is an object of its own.
@@ -84,6 +88,7 @@ impl Table {
         let mut table = Self {
             types: BTreeMap::new(),
             kinds: Vec::new(),
+            names: NameIndex::new(std::iter::empty()),
         };
         let mut package = ("", "");
         let mut header = None;
@@ -105,6 +110,7 @@ impl Table {
         if let Some((header, body)) = header {
             table.declare(package, header, body);
         }
+        table.names = NameIndex::new(table.kinds.iter().map(|kind| &*kind.object.name));
         table
     }
 

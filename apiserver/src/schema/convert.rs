@@ -52,20 +52,27 @@ impl Walk {
     }
 
     fn fields(&mut self, object: &Object, value: Value) -> Result<Value, String> {
-        let mut fields = match value {
+        let fields = match value {
             Value::Object(fields) => fields,
             other => return Err(format!("cannot restore struct from: {}", go_kind(&other))),
         };
-        let mut converted = Map::new();
-        for field in object.fields() {
-            if let Some(value) = fields.remove(field.name.as_ref()) {
-                let name = field.name.as_ref();
-                let value = self.at(name, |walk| walk.value(&field.schema, value))?;
-                converted.insert(name.to_owned(), value);
+        let mut declared = Vec::with_capacity(fields.len());
+        let mut unknown = Vec::new();
+        for (name, value) in fields {
+            match object.position(&name) {
+                Some(at) => declared.push((at, name, value)),
+                None => unknown.push(name),
             }
         }
-        for name in fields.keys() {
-            let fault = self.at(name, |walk| format!("unknown field \"{}\"", walk.path));
+        declared.sort_unstable_by_key(|(at, ..)| *at);
+        let mut converted = Map::new();
+        for (at, name, value) in declared {
+            let schema = &object.fields()[at].schema;
+            let value = self.at(&name, |walk| walk.value(schema, value))?;
+            converted.insert(name, value);
+        }
+        for name in unknown {
+            let fault = self.at(&name, |walk| format!("unknown field \"{}\"", walk.path));
             self.unknown.push(fault);
         }
         Ok(Value::Object(converted))

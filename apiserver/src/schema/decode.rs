@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod tests;
+mod unique;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,6 +22,7 @@ use super::builtin::{JSON_PATCH, json_schema_props};
 use super::quantity::Quantity;
 use super::time::{self, Precision};
 use super::{Alternative, Object, Schema, bytes, syntax_error};
+use unique::Unique;
 
 /// Upstream lists no more strict faults than this.
 const STRICT_FAULTS_MAX: usize = 100;
@@ -129,6 +131,9 @@ pub(super) fn decode_scalar(schema: &Schema, value: Value) -> Result<Value, Deco
 /// Text that is not JSON has none.
 #[must_use]
 pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
+    if let Ok(Unique(true)) = serde_json::from_slice(json) {
+        return Vec::new();
+    }
     let mut state = State::new(true);
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let read = Node {
@@ -285,6 +290,15 @@ fn join(path: &mut String, key: &str) {
     path.push_str(key);
 }
 
+/// What was read of a field so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    No,
+    /// It leaves the field as if it were not there.
+    Unset,
+    Set,
+}
+
 /// Reads one value; `None` when it is null or was not understood.
 struct Node<'n, 's> {
     schema: &'s Schema,
@@ -397,16 +411,16 @@ impl<'s> Node<'_, 's> {
         mut map: A,
     ) -> Result<Option<Value>, A::Error> {
         let fields = object.fields();
-        let mut seen = vec![false; fields.len()];
+        let mut seen = vec![Seen::No; fields.len()];
         let mut out = Map::new();
         let mark = self.state.mark();
         while let Some(key) = map.next_key::<String>()? {
-            let Some(at) = fields.iter().position(|field| field.name == key) else {
+            let Some(at) = object.position(&key) else {
                 self.state.strict_fault("unknown", &key);
                 map.next_value::<IgnoredAny>()?;
                 continue;
             };
-            if std::mem::replace(&mut seen[at], true) {
+            if seen[at] != Seen::No {
                 self.state.strict_fault("duplicate", &key);
             }
             let field = &fields[at];
@@ -416,15 +430,19 @@ impl<'s> Node<'_, 's> {
             match value {
                 Some(value) if field.omits(&value) => {
                     out.remove(&key);
+                    seen[at] = Seen::Unset;
                 }
                 Some(value) => {
                     out.insert(key, value);
+                    seen[at] = Seen::Set;
                 }
+                // Null, or of a wrong type: an earlier value stays.
+                None if seen[at] == Seen::No => seen[at] = Seen::Unset,
                 None => {}
             }
         }
         for (field, seen) in fields.iter().zip(seen) {
-            if !(seen && out.contains_key(field.name.as_ref()))
+            if seen != Seen::Set
                 && let Some(value) = field.unset()
             {
                 out.insert(field.name.clone().into_owned(), value);

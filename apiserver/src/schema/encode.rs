@@ -56,21 +56,22 @@ fn type_of(object: &Value) -> Option<&'static Object> {
 ///
 /// `skip` are fields written already.
 fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object, skip: &[&str]) {
-    let mut written = 0;
-    for field in object.fields() {
-        if let Some(value) = fields.get(&*field.name) {
-            written += 1;
-            if !skip.contains(&&*field.name) {
-                write_field(text, &field.name, value, &field.schema);
-            }
-        }
-    }
-    if written < fields.len() {
-        for (name, value) in fields {
-            if object.field(name).is_none() && !skip.contains(&name.as_str()) {
-                write_field(text, name, value, &Schema::Any);
-            }
-        }
+    let declared = object.fields();
+    let written = fields
+        .iter()
+        .filter(|(name, _)| !skip.contains(&name.as_str()));
+    let placed = written.map(|(name, value)| {
+        let place = object.position(name).unwrap_or(declared.len());
+        (place, name, value)
+    });
+    let mut placed: Vec<_> = placed.collect();
+    // Stable: what is not declared stays in the order of its names.
+    placed.sort_by_key(|(place, ..)| *place);
+    for (place, name, value) in placed {
+        let schema = declared
+            .get(place)
+            .map_or(&Schema::Any, |field| &field.schema);
+        write_field(text, name, value, schema);
     }
 }
 

@@ -48,7 +48,7 @@ impl FlowControl {
         };
         let mut sorted = flows.sorted.iter();
         sorted
-            .find(|(schema, _)| list(&schema.value["spec"], "rules").any(takes))
+            .find(|(schema, _)| list(&schema.value()["spec"], "rules").any(takes))
             .map(|(_, flow)| flow.clone())
     }
 
@@ -78,12 +78,13 @@ impl FlowControl {
 
 impl Flows {
     fn new(schemas: Snapshot, levels: Snapshot) -> Self {
-        let uid = |object: &StoredObject| HeaderValue::from_str(meta(&object.value, "uid")).ok();
+        let uid = |object: &StoredObject| HeaderValue::from_str(meta(&object.value(), "uid")).ok();
         let flow = |schema: &Arc<StoredObject>| {
-            let wanted = schema.value["spec"]["priorityLevelConfiguration"]["name"].as_str()?;
+            let value = schema.value();
+            let wanted = value["spec"]["priorityLevelConfiguration"]["name"].as_str()?;
             let level = levels
                 .range(None, None)
-                .find(|level| name(&level.value) == wanted)?;
+                .find(|level| name(&level.value()) == wanted)?;
             let flow = Flow {
                 schema: uid(schema)?,
                 level: uid(level)?,
@@ -92,7 +93,7 @@ impl Flows {
         };
         let mut sorted: Vec<_> = schemas.range(None, None).filter_map(flow).collect();
         // Stable: those of one precedence stay in the order of their names.
-        sorted.sort_by_key(|(schema, _)| schema.value["spec"]["matchingPrecedence"].as_i64());
+        sorted.sort_by_key(|(schema, _)| schema.value()["spec"]["matchingPrecedence"].as_i64());
         Self {
             schemas,
             levels,

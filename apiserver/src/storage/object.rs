@@ -1,12 +1,25 @@
-//! What is stored: a value, and its JSON once somebody has asked for it.
+//! What is stored: a value, its JSON, or both.
+//!
+//! A tree of small maps takes ten times as much memory as its text, so only objects written lately
+//! keep theirs (see `Table`); of the others it is made again for who asks.
 
+use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::schema::write_object;
+use crate::schema::{read_fields, read_object, write_object};
+
+/// What the room for writing an object shrinks to, in bytes.
+const SCRATCH_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// Where objects are written before their length is known.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// `namespace/name`, or `name` for a cluster-scoped object.
 ///
@@ -58,8 +71,16 @@ impl fmt::Display for ObjectKey {
 pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
     pub(crate) rv: u64,
-    pub(crate) value: Arc<Value>,
+    value: Mutex<Held>,
     json: OnceLock<Json>,
+}
+
+/// How an object has its value.
+#[derive(Debug)]
+enum Held {
+    Awake(Arc<Value>),
+    /// Only its text is kept; whoever asks for the value at the same time shares one.
+    Resting(Weak<Value>),
 }
 
 #[derive(Debug)]
@@ -74,8 +95,45 @@ impl StoredObject {
         Self {
             key,
             rv,
-            value: Arc::new(value),
+            value: Mutex::new(Held::Awake(Arc::new(value))),
             json: OnceLock::new(),
+        }
+    }
+
+    /// The object as a tree; of one that rests a new one.
+    pub(crate) fn value(&self) -> Arc<Value> {
+        let mut held = self.value.lock();
+        match &*held {
+            Held::Awake(value) => Arc::clone(value),
+            Held::Resting(shared) => shared.upgrade().unwrap_or_else(|| {
+                let json = &self.json.get().expect("what rests is written").bytes;
+                let value = Arc::new(read_object(json).expect("what was written can be read"));
+                *held = Held::Resting(Arc::downgrade(&value));
+                value
+            }),
+        }
+    }
+
+    /// The fields at these dotted paths, and maybe others.
+    pub(crate) fn fields(&self, paths: &[&str]) -> Arc<Value> {
+        if let Held::Awake(value) = &*self.value.lock() {
+            return Arc::clone(value);
+        }
+        Arc::new(read_fields(&self.json(), paths))
+    }
+
+    /// Holds the value until [`Self::rest`].
+    pub(super) fn wake(&self) {
+        let value = self.value();
+        *self.value.lock() = Held::Awake(value);
+    }
+
+    /// Keeps only the text of the object.
+    pub(super) fn rest(&self) {
+        self.encoded();
+        let mut held = self.value.lock();
+        if let Held::Awake(value) = &*held {
+            *held = Held::Resting(Arc::downgrade(value));
         }
     }
 
@@ -92,12 +150,13 @@ impl StoredObject {
 
     fn encoded(&self) -> &Json {
         self.json.get_or_init(|| {
-            let mut text = Vec::with_capacity(1024);
-            let fields = write_object(&mut text, &self.value);
-            Json {
-                bytes: text.into(),
-                fields,
-            }
+            SCRATCH.with_borrow_mut(|text| {
+                text.clear();
+                let fields = write_object(text, &self.value());
+                let bytes = Bytes::copy_from_slice(text);
+                text.shrink_to(SCRATCH_MAX);
+                Json { bytes, fields }
+            })
         })
     }
 }

@@ -17,6 +17,9 @@ use tokio::sync::Notify;
 use super::{EventType, JournalEntry, ObjectKey, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
 
+/// How many objects of a table hold their values beside their texts.
+const AWAKE_MAX: usize = 256;
+
 /// A past event, shared by all who watch.
 #[derive(Debug)]
 pub(crate) struct Event {
@@ -172,6 +175,8 @@ struct State {
     /// The objects at version `compacted`.
     base: OrdMap<ObjectKey, Arc<StoredObject>>,
     window_events_max: usize,
+    /// The objects written last, whose values are held; oldest first.
+    awake: VecDeque<Arc<StoredObject>>,
 }
 
 impl Table {
@@ -190,6 +195,7 @@ impl Table {
             compacted: started,
             base,
             window_events_max,
+            awake: VecDeque::new(),
         };
         Self {
             gvr,
@@ -250,7 +256,7 @@ impl Table {
     ///
     /// One guard assigns the version and appends the event, so window order is version order.
     pub(crate) fn commit(&self, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {
-        let object = {
+        let (object, rests) = {
             let mut state = self.state.write();
             let current = state.objects.get(commit.key);
             let unchanged = match (current, commit.expected) {
@@ -270,14 +276,21 @@ impl Table {
                 gvr: self.gvr.clone(),
                 event: event.event_type,
                 user_agent: Arc::clone(commit.user_agent),
-                object: Arc::clone(&event.object.value),
-                previous: event
-                    .previous
-                    .as_ref()
-                    .map(|previous| Arc::clone(&previous.value)),
+                object: event.object.value(),
+                previous: event.previous.as_ref().map(|previous| previous.value()),
             });
-            Arc::clone(&event.object)
+            let object = Arc::clone(&event.object);
+            // Both are looked at by those who watch.
+            if let Some(previous) = &event.previous {
+                previous.wake();
+            }
+            let written = [event.previous.clone(), Some(Arc::clone(&object))];
+            let rests = state.keep_awake(written.into_iter().flatten());
+            (object, rests)
         };
+        for object in rests {
+            object.rest();
+        }
         let rv = object.rv;
         self.changed.notify_waiters();
         self.revisions.latest.send_if_modified(|latest| {
@@ -332,6 +345,16 @@ impl Table {
 }
 
 impl State {
+    /// Answers the objects that are to rest now.
+    fn keep_awake(
+        &mut self,
+        objects: impl Iterator<Item = Arc<StoredObject>>,
+    ) -> Vec<Arc<StoredObject>> {
+        self.awake.extend(objects);
+        let surplus = self.awake.len().saturating_sub(AWAKE_MAX);
+        self.awake.drain(..surplus).collect()
+    }
+
     fn apply(
         &mut self,
         key: &ObjectKey,

@@ -52,7 +52,8 @@ pub(super) fn resolve(
         let name = name.to_owned();
         ApiError::NotFound { resource, name }.to_string()
     })?;
-    let ports = service.value["spec"]["ports"].as_array();
+    let service = service.value();
+    let ports = service["spec"]["ports"].as_array();
     let mut ports = ports.into_iter().flatten();
     let wanted = ports.find(|own| own["port"].as_u64() == Some(port.into()));
     let wanted = wanted
@@ -61,8 +62,9 @@ pub(super) fn resolve(
     let slices = table(caller, "discovery.k8s.io", "endpointslices").snapshot();
     let mut addresses = slices
         .range(Some(namespace), None)
-        .filter(|slice| slice.value["metadata"]["labels"][SERVICE_NAME] == name)
-        .filter_map(|slice| ready(&slice.value, wanted));
+        .map(|slice| slice.value())
+        .filter(|slice| slice["metadata"]["labels"][SERVICE_NAME] == name)
+        .filter_map(|slice| ready(&slice, wanted));
     addresses
         .next()
         .ok_or_else(|| format!("no endpoints available for service {name:?}"))

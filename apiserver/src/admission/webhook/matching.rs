@@ -199,7 +199,7 @@ impl Admission<'_> {
             resource: namespaces.group_resource(),
             name: self.namespace.clone(),
         })?;
-        Ok(selector.matches(&found.value["metadata"]["labels"]))
+        Ok(selector.matches(&found.value()["metadata"]["labels"]))
     }
 }
 

@@ -13,9 +13,10 @@ pub(super) async fn delete_collection(request: &Request<'_>) -> Answer {
     let page = looked_up(request, |request| list::page(request, &query)).await?;
     let store = request.store_for_deletion(options.dry_run, body.as_ref());
     for item in &page.objects {
-        let namespace = object::namespace(&item.value);
+        let value = item.value();
+        let namespace = object::namespace(&value);
         let namespace = (!namespace.is_empty()).then_some(namespace);
-        let deleted = store.delete(namespace, object::name(&item.value), &options);
+        let deleted = store.delete(namespace, object::name(&value), &options);
         match deleted.await {
             Ok(_) => {}
             Err(error) if error.is_not_found() => {}

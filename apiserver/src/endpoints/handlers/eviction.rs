@@ -87,10 +87,10 @@ async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Ou
         ..request.store(options.dry_run)
     };
     let pod = store.get(request.namespace(), request.name())?;
-    if !ignores_budget(&pod.value) {
-        match budgets_of(request, &pod.value).as_slice() {
+    if !ignores_budget(&pod.value()) {
+        match budgets_of(request, &pod.value()).as_slice() {
             [] => {}
-            [budget] if counts(budget, &pod.value) => {
+            [budget] if counts(budget, &pod.value()) => {
                 take_from_budget(request, name(budget), options.dry_run).await?;
             }
             [_] => {}
@@ -151,7 +151,7 @@ async fn disrupt(
         Ok(next)
     });
     let written = written.await?;
-    options.preconditions.rv = Some(meta(written.value(), "resourceVersion").to_owned());
+    options.preconditions.rv = Some(meta(&written.value(), "resourceVersion").to_owned());
     Ok(options)
 }
 
@@ -188,12 +188,12 @@ fn budgets_of(request: &Request<'_>, pod: &Value) -> Vec<Value> {
     let snapshot = table.snapshot();
     let budgets = snapshot.range(Some(namespace(pod)), None);
     let selecting = budgets.filter(|budget| {
-        LabelSelector::from_object(&budget.value["spec"]["selector"]).is_ok_and(|selector| {
+        LabelSelector::from_object(&budget.value()["spec"]["selector"]).is_ok_and(|selector| {
             // An empty selector selects nothing here.
             !selector.is_everything() && selector.matches(&pod["metadata"]["labels"])
         })
     });
-    selecting.map(|budget| (*budget.value).clone()).collect()
+    selecting.map(|budget| (*budget.value()).clone()).collect()
 }
 
 fn budgets<'a>(request: &'a Request<'_>) -> &'a ResourceInfo {

@@ -161,7 +161,7 @@ fn pod(request: &Request<'_>) -> Result<Value, ApiError> {
     let pod = request
         .store(false)
         .get(request.namespace(), request.name())?;
-    Ok((*pod.value).clone())
+    Ok((*pod.value()).clone())
 }
 
 fn node_of(pod: &Value) -> &str {

@@ -91,13 +91,29 @@ impl Selectors {
         self.label.is_everything() && self.field.is_everything()
     }
 
+    /// Where the fields are that [`Self::select`] looks at.
+    fn paths(&self) -> Vec<&str> {
+        let fields = self.field.fields().flat_map(|field| match field {
+            "source" => ["source", "reportingComponent"],
+            field => [field, "metadata.name"],
+        });
+        fields.chain(["metadata.name", "metadata.labels"]).collect()
+    }
+
     /// Whether the object is in the namespace (any for `None`) and selected.
     pub(crate) fn matches(&self, namespace: Option<&str>, object: &StoredObject) -> bool {
         let in_namespace = namespace.is_none_or(|namespace| object.key.is_in_namespace(namespace));
-        in_namespace && self.select(&object.value)
+        in_namespace && self.select(object)
     }
 
-    fn select(&self, object: &Value) -> bool {
+    fn select(&self, object: &StoredObject) -> bool {
+        if self.name.is_none() && self.is_everything() {
+            return true;
+        }
+        let object = &*match self.resource.shows_as_stored() {
+            true => object.fields(&self.paths()),
+            false => object.value(),
+        };
         let object = &*self.resource.shown(object);
         let labels = &object["metadata"]["labels"];
         self.name
@@ -191,9 +207,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
         remaining: None,
     };
     if let Some(key) = single {
-        let found = snapshot
-            .get(&key)
-            .filter(|object| selectors.select(&object.value));
+        let found = snapshot.get(&key).filter(|object| selectors.select(object));
         page.objects
             .extend(found.map(|object| store.shown(Arc::clone(object))));
         return Ok(page);
@@ -205,7 +219,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
     };
     let mut rest = snapshot.range(namespace, start.as_ref());
     while let Some(object) = rest.next() {
-        if !selectors.select(&object.value) {
+        if !selectors.select(object) {
             continue;
         }
         page.objects.push(store.shown(Arc::clone(object)));
@@ -270,7 +284,7 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
         metadata["remainingItemCount"] = remaining.into();
     }
     let accepted = request.accepted;
-    let values = || page.objects.iter().map(|object| &*object.value);
+    let values = || page.objects.iter().map(|object| object.value());
     match accepted.transform {
         Transform::None if accepted.media == MediaType::Json && !accepted.pretty => {
             let json = ListJson::new(request, page, &metadata);

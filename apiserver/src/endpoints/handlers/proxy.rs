@@ -23,8 +23,8 @@ pub(super) fn proxy(request: &Request<'_>) -> Answer {
     let object = request.store(false).get(request.namespace(), target.name)?;
     Err(match kind {
         "node" => ApiError::Unknown(NO_ADDRESS.to_owned()),
-        "pod" => pod(&object.value, &target),
-        _ => service(request, &object.value, &target),
+        "pod" => pod(&object.value(), &target),
+        _ => service(request, &object.value(), &target),
     })
 }
 
@@ -86,8 +86,9 @@ fn service(request: &Request<'_>, service: &Value, target: &Target<'_>) -> ApiEr
     let snapshot = slices.snapshot();
     let address = snapshot
         .range(Some(meta(service, "namespace")), None)
-        .filter(|slice| slice.value["metadata"]["labels"][SERVICE_NAME] == name)
-        .find_map(|slice| slice.value["endpoints"][0]["addresses"][0].as_str());
+        .map(|slice| slice.value())
+        .filter(|slice| slice["metadata"]["labels"][SERVICE_NAME] == name)
+        .find_map(|slice| Some(slice["endpoints"][0]["addresses"][0].as_str()?.to_owned()));
     ApiError::ServiceUnavailable(match address {
         None => format!("no endpoints available for service {name:?}"),
         Some(address) => {

@@ -21,7 +21,7 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
     let object = request
         .store(false)
         .get(request.namespace(), request.name())?;
-    let seen = Seen::of(request, &object.value).map_err(ApiError::Internal)?;
+    let seen = Seen::of(request, &object.value()).map_err(ApiError::Internal)?;
     if let (false, Some(paths)) = (seen.has_replicas, paths(request)) {
         let path = &paths.spec_replicas;
         let why = format!("the spec replicas field {path:?} does not exist");
@@ -168,7 +168,7 @@ async fn write(
         Ok(next)
     });
     let written = written.await?;
-    let seen = Seen::of(request, written.value()).map_err(ApiError::BadRequest)?;
+    let seen = Seen::of(request, &written.value()).map_err(ApiError::BadRequest)?;
     request.value_of(ResourceInfo::scale(), 200, &seen.scale)
 }
 

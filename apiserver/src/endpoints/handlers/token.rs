@@ -53,7 +53,7 @@ pub(super) fn create(request: &Request<'_>) -> Answer {
         account: ServiceAccount {
             namespace: request.namespace().unwrap_or_default().to_owned(),
             name: request.name().to_owned(),
-            uid: meta(&account.value, "uid").to_owned(),
+            uid: meta(&account.value(), "uid").to_owned(),
         },
         audiences: audiences
             .filter_map(Value::as_str)
@@ -68,7 +68,7 @@ pub(super) fn create(request: &Request<'_>) -> Answer {
         .tokens
         .issue(claims, now, &request.core.entropy);
     body["status"] = json!({ "token": token, "expirationTimestamp": rfc3339(expires) });
-    let uid = meta(&account.value, "uid").to_owned();
+    let uid = meta(&account.value(), "uid").to_owned();
     let metadata = meta_mut(&mut body);
     metadata.insert("name".to_owned(), request.name().into());
     metadata.insert("namespace".to_owned(), request.namespace().into());
@@ -151,7 +151,7 @@ fn bound_object(
     };
     let name = text("name");
     let object = store.get(request.namespace(), name)?;
-    let uid = meta(&object.value, "uid").to_owned();
+    let uid = meta(&object.value(), "uid").to_owned();
     let wanted = text("uid");
     if !wanted.is_empty() && wanted != uid {
         // Upstream names the kind here, not the resource.
@@ -166,7 +166,7 @@ fn bound_object(
             ),
         });
     }
-    let runs_as = &object.value["spec"]["serviceAccountName"];
+    let runs_as = &object.value()["spec"]["serviceAccountName"];
     if kind == "Pod" && runs_as.as_str().unwrap_or_default() != request.name() {
         return Err(ApiError::BadRequest(format!(
             "cannot bind token for serviceaccount {:?} to pod {name:?} running with different serviceaccount name.",

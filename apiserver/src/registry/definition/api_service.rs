@@ -44,11 +44,12 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
     let names: BTreeSet<String> = served.iter().map(service_name).collect();
     let present = store("").table().snapshot();
     for service in present.range(None, None) {
-        let automanaged = &service.value["metadata"]["labels"][AUTOMANAGED];
-        if automanaged == "true" && !names.contains(name(&service.value)) {
+        let value = service.value();
+        let automanaged = &value["metadata"]["labels"][AUTOMANAGED];
+        if automanaged == "true" && !names.contains(name(&value)) {
             let options = DeleteOptions::default();
             let store = store("");
-            let deleted = store.delete(None, name(&service.value), &options);
+            let deleted = store.delete(None, name(&value), &options);
             told(service.key.as_str(), at_once(deleted));
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn begin(definition: &Value, now: &str) -> Value {
 
 /// Deletes the objects of a definition that is being deleted, and lets go of it when none is left.
 pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
-    let value = &*definition.value;
+    let value = &*definition.value();
     if !is_terminating(value) || !finalizers(value).any(|own| own == FINALIZER) {
         return;
     }
@@ -88,9 +88,10 @@ fn delete_instances(store: &Store<'_>, definition: &Value) -> bool {
     };
     let table = instances.table();
     for object in table.snapshot().range(None, None) {
-        let namespace = Some(namespace(&object.value)).filter(|namespace| !namespace.is_empty());
+        let value = object.value();
+        let namespace = Some(namespace(&value)).filter(|namespace| !namespace.is_empty());
         let options = DeleteOptions::default();
-        let deleted = instances.delete(namespace, name(&object.value), &options);
+        let deleted = instances.delete(namespace, name(&value), &options);
         if let Err(error) = at_once(deleted) {
             tracing::debug!(object = %object.key, %error, "object not deleted");
         }

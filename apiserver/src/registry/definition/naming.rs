@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use super::conditions::{self, Condition};
 use crate::clock::rfc3339;
-use crate::meta::object::{child_mut, name};
+use crate::meta::object::child_mut;
 use crate::registry::store::{Part, Store, at_once};
 use crate::storage::StoredObject;
 
 /// Accepts the names of a definition as far as nobody in its group has them.
 pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
-    let value = &*definition.value;
+    let value = &*definition.value();
     if value["spec"]["names"] == value["status"]["acceptedNames"] {
         return;
     }
@@ -61,7 +61,7 @@ pub(super) fn establish(store: &Store<'_>, definition: &StoredObject) {
     let Some(definition) = store.table().get(&definition.key) else {
         return;
     };
-    let value = &*definition.value;
+    let value = &*definition.value();
     if !conditions::is_true(value, "NamesAccepted") || conditions::is_true(value, "Established") {
         return;
     }
@@ -84,7 +84,8 @@ pub(super) fn write_status(
     definition: &StoredObject,
     change: impl Fn(&mut Value),
 ) {
-    let written = store.update(None, name(&definition.value), Part::Status, |current| {
+    let name = definition.key.as_str();
+    let written = store.update(None, name, Part::Status, |current| {
         let mut next = current.clone();
         change(&mut next);
         Ok(next)
@@ -170,10 +171,10 @@ impl Taken {
             kinds: BTreeSet::new(),
         };
         for definition in super::all(store) {
-            if definition.value["spec"]["group"] != *group {
+            if definition.value()["spec"]["group"] != *group {
                 continue;
             }
-            let names = &definition.value["status"]["acceptedNames"];
+            let names = &definition.value()["status"]["acceptedNames"];
             let text = |field: &str| names[field].as_str().unwrap_or_default().to_owned();
             taken.resources.extend([text("plural"), text("singular")]);
             taken.resources.extend(texts(&names["shortNames"]));

@@ -160,7 +160,7 @@ impl Served {
 
 impl Definition {
     fn of(stored: &StoredObject, held: Option<&Self>, since: u64) -> Self {
-        let value = &*stored.value;
+        let value = &*stored.value();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut versions = Arc::new(Versions::new(value, since));
         if let Some(held) = held.filter(|held| held.versions.same_as(&versions)) {

@@ -174,15 +174,14 @@ fn allocate_address(
         // Another address than before is refused by validation.
         return;
     }
-    let used: BTreeSet<&str> = context
-        .siblings
-        .range(None, None)
-        .map(|service| text(&service.value["spec"]["clusterIP"]))
+    let siblings = context.siblings.range(None, None);
+    let used: BTreeSet<String> = siblings
+        .map(|service| text(&service.value()["spec"]["clusterIP"]).to_owned())
         .collect();
     let [a, b, c] = NETWORK;
     if asked.is_empty() {
         let addresses = (FIRST..255).map(|d| Ipv4Addr::new(a, b, c, d).to_string());
-        let free = addresses.into_iter().find(|own| !used.contains(&**own));
+        let free = addresses.into_iter().find(|own| !used.contains(own));
         if let Some(free) = free {
             let spec = child_mut(service, "spec");
             spec.insert("clusterIPs".to_owned(), json!([free]));
@@ -199,7 +198,7 @@ fn allocate_address(
         Ok([.., 0 | 255]) => format!(
             "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {a}.{b}.{c}.0/24"
         ),
-        Ok(_) if used.contains(&*asked) => "provided IP is already allocated".to_owned(),
+        Ok(_) if used.contains(&asked) => "provided IP is already allocated".to_owned(),
         Ok(_) => return,
     };
     let path = FieldPath::new("spec.clusterIPs");
@@ -233,7 +232,7 @@ fn allocate_ports(
         .unwrap_or_default();
     let siblings = context.siblings.range(None, None);
     let mut used: BTreeSet<i64> = siblings
-        .flat_map(|own| ports_of(&own.value["spec"]))
+        .flat_map(|own| ports_of(&own.value()["spec"]).collect::<Vec<_>>())
         .collect();
     used.retain(|port| !held.contains(port));
     let path = FieldPath::new("spec");

@@ -116,7 +116,7 @@ impl Store<'_> {
 
     /// Asks all webhooks about a deletion.
     pub(super) async fn admit_deletion(&self, current: &StoredObject) -> Result<(), ApiError> {
-        let old = &*current.value;
+        let old = &*current.value();
         let Some(admission) = self.admission(Operation::Delete, None, Some(old)) else {
             return Ok(());
         };

@@ -50,17 +50,17 @@ impl Store<'_> {
         let table = self.table();
         loop {
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
-            self.check_delete_preconditions(&current.value, name, options)?;
-            crate::admission::admit_delete(self.resource, &current.value)?;
-            let (next, gone) = match self.decide(&current.value, options) {
+            self.check_delete_preconditions(&current.value(), name, options)?;
+            crate::admission::admit_delete(self.resource, &current.value())?;
+            let (next, gone) = match self.decide(&current.value(), options) {
                 Decision::Nothing => {
-                    return Ok(Deleted::Terminating(Arc::clone(&current.value)));
+                    return Ok(Deleted::Terminating(Arc::clone(&current.value())));
                 }
                 Decision::Mark(next) => (next, false),
                 Decision::Remove(last) => (last, true),
             };
             // What is on its way already goes without being asked about again.
-            if pending_grace(&current.value) == 0 {
+            if pending_grace(&current.value()) == 0 {
                 self.admit_deletion(&current).await?;
             }
             if self.dry_run || options.dry_run {
@@ -83,24 +83,24 @@ impl Store<'_> {
                     },
                 )
             };
-            if gone && next == *current.value {
+            if gone && next == *current.value() {
                 let Ok(removed) = commit(&current, Change::Remove(next)) else {
                     continue;
                 };
-                return Ok(Deleted::Gone(Arc::clone(&removed.value)));
+                return Ok(Deleted::Gone(Arc::clone(&removed.value())));
             }
             // A kind with grace shows first that it goes, then that it is gone.
             let Ok(marked) = commit(&current, Change::Put(next)) else {
                 continue;
             };
             if !gone {
-                return Ok(Deleted::Terminating(Arc::clone(&marked.value)));
+                return Ok(Deleted::Terminating(Arc::clone(&marked.value())));
             }
-            let last = Change::Remove((*marked.value).clone());
+            let last = Change::Remove((*marked.value()).clone());
             let Ok(removed) = commit(&marked, last) else {
                 continue;
             };
-            return Ok(Deleted::Gone(Arc::clone(&removed.value)));
+            return Ok(Deleted::Gone(Arc::clone(&removed.value())));
         }
     }
 

@@ -4,7 +4,11 @@ use super::super::{Initial, Storage};
 use super::*;
 
 fn configmaps(window_events_max: usize) -> (Storage, Arc<Table>) {
-    let storage = Storage::new(Initial::empty(), window_events_max, true);
+    configmaps_with(window_events_max, true)
+}
+
+fn configmaps_with(window_events_max: usize, journal: bool) -> (Storage, Arc<Table>) {
+    let storage = Storage::new(Initial::empty(), window_events_max, journal);
     let gvr = GroupVersionResource {
         group: String::new(),
         version: "v1".to_owned(),
@@ -50,10 +54,39 @@ fn versions_ascend_across_tables_and_are_written_into_the_object() {
     let second = put(&table, "a", "2");
     assert_eq!((first, second, storage.revision()), (2, 3, 3));
     let object = table.get(&ObjectKey::new(Some("ns"), "a")).unwrap();
-    assert_eq!(object.value["metadata"]["resourceVersion"], "3");
+    assert_eq!(object.value()["metadata"]["resourceVersion"], "3");
     assert_eq!(
         serde_json::from_slice::<Value>(&object.json()).unwrap(),
-        *object.value
+        *object.value()
+    );
+}
+
+#[test]
+fn objects_rest_as_text_and_are_the_same_again() {
+    let (_, table) = configmaps_with(10, false);
+    put(&table, "first", "1");
+    let first = table.get(&ObjectKey::new(Some("ns"), "first")).unwrap();
+    let written = first.value();
+    for index in 0..AWAKE_MAX {
+        assert!(Arc::ptr_eq(&written, &first.value()), "still awake");
+        put(&table, &format!("other-{index}"), "");
+    }
+    let shared = first.value();
+    assert!(
+        Arc::ptr_eq(&written, &shared),
+        "somebody still holds the value"
+    );
+    drop((written, shared));
+    let again = first.value();
+    assert_eq!(again["data"], "1");
+    assert!(Arc::ptr_eq(&again, &first.value()));
+    assert_eq!(first.fields(&["data"])["data"], "1");
+    assert_eq!(first.fields(&["data"])["metadata"], Value::Null);
+    put(&table, "first", "2");
+    assert_eq!(
+        first.fields(&["data"])["metadata"]["name"],
+        "first",
+        "watchers see it leave"
     );
 }
 
@@ -74,7 +107,7 @@ fn a_commit_upon_an_old_read_is_refused_and_changes_nothing() {
         };
         assert_eq!(table.commit(commit).unwrap_err(), Raced);
     }
-    assert_eq!(table.get(&key).unwrap().value["data"], "2");
+    assert_eq!(table.get(&key).unwrap().value()["data"], "2");
     assert_eq!(storage.revision(), 3);
 }
 
@@ -85,7 +118,7 @@ fn the_window_answers_events_and_lists_of_any_version_it_holds() {
     put(&table, "b", "1");
     let last = json!({"metadata": {"name": "a"}, "data": "1"});
     let deleted = commit(&table, "a", Change::Remove(last)).unwrap();
-    assert_eq!(deleted.value["metadata"]["resourceVersion"], "4");
+    assert_eq!(deleted.value()["metadata"]["resourceVersion"], "4");
 
     let (events, reached) = table.events_after(2, 100).unwrap();
     let types: Vec<_> = events.iter().map(|event| event.event_type).collect();
