@@ -84,6 +84,8 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A connection to what is behind an object; its options are what is looked at.
+    Connect,
 }
 
 impl Operation {
@@ -92,6 +94,7 @@ impl Operation {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
         }
     }
 }
@@ -101,6 +104,8 @@ impl Operation {
 pub(crate) struct Requester<'a> {
     pub(crate) user: &'a User,
     pub(crate) query: &'a Query,
+    /// The namespace in the path, empty where there is none.
+    pub(crate) namespace: &'a str,
     /// The name in the path.
     pub(crate) name: &'a str,
     pub(crate) subresource: &'a str,
@@ -322,6 +327,10 @@ impl Admission<'_> {
 
     /// What built-in plugins make of the object after webhooks have changed it.
     fn admit_again(&self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+        // They have nothing to say of subresources.
+        if !self.requester.subresource.is_empty() {
+            return Ok(());
+        }
         match old {
             None => super::admit_create(self.core, self.resource, object),
             Some(old) => super::admit_update(self.core, self.resource, object, old),

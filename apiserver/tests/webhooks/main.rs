@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "support/webhook_server.rs"]
+mod subresources;
+#[path = "../support/webhook_server.rs"]
 mod webhook_server;
 
 use base64::Engine;
