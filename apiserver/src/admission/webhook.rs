@@ -6,7 +6,7 @@ mod configuration;
 mod matching;
 mod review;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::auth::User;
+use crate::cel::Condition;
 use crate::endpoints::options::Query;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::Strategy;
@@ -32,11 +33,16 @@ const GROUP: &str = "admissionregistration.k8s.io";
 /// The group of the reviews.
 const GROUP_OF_REVIEWS: &str = "admission.k8s.io";
 
+/// How many conditions are held ready before all are forgotten.
+const CONDITIONS_MAX: usize = 1024;
+
 /// The tables of the configurations, kept at hand because every write looks into them.
 #[derive(Debug, Default)]
 pub(crate) struct Configurations {
     mutating: OnceLock<Arc<Table>>,
     validating: OnceLock<Arc<Table>>,
+    /// The conditions of webhooks that have been read, by their texts.
+    conditions: Mutex<BTreeMap<String, Condition>>,
 }
 
 impl Configurations {
@@ -45,6 +51,20 @@ impl Configurations {
         [Phase::Mutating, Phase::Validating]
             .into_iter()
             .any(|phase| self.table(phase, storage).len() > 0)
+    }
+
+    /// The condition that an expression is, read once for all requests.
+    fn condition(&self, expression: &str) -> Result<Condition, String> {
+        let mut held = self.conditions.lock();
+        if let Some(condition) = held.get(expression) {
+            return Ok(condition.clone());
+        }
+        if held.len() >= CONDITIONS_MAX {
+            held.clear();
+        }
+        let condition = Condition::compile(expression)?;
+        held.insert(expression.to_owned(), condition.clone());
+        Ok(condition)
     }
 
     fn table(&self, phase: Phase, storage: &Storage) -> &Table {
