@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 pub(crate) use authentication::{authenticate, impersonate, review_token};
-pub(crate) use rbac::{Attributes, Decision, authorize, rules_of};
+pub(crate) use rbac::{Attributes, Authorizer, Decision, authorize, rules_of};
 pub(crate) use tokens::{AUDIENCE, Claims, ServiceAccount, Tokens};
 
 /// The group that may do everything.

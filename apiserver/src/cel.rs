@@ -23,8 +23,9 @@ mod unify;
 mod validator;
 mod value;
 
-pub(crate) use condition::Condition;
+pub(crate) use condition::{Condition, Variables};
 pub(crate) use definition::{RuleFaults, RuleScope};
+pub(crate) use library::{Authorize, Question, ResourceCheck};
 pub(crate) use validator::Validator;
 
 #[cfg(test)]

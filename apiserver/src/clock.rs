@@ -1,6 +1,8 @@
 //! Time and randomness: the only module that reads a clock or draws a number.
 
-use std::sync::Arc;
+use std::future::Future;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -50,6 +52,31 @@ impl Clock {
                     .expect("a run is shorter than the age of the universe");
                 *epoch + elapsed
             }
+        }
+    }
+}
+
+impl Clock {
+    /// What `answer` comes to, unless somebody on the wire takes longer than `limit` for it.
+    ///
+    /// The limit is one of real seconds under simulated time too, which stands still until then: by
+    /// its own measure, whoever is waited for would take no time or all of it.
+    pub(crate) async fn on_the_wire<T>(
+        &self,
+        limit: Duration,
+        answer: impl Future<Output = T>,
+    ) -> Option<T> {
+        if let Source::Real = self.0 {
+            return tokio::time::timeout(limit, answer).await.ok();
+        }
+        // Paused time is not advanced while a thread is blocked. This one is until nobody holds
+        // the other end.
+        let (_held, waiting) = mpsc::channel::<()>();
+        let expired = tokio::task::spawn_blocking(move || waiting.recv_timeout(limit));
+        tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            _ = expired => None,
         }
     }
 }

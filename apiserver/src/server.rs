@@ -86,6 +86,7 @@ impl Core {
             services: &self.services,
             storage: &self.storage,
             entropy: &self.entropy,
+            clock: &self.clock,
         }
     }
 

@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::clock::Entropy;
+use crate::clock::{Clock, Entropy};
 use crate::server::Core;
 use crate::storage::Storage;
 use transport::Target;
@@ -25,6 +25,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) services: &'a Services,
     pub(crate) storage: &'a Storage,
     pub(crate) entropy: &'a Entropy,
+    pub(crate) clock: &'a Clock,
 }
 
 /// The same for who outlives a request.
@@ -33,6 +34,7 @@ pub(crate) struct OwnedCaller {
     services: Services,
     storage: Arc<Storage>,
     entropy: Entropy,
+    clock: Clock,
 }
 
 impl OwnedCaller {
@@ -42,6 +44,7 @@ impl OwnedCaller {
             services: core.services.clone(),
             storage: Arc::clone(&core.storage),
             entropy: core.entropy.clone(),
+            clock: core.clock.clone(),
         }
     }
 
@@ -51,6 +54,7 @@ impl OwnedCaller {
             services: &self.services,
             storage: &self.storage,
             entropy: &self.entropy,
+            clock: &self.clock,
         }
     }
 }
@@ -87,10 +91,9 @@ pub(crate) async fn post(
 ) -> Result<Value, CallError> {
     let target = Target::of(caller, call)?;
     let body = serde_json::to_vec(document).expect("values are JSON");
-    let posted = tokio::time::timeout(call.timeout, target.post(body.into()));
-    let posted = posted
-        .await
-        .unwrap_or_else(|_| Err(target.refused("context deadline exceeded")));
+    let posted = target.post(body.into());
+    let posted = caller.clock.on_the_wire(call.timeout, posted).await;
+    let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded")));
     let body = posted.map_err(CallError::Failed)?;
     serde_json::from_slice(&body).map_err(|error| {
         let why = crate::schema::syntax_error(&body).unwrap_or_else(|| error.to_string());

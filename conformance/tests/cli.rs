@@ -1,7 +1,7 @@
 //! The command line as scripts use it: what is printed, how it ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -54,6 +54,19 @@ fn get(url: &str, path: &str, header: &str) -> String {
     answer
 }
 
+fn post(url: &str, path: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
 fn terminate(mut child: Child) {
     let id = child.id().to_string();
     assert!(
@@ -70,6 +83,34 @@ fn terminate(mut child: Child) {
 fn serve_announces_its_url_and_ends_cleanly_on_sigterm() {
     let (child, url) = serve(&["--nodes", "1"]);
     assert!(get(&url, "/version", "").starts_with("HTTP/1.1 200"));
+    terminate(child);
+}
+
+#[test]
+fn serve_looks_for_a_service_of_webhooks_where_it_is_told() {
+    let hook = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    let address = hook.local_addr().expect("a bound listener has an address");
+    let (child, url) = serve(&["--service", &format!("infra/hook:8443={address}")]);
+    let configuration = r#"{"metadata":{"name":"v"},"webhooks":[{
+        "name":"v.example.com","sideEffects":"None","admissionReviewVersions":["v1"],
+        "rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}],
+        "clientConfig":{"service":{"namespace":"infra","name":"hook","port":8443}}}]}"#;
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let created = post(&url, configurations, configuration);
+    assert!(created.starts_with("HTTP/1.1 201"), "{created}");
+    // Nobody speaks TLS there: how the server begins the call tells whom it looks for.
+    let greeted = std::thread::spawn(move || {
+        let (mut stream, _) = hook.accept().expect("the webhook is called");
+        let mut hello = [0; 1024];
+        let length = stream.read(&mut hello).expect("the client speaks first");
+        String::from_utf8_lossy(&hello[..length]).into_owned()
+    });
+    let path = "/api/v1/namespaces/default/configmaps";
+    let refused = post(&url, path, r#"{"metadata":{"name":"a"}}"#);
+    let called = r#"failed calling webhook \"v.example.com\": failed to call webhook: Post \"https://hook.infra.svc:8443/?timeout=10s\""#;
+    assert!(refused.contains(called), "{refused}");
+    let hello = greeted.join().expect("the webhook does not panic");
+    assert!(hello.contains("hook.infra.svc"), "{hello:?}");
     terminate(child);
 }
 

@@ -6,7 +6,7 @@ mod configuration;
 mod matching;
 mod review;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::auth::User;
+use crate::cel::Condition;
 use crate::endpoints::options::Query;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::Strategy;
@@ -32,11 +33,16 @@ const GROUP: &str = "admissionregistration.k8s.io";
 /// The group of the reviews.
 const GROUP_OF_REVIEWS: &str = "admission.k8s.io";
 
+/// How many conditions are held ready before all are forgotten.
+const CONDITIONS_MAX: usize = 1024;
+
 /// The tables of the configurations, kept at hand because every write looks into them.
 #[derive(Debug, Default)]
 pub(crate) struct Configurations {
     mutating: OnceLock<Arc<Table>>,
     validating: OnceLock<Arc<Table>>,
+    /// The conditions of webhooks that have been read, by their texts.
+    conditions: Mutex<BTreeMap<String, Condition>>,
 }
 
 impl Configurations {
@@ -45,6 +51,20 @@ impl Configurations {
         [Phase::Mutating, Phase::Validating]
             .into_iter()
             .any(|phase| self.table(phase, storage).len() > 0)
+    }
+
+    /// The condition that an expression is, read once for all requests.
+    fn condition(&self, expression: &str) -> Result<Condition, String> {
+        let mut held = self.conditions.lock();
+        if let Some(condition) = held.get(expression) {
+            return Ok(condition.clone());
+        }
+        if held.len() >= CONDITIONS_MAX {
+            held.clear();
+        }
+        let condition = Condition::compile(expression)?;
+        held.insert(expression.to_owned(), condition.clone());
+        Ok(condition)
     }
 
     fn table(&self, phase: Phase, storage: &Storage) -> &Table {
@@ -84,6 +104,8 @@ pub(crate) enum Operation {
     Create,
     Update,
     Delete,
+    /// A connection to what is behind an object; its options are what is looked at.
+    Connect,
 }
 
 impl Operation {
@@ -92,6 +114,7 @@ impl Operation {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
         }
     }
 }
@@ -101,6 +124,8 @@ impl Operation {
 pub(crate) struct Requester<'a> {
     pub(crate) user: &'a User,
     pub(crate) query: &'a Query,
+    /// The namespace in the path, empty where there is none.
+    pub(crate) namespace: &'a str,
     /// The name in the path.
     pub(crate) name: &'a str,
     pub(crate) subresource: &'a str,
@@ -322,6 +347,10 @@ impl Admission<'_> {
 
     /// What built-in plugins make of the object after webhooks have changed it.
     fn admit_again(&self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+        // They have nothing to say of subresources.
+        if !self.requester.subresource.is_empty() {
+            return Ok(());
+        }
         match old {
             None => super::admit_create(self.core, self.resource, object),
             Some(old) => super::admit_update(self.core, self.resource, object, old),

@@ -1,5 +1,6 @@
 //! The functions of CEL and of the Kubernetes libraries.
 
+mod authorizer;
 mod format;
 mod lists;
 mod network;
@@ -11,6 +12,8 @@ mod url;
 
 use std::{cmp::Ordering, sync::Arc};
 
+pub(super) use authorizer::Check;
+pub(crate) use authorizer::{Authorize, Question, ResourceCheck};
 pub(super) use objects::Object;
 
 use super::{

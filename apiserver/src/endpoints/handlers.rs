@@ -2,6 +2,7 @@
 //! and shapes the answer.
 
 mod apply;
+mod connect;
 mod continue_token;
 mod create;
 mod custom;
@@ -92,6 +93,7 @@ impl Request<'_> {
             guards_uid: self.info.verb != Some(Verb::Patch),
             dry_run,
             requester: Some(self.requester()),
+            view: None,
         }
     }
 
@@ -127,6 +129,7 @@ impl Request<'_> {
         Requester {
             user: &self.user,
             query: &self.query,
+            namespace: self.namespace().unwrap_or_default(),
             name: self.name(),
             subresource: self.info.subresource.as_deref().unwrap_or_default(),
             kind: self.resource.gvk(),
@@ -284,7 +287,7 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
         Verb::Create if request.resource.gvk().kind == "Binding" => {
             subresource::create_binding(request).await
         }
-        Verb::Create => match review::review(request) {
+        Verb::Create => match review::review(request).await {
             Some(answer) => answer,
             None => create::create(request).await,
         },

@@ -47,6 +47,23 @@ impl Query {
         Self(pairs(query).collect())
     }
 
+    /// The parameters that stand for these options.
+    pub(crate) fn of(options: &Value) -> Self {
+        let text = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let fields = options.as_object().into_iter().flatten();
+        let pairs = fields.flat_map(|(name, value)| {
+            let values = match value {
+                Value::Array(values) => values.iter().map(text).collect(),
+                value => vec![text(value)],
+            };
+            values.into_iter().map(move |value| (name.clone(), value))
+        });
+        Self(pairs.collect())
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0
             .iter()

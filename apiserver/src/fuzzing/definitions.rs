@@ -8,6 +8,7 @@ use super::{lines, object};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const FUZZES: &str = "/apis/example.com/v1/namespaces/default/fuzzes";
 const FUZZ: &str = "/apis/example.com/v1/namespaces/default/fuzzes/f";
+const CONVERTED: &str = "/apis/example.com/v2/namespaces/default/fuzzes/f";
 
 /// A schema, an object of it, and what replaces the object.
 pub(super) fn definition(data: &[u8]) {
@@ -29,7 +30,8 @@ pub(super) fn cel(data: &[u8]) {
     serve(schema, values.map(|value| json!({ "spec": value })));
 }
 
-/// Defines a kind by its schema, creates an object of it, updates it, and reads what there is.
+/// Defines a kind by its schema, creates an object of it, updates it in all ways and both versions,
+/// and reads what there is.
 fn serve(schema: Value, objects: impl Iterator<Item = Value>) {
     let peer = Peer::new();
     let definition = json!({
@@ -41,18 +43,27 @@ fn serve(schema: Value, objects: impl Iterator<Item = Value>) {
             "versions": [{
                 "name": "v1", "served": true, "storage": true,
                 "schema": { "openAPIV3Schema": schema },
-                "subresources": { "status": {} },
+                "subresources": { "status": {}, "scale": {
+                    "specReplicasPath": ".spec.a", "statusReplicasPath": ".status.a",
+                    "labelSelectorPath": ".status.b",
+                } },
                 "additionalPrinterColumns": [
                     { "name": "A", "type": "string", "jsonPath": ".spec.a" },
                 ],
+            }, {
+                "name": "v2", "served": true, "storage": false,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                } },
             }],
         },
     });
     if peer.send("POST", DEFINITIONS, &definition.to_string()) != Some(201) {
         return;
     }
-    for (turn, mut object) in objects.take(4).enumerate() {
-        object["apiVersion"] = "example.com/v1".into();
+    for (turn, mut object) in objects.take(5).enumerate() {
+        let version = if turn == 4 { "v2" } else { "v1" };
+        object["apiVersion"] = format!("example.com/{version}").into();
         object["kind"] = "Fuzz".into();
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
@@ -63,9 +74,14 @@ fn serve(schema: Value, objects: impl Iterator<Item = Value>) {
             0 => peer.send("POST", FUZZES, &body),
             1 => peer.send("PUT", FUZZ, &body),
             2 => peer.send("APPLY", &format!("{FUZZ}?fieldManager=a&force=true"), &body),
-            _ => peer.send("PUT", &format!("{FUZZ}/status"), &body),
+            3 => peer.send("PUT", &format!("{FUZZ}/status"), &body),
+            _ => peer.send("PUT", CONVERTED, &body),
         };
     }
+    let scale = r#"{"spec":{"replicas":2}}"#;
+    peer.send("APPLY", &format!("{FUZZ}/scale?fieldManager=b"), scale);
+    peer.send("GET", &format!("{FUZZ}/scale"), "");
+    peer.send("TABLE", CONVERTED, "");
     peer.send("TABLE", FUZZES, "");
     peer.send("GET", "/openapi/v3/apis/example.com/v1", "");
 }

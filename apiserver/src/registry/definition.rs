@@ -260,6 +260,7 @@ fn store(core: &Core) -> Store<'_> {
         guards_uid: false,
         dry_run: false,
         requester: None,
+        view: None,
     }
 }
 

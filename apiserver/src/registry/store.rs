@@ -30,6 +30,7 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
 use refusals::{check_name, parse_rv};
 
+pub(crate) use admit::View;
 pub(crate) use delete::Deleted;
 
 /// How often `generateName` draws a suffix before it gives up, as upstream.
@@ -64,6 +65,8 @@ pub(crate) struct Store<'a> {
     pub(crate) dry_run: bool,
     /// Whose request it is, as admission webhooks are told; without one, none is asked.
     pub(crate) requester: Option<Requester<'a>>,
+    /// What webhooks see of the objects, where that is not the objects.
+    pub(crate) view: Option<&'a dyn View>,
 }
 
 /// The result of a write: what is stored now, or what a dry run or a last update made of it.

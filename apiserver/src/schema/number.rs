@@ -127,4 +127,16 @@ mod tests {
             assert_eq!(printed_float(float), text);
         }
     }
+
+    #[test]
+    fn floats_are_read_as_what_is_nearest_to_them() {
+        for text in [
+            "1.5555555555555558e+41",
+            "1.5555555555555556e+41",
+            "9007199254740993.5",
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(value.as_f64(), text.parse().ok(), "{text}");
+        }
+    }
 }

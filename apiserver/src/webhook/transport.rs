@@ -58,7 +58,7 @@ impl Target {
             let host = format!("{name}.{namespace}.svc");
             let authority = format!("{host}:{port}");
             let path = text(&reference["path"]);
-            let path = format!("/{}?timeout={seconds}s", path.trim_start_matches('/'));
+            let path = format!("{}?timeout={seconds}s", cleaned(&path));
             let dial = service::resolve(caller, &namespace, &name, port).map(Dial::Address);
             return Ok(Self {
                 url: format!("https://{authority}{path}"),
@@ -78,11 +78,7 @@ impl Target {
         let authority = uri
             .authority()
             .map_or_else(String::new, ToString::to_string);
-        let path = match uri.path() {
-            "" => "/",
-            path => path,
-        };
-        let path = format!("{path}?timeout={seconds}s");
+        let path = format!("{}?timeout={seconds}s", cleaned(uri.path()));
         let port = uri.port_u16().unwrap_or(443);
         let dial = match host.parse() {
             Ok(ip) => Dial::Address(SocketAddr::new(ip, port)),
@@ -167,6 +163,19 @@ impl Target {
     }
 }
 
+/// The shortest path that means the same, as upstream's client asks for it.
+fn cleaned(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 /// What upstream's client makes of an answer that is no success.
 fn status_error(code: u16, headers: &http::HeaderMap, body: &[u8]) -> String {
     let content_type = headers.get(CONTENT_TYPE).and_then(|own| own.to_str().ok());
@@ -202,4 +211,22 @@ fn status_error(code: u16, headers: &http::HeaderMap, body: &[u8]) -> String {
         }
     };
     message.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cleaned;
+
+    #[test]
+    fn a_path_is_asked_for_in_its_shortest_form() {
+        for (path, expected) in [
+            ("", "/"),
+            ("/", "/"),
+            ("/a/", "/a"),
+            ("//a//./b", "/a/b"),
+            ("/a/../b", "/b"),
+        ] {
+            assert_eq!(cleaned(path), expected);
+        }
+    }
 }

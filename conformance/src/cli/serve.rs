@@ -10,6 +10,7 @@ use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use futures::{StreamExt, TryStreamExt, stream};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kubeproof::api::Api;
@@ -27,6 +28,9 @@ use tower::{Service as _, service_fn};
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.
 const POD_STOP: Duration = Duration::from_millis(300);
+
+/// How many files of `--load` are read before their turn.
+const FILES_AHEAD: usize = 8;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
@@ -193,8 +197,14 @@ async fn load(client: &kube::Client, paths: &[PathBuf]) -> anyhow::Result<()> {
     let mut api = Api::discover(client.clone()).await?;
     for root in paths {
         let files = suite::find(root).with_context(|| format!("cannot list {}", root.display()))?;
-        for file in files {
-            for object in read_objects(&file).map_err(anyhow::Error::msg)? {
+        // Files are read ahead on other threads; their objects are created in order.
+        let read = |file: PathBuf| async {
+            let objects = tokio::task::spawn_blocking(move || (read_objects(&file), file));
+            objects.await.context("reading a file does not panic")
+        };
+        let mut manifests = stream::iter(files).map(read).buffered(FILES_AHEAD);
+        while let Some((objects, file)) = manifests.try_next().await? {
+            for object in objects.map_err(anyhow::Error::msg)? {
                 // A definition loaded before may have added its kind.
                 if !api.serves(&object) {
                     api = Api::discover(client.clone()).await?;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::configuration::Webhook;
 use super::matching::Invocation;
-use super::{Admission, GROUP_OF_REVIEWS, Phase};
+use super::{Admission, GROUP_OF_REVIEWS, Operation, Phase};
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::patch;
 use crate::schema::{self, FieldValidation};
@@ -186,6 +186,9 @@ impl Admission<'_> {
     /// What a patch left, as the kind has it.
     fn decoded(&self, patched: &str, kind: &GroupVersionKind) -> Result<Value, ApiError> {
         let refuse = |why: String| ApiError::Internal(why);
+        if self.operation == Operation::Connect {
+            return serde_json::from_str(patched).map_err(|error| refuse(error.to_string()));
+        }
         let custom = self.resource.custom.as_deref();
         if let (Some(custom), None) = (custom, schema::builtin(kind)) {
             let mut value: Value =

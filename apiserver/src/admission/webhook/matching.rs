@@ -1,12 +1,13 @@
 //! Whether a webhook is asked about a write.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::configuration::Webhook;
 use super::{Admission, Operation};
-use crate::cel::Condition;
+use crate::auth::Authorizer;
+use crate::cel::{ResourceCheck, Variables};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::event;
@@ -60,18 +61,24 @@ impl Admission<'_> {
         let request = &self.request("", invocation)["request"];
         let object = self.in_form(object, invocation);
         let old = self.in_form(old, invocation);
-        let variables = BTreeMap::from([
-            ("object", &object),
-            ("oldObject", &old),
-            ("request", request),
-        ]);
+        let authorizer = Arc::new(Authorizer::new(self.core, self.requester.user));
+        let gvr = self.resource.gvr();
+        let resource = ResourceCheck {
+            group: gvr.group.clone(),
+            resource: gvr.resource.clone(),
+            subresource: self.requester.subresource.to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        };
+        let variables = Variables::new(&object, &old, request, authorizer, resource);
         let mut faults = Vec::new();
         for condition in conditions {
             let expression = condition["expression"].as_str().unwrap_or_default();
-            let holds = Condition::compile(expression.trim());
+            let holds = self.core.webhooks.condition(expression.trim());
             match holds.and_then(|condition| condition.holds(&variables)) {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
+                Err(why) if faults.contains(&why) => {}
                 Err(why) => faults.push(why),
             }
         }

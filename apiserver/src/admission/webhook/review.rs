@@ -58,7 +58,8 @@ impl Admission<'_> {
             return Value::Null;
         };
         let gvr = &invocation.resource;
-        if gvr == self.resource.gvr() {
+        // A subresource of its own kind looks the same below all versions of the resource.
+        if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {
             return object.clone();
         }
         let catalog = self.core.definitions.catalog();
@@ -70,7 +71,7 @@ impl Admission<'_> {
     /// The object that the webhook left of what it was shown, in the version of the request.
     pub(super) fn out_of_form(&self, shown: Value, invocation: &Invocation) -> Value {
         let gvr = &invocation.resource;
-        if gvr == self.resource.gvr() {
+        if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {
             return shown;
         }
         let catalog = self.core.definitions.catalog();
@@ -85,6 +86,7 @@ impl Admission<'_> {
             Operation::Create => "CreateOptions",
             Operation::Update => "UpdateOptions",
             Operation::Delete => "DeleteOptions",
+            Operation::Connect => return Value::Null,
         };
         let query = self.requester.query;
         let body = self.requester.delete_options.and_then(Value::as_object);
@@ -98,6 +100,15 @@ impl Admission<'_> {
             let dry_run: Vec<&str> = query.all("dryRun").collect();
             if !dry_run.is_empty() {
                 options.insert("dryRun".to_owned(), dry_run.into());
+            }
+            if let (Operation::Delete, Ok(Some(seconds))) =
+                (self.operation, query.integer("gracePeriodSeconds"))
+            {
+                options.insert("gracePeriodSeconds".to_owned(), seconds.into());
+            }
+            if self.operation == Operation::Delete && query.get("orphanDependents").is_some() {
+                let orphan = query.flag("orphanDependents");
+                options.insert("orphanDependents".to_owned(), orphan.into());
             }
             let texts = match self.operation {
                 Operation::Delete => ["propagationPolicy", ""],

@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use super::{
+    authorizer::Check,
     network::{self, Cidr},
     semver::Semver,
     url::Url,
@@ -26,6 +27,7 @@ pub(in crate::cel) enum Object {
     Cidr(Cidr),
     Semver(Semver),
     Format(Format),
+    Check(Check),
 }
 
 impl Object {
@@ -37,6 +39,7 @@ impl Object {
             Self::Cidr(_) => "net.CIDR",
             Self::Semver(_) => "kubernetes.Semver",
             Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Check(check) => check.type_name(),
         }
     }
 
@@ -77,6 +80,7 @@ impl fmt::Display for Object {
             Self::Cidr(cidr) => write!(f, "{cidr}"),
             Self::Semver(version) => write!(f, "{version}"),
             Self::Format(format) => write!(f, "{}", format.0),
+            Self::Check(check) => f.write_str(check.type_name()),
         }
     }
 }
@@ -120,6 +124,7 @@ pub(super) fn call(function: &str, args: &[Value]) -> Option<Evaluated> {
                 ("validate", [Value::String(text)]) => Some(Ok(format.validate(text))),
                 _ => None,
             },
+            Object::Check(check) => check.call(function, rest),
             Object::Url(_) | Object::Ip(_) => None,
         },
         _ => None,

@@ -27,7 +27,7 @@ pub(super) async fn evict(request: &Request<'_>) -> Answer {
     let mut eviction = decode::object(request, &gvk, "CreateOptions")?;
     admit(request, request.name())?;
     let store = request.store(dry_run);
-    let asked = store.admit_below(&gvk, request.namespace(), &mut eviction);
+    let asked = store.admit_below(&gvk, &mut eviction);
     asked.await?;
     if name(&eviction) != request.name() {
         let message = "name in URL does not match name in Eviction object";
@@ -221,6 +221,7 @@ async fn take_from_budget(
         guards_uid: true,
         dry_run,
         requester: None,
+        view: None,
     };
     let now = rfc3339(request.core.clock.now());
     store

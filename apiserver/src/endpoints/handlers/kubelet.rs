@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Answer, Request};
 use crate::endpoints::body::ResponseBody;
+use crate::endpoints::options::Query;
 use crate::endpoints::{response, websocket};
 use crate::kubelet::{ContainerReference, KubeletError, LogOptions};
 use crate::meta::GroupKind;
@@ -17,9 +18,9 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known addresses: []";
 
 /// exec, attach and portforward.
-pub(super) fn stream(request: &Request<'_>) -> Answer {
+pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
     let pod = pod(request)?;
-    let container = container(request, &pod)?;
+    let container = container(request, query, &pod)?;
     let node = match node_of(&pod) {
         "" => {
             return Err(ApiError::BadRequest(format!(
@@ -38,7 +39,6 @@ pub(super) fn stream(request: &Request<'_>) -> Answer {
     if subresource == Some("portforward") {
         return Err(unreachable(request, node));
     }
-    let query = &request.query;
     let (stdin, stdout) = (query.flag("stdin"), query.flag("stdout"));
     let wanted = websocket::Wanted {
         stdout,
@@ -74,7 +74,7 @@ pub(super) fn stream(request: &Request<'_>) -> Answer {
 pub(super) fn log(request: &Request<'_>) -> Answer {
     let options = log_options(request)?;
     let pod = pod(request)?;
-    let container = container(request, &pod)?;
+    let container = container(request, &request.query, &pod)?;
     let node = match node_of(&pod) {
         "" => return Ok(response::whole(200, "text/plain", "")),
         node => node,
@@ -169,7 +169,7 @@ fn node_of(pod: &Value) -> &str {
 }
 
 /// The container asked for must be one of the pod's; only a lone one needs no name.
-fn container(request: &Request<'_>, pod: &Value) -> Result<String, ApiError> {
+fn container(request: &Request<'_>, query: &Query, pod: &Value) -> Result<String, ApiError> {
     if request.info.subresource.as_deref() == Some("portforward") {
         return Ok(String::new());
     }
@@ -179,7 +179,7 @@ fn container(request: &Request<'_>, pod: &Value) -> Result<String, ApiError> {
         containers.filter_map(|own| own["name"].as_str()).collect()
     };
     let (containers, init) = (names("containers"), names("initContainers"));
-    let wanted = request.query.get("container").unwrap_or_default();
+    let wanted = query.get("container").unwrap_or_default();
     let pod = request.name();
     if wanted.is_empty() {
         if let [lone] = containers.as_slice() {

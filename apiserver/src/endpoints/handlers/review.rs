@@ -15,7 +15,7 @@ use crate::meta::object::meta;
 use crate::status::{ApiError, FieldErrors};
 
 /// The review that the request's resource stands for, if it is one.
-pub(super) fn review(request: &Request<'_>) -> Option<Answer> {
+pub(super) async fn review(request: &Request<'_>) -> Option<Answer> {
     let gvk = request.resource.gvk();
     let answer: fn(&Request<'_>, Value) -> Result<Value, ApiError> =
         match (gvk.group.as_str(), gvk.kind.as_str()) {
@@ -27,14 +27,14 @@ pub(super) fn review(request: &Request<'_>) -> Option<Answer> {
             ("authorization.k8s.io", "LocalSubjectAccessReview") => local_access_review,
             _ => return None,
         };
-    Some(read(request).and_then(|body| {
+    Some(read(request).await.and_then(|body| {
         let answered = answer(request, body)?;
         request.value(201, &answered)
     }))
 }
 
 /// The question, with the owners of its fields, as every created object has them.
-fn read(request: &Request<'_>) -> Result<Value, ApiError> {
+async fn read(request: &Request<'_>) -> Result<Value, ApiError> {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let mut body = decode::object(request, request.resource.gvk(), "CreateOptions")?;
     let store = request.store(dry_run);
@@ -42,6 +42,8 @@ fn read(request: &Request<'_>) -> Result<Value, ApiError> {
     if let Some(manager) = store.field_manager() {
         manager.create(&mut body, &rfc3339(request.core.clock.now()));
     }
+    let asked = store.admit_below(request.resource.gvk(), &mut body);
+    asked.await?;
     Ok(body)
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Request, apply, decode, patch, update};
+use crate::admission::webhook::Requester;
 use crate::clock::rfc3339;
 use crate::field_manager::scale::REPLICAS;
 use crate::field_manager::{self, FieldManager};
@@ -13,7 +14,7 @@ use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::custom_resource::ScalePaths;
 use crate::registry::custom_resource::scale::{self, names};
-use crate::registry::store::{Part, Store};
+use crate::registry::store::{Part, Store, View};
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
@@ -88,88 +89,115 @@ async fn write(
     let gvk = kind(request)?;
     let schema = schema::builtin(&gvk).cloned();
     let manager = FieldManager::new(&gvk, schema, &request.writer(), &[]);
+    let view = ScaleView(request);
+    let store = request.store(dry_run);
     // The owners of the object follow from those of its Scale.
     let store = Store {
         writer: None,
-        // They would have to be shown the Scale.
-        requester: None,
-        ..request.store(dry_run)
+        requester: store.requester.map(|own| Requester { kind: &gvk, ..own }),
+        view: Some(&view),
+        ..store
     };
     let written = store.update(request.namespace(), request.name(), Part::Main, |object| {
-        let held = &object["metadata"]["managedFields"];
-        let Seen {
-            mut scale,
-            has_replicas,
-        } = Seen::of(request, object).map_err(ApiError::Unknown)?;
-        let custom = paths(request);
-        if custom.is_some() && !has_replicas {
-            // What nobody can ask for marks that the field was not set.
-            scale["spec"]["replicas"] = i32::MIN.into();
-        }
-        let mut current = scale;
-        let way = custom.map_or_else(|| REPLICAS.to_vec(), |paths| names(&paths.spec_replicas));
-        let managed = field_manager::scale::to_scale(held, &way).map_err(ApiError::Unknown)?;
-        if let Some(managed) = managed {
-            current["metadata"]["managedFields"] = managed;
-        }
+        let current = view.managed(object)?;
         let scaled = change(&manager, &current)?;
-        let replicas = scaled["spec"]["replicas"].as_i64().unwrap_or(0);
-        if let (Some(paths), true) = (custom, replicas == i64::from(i32::MIN)) {
-            let path = &paths.spec_replicas;
-            let why = format!("the spec replicas field {path:?} cannot be empty");
-            return Err(ApiError::BadRequest(why));
-        }
-        if replicas < 0 && custom.is_none() {
-            let mut errors = FieldErrors::new();
-            let path = FieldPath::new("spec.replicas");
-            errors.invalid(
-                &path,
-                &replicas.into(),
-                "must be greater than or equal to 0",
-            );
-            let kind = GroupKind {
-                group: "autoscaling".to_owned(),
-                kind: "Scale".to_owned(),
-            };
-            return Err(ApiError::Invalid {
-                kind,
-                name: request.name().to_owned(),
-                errors,
-            });
-        }
         let mut next = object.clone();
-        match custom {
-            Some(paths) => scale::set(&mut next, &paths.spec_replicas, replicas.into())
-                .map_err(ApiError::Unknown)?,
-            None => {
-                child_mut(&mut next, "spec").insert("replicas".to_owned(), replicas.into());
-            }
-        }
-        let managed = field_manager::scale::to_parent(
-            held,
-            &scaled["metadata"]["managedFields"],
-            &request.resource.gvk().api_version(),
-            &way,
-        );
-        match managed.map_err(ApiError::Unknown)? {
-            Some(managed) => next["metadata"]["managedFields"] = managed,
-            None => {
-                meta_mut(&mut next).remove("managedFields");
-            }
-        }
-        let rv = meta(&scaled, "resourceVersion");
-        if !rv.is_empty() {
-            next["metadata"]["resourceVersion"] = rv.into();
-        }
-        let uid = meta(&scaled, "uid");
-        if !uid.is_empty() {
-            next["metadata"]["uid"] = uid.into();
-        }
+        view.write(&scaled, &mut next)?;
         Ok(next)
     });
     let written = written.await?;
     let seen = Seen::of(request, &written.value()).map_err(ApiError::BadRequest)?;
     request.value_of(ResourceInfo::scale(), 200, &seen.scale)
+}
+
+/// The Scale of the objects of a request.
+struct ScaleView<'a, 'r>(&'a Request<'r>);
+
+impl ScaleView<'_, '_> {
+    /// The way to the replicas.
+    fn way(&self) -> Vec<&str> {
+        paths(self.0).map_or_else(|| REPLICAS.to_vec(), |paths| names(&paths.spec_replicas))
+    }
+
+    /// The Scale of `object` with the owners of its fields.
+    fn managed(&self, object: &Value) -> Result<Value, ApiError> {
+        let held = &object["metadata"]["managedFields"];
+        let Seen {
+            mut scale,
+            has_replicas,
+        } = Seen::of(self.0, object).map_err(ApiError::Unknown)?;
+        if paths(self.0).is_some() && !has_replicas {
+            // What nobody can ask for marks that the field was not set.
+            scale["spec"]["replicas"] = i32::MIN.into();
+        }
+        let managed = field_manager::scale::to_scale(held, &self.way());
+        if let Some(managed) = managed.map_err(ApiError::Unknown)? {
+            scale["metadata"]["managedFields"] = managed;
+        }
+        Ok(scale)
+    }
+}
+
+impl View for ScaleView<'_, '_> {
+    fn of(&self, object: &Value) -> Result<Value, ApiError> {
+        self.managed(object)
+    }
+
+    fn write(&self, scaled: &Value, object: &mut Value) -> Result<(), ApiError> {
+        let replicas = scaled["spec"]["replicas"].as_i64().unwrap_or(0);
+        check_replicas(self.0, replicas)?;
+        match paths(self.0) {
+            Some(paths) => scale::set(object, &paths.spec_replicas, replicas.into())
+                .map_err(ApiError::Unknown)?,
+            None => {
+                child_mut(object, "spec").insert("replicas".to_owned(), replicas.into());
+            }
+        }
+        let managed = field_manager::scale::to_parent(
+            &object["metadata"]["managedFields"],
+            &scaled["metadata"]["managedFields"],
+            &self.0.resource.gvk().api_version(),
+            &self.way(),
+        );
+        match managed.map_err(ApiError::Unknown)? {
+            Some(managed) => object["metadata"]["managedFields"] = managed,
+            None => {
+                meta_mut(object).remove("managedFields");
+            }
+        }
+        for field in ["resourceVersion", "uid"] {
+            let text = meta(scaled, field);
+            if !text.is_empty() {
+                object["metadata"][field] = text.into();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether so many may be asked for.
+fn check_replicas(request: &Request<'_>, replicas: i64) -> Result<(), ApiError> {
+    let custom = paths(request);
+    if let (Some(paths), true) = (custom, replicas == i64::from(i32::MIN)) {
+        let path = &paths.spec_replicas;
+        let why = format!("the spec replicas field {path:?} cannot be empty");
+        return Err(ApiError::BadRequest(why));
+    }
+    if replicas >= 0 || custom.is_some() {
+        return Ok(());
+    }
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("spec.replicas");
+    let detail = "must be greater than or equal to 0";
+    errors.invalid(&path, &replicas.into(), detail);
+    Err(ApiError::Invalid {
+        kind: GroupKind {
+            group: "autoscaling".to_owned(),
+            kind: "Scale".to_owned(),
+        },
+        name: request.name().to_owned(),
+        errors,
+    })
 }
 
 /// An object seen as `autoscaling/v1 Scale`.

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::pod_part::{self, PodPart};
 use super::{
-    Answer, Request, decode, eviction, get, kubelet, looked_up, patch, proxy, scale, token, update,
+    Answer, Request, connect, decode, eviction, get, kubelet, looked_up, patch, proxy, scale,
+    token, update,
 };
 use crate::admission;
 use crate::endpoints::body::ResponseBody;
@@ -40,9 +41,15 @@ pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb)
                 _ => pod_part::patch(request, part).await,
             }
         }
-        ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => kubelet::stream(request),
-        ("proxy", _) => proxy::proxy(request),
-        ("token", Verb::Create) => token::create(request),
+        ("exec" | "attach" | "portforward", Verb::Get | Verb::Create) => {
+            let query = connect::admitted(request).await?;
+            kubelet::stream(request, &query)
+        }
+        ("proxy", _) => {
+            connect::admitted(request).await?;
+            proxy::proxy(request)
+        }
+        ("token", Verb::Create) => token::create(request).await,
         ("log", Verb::Get) => kubelet::log(request),
         ("approval", Verb::Get) => get::get(request),
         ("approval", Verb::Update) => update::update_part(request, Part::Status).await,
@@ -76,7 +83,7 @@ async fn bind_pod(request: &Request<'_>) -> Answer {
     let mut binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
     admit(request, request.name())?;
     let store = request.store(dry_run);
-    let asked = store.admit_below(&subresource.gvk, request.namespace(), &mut binding);
+    let asked = store.admit_below(&subresource.gvk, &mut binding);
     asked.await?;
     if name(&binding) != request.name() {
         let message = "name in URL does not match name in Binding object";
@@ -91,7 +98,7 @@ pub(super) async fn create_binding(request: &Request<'_>) -> Answer {
     let mut binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
     admit(request, name(&binding))?;
     let (store, gvk) = (request.store(dry_run), request.resource.gvk());
-    let asked = store.admit_below(gvk, request.namespace(), &mut binding);
+    let asked = store.admit_below(gvk, &mut binding);
     asked.await?;
     bind(request, name(&binding), &binding, dry_run).await
 }

@@ -18,7 +18,7 @@ const EXPIRATION_SECONDS: i64 = 3600;
 const EXPIRATION_SECONDS_MIN: i64 = 600;
 const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
 
-pub(super) fn create(request: &Request<'_>) -> Answer {
+pub(super) async fn create(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let token = request.resource.subresource("token");
     let gvk = &token.ok_or(ApiError::NoSuchPath)?.gvk;
@@ -31,6 +31,7 @@ pub(super) fn create(request: &Request<'_>) -> Answer {
     default(spec, "expirationSeconds", EXPIRATION_SECONDS);
     let schema = schema::builtin(gvk).cloned();
     FieldManager::new(gvk, schema, &request.writer(), &[]).create(&mut body, &rfc3339(now));
+    store.mutate_below(gvk, &mut body).await?;
 
     check_name(request, gvk, name(&body))?;
     let account = store.get(request.namespace(), request.name())?;
@@ -42,7 +43,12 @@ pub(super) fn create(request: &Request<'_>) -> Answer {
     {
         spec.insert("audiences".to_owned(), json!([AUDIENCE]));
     }
+    let metadata = meta_mut(&mut body);
+    metadata.insert("name".to_owned(), request.name().into());
+    metadata.insert("namespace".to_owned(), request.namespace().into());
+    metadata.insert("creationTimestamp".to_owned(), rfc3339(now).into());
     validate(gvk, &body["spec"])?;
+    store.approve_below(gvk, &body).await?;
     let bound = bound_object(request, &body["spec"]["boundObjectRef"])?;
 
     let seconds = body["spec"]["expirationSeconds"].as_i64();
@@ -69,11 +75,7 @@ pub(super) fn create(request: &Request<'_>) -> Answer {
         .issue(claims, now, &request.core.entropy);
     body["status"] = json!({ "token": token, "expirationTimestamp": rfc3339(expires) });
     let uid = meta(&account.value(), "uid").to_owned();
-    let metadata = meta_mut(&mut body);
-    metadata.insert("name".to_owned(), request.name().into());
-    metadata.insert("namespace".to_owned(), request.namespace().into());
-    metadata.insert("uid".to_owned(), uid.into());
-    metadata.insert("creationTimestamp".to_owned(), rfc3339(now).into());
+    meta_mut(&mut body).insert("uid".to_owned(), uid.into());
     request.value(201, &body)
 }
 

@@ -63,14 +63,25 @@ impl VersionSchema {
 }
 
 impl Versions {
-    /// Those of `definition`, in force for all that is stored after `since`.
-    pub(crate) fn new(definition: &Value, since: u64) -> Self {
+    /// Those of `definition`, in force for all that is stored after `since`. Schemas that are as
+    /// `held` has them are shared with it.
+    pub(crate) fn new(definition: &Value, held: Option<&Self>, since: u64) -> Self {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let versions = || spec["versions"].as_array().into_iter().flatten();
+        let source = |version: &Value| {
+            let declared = &version["schema"]["openAPIV3Schema"];
+            let name = version["name"].as_str().unwrap_or_default();
+            let held = held.and_then(|held| held.schemas.get(name));
+            let held = held.filter(|held| *held.source == *declared);
+            held.map_or_else(
+                || Arc::new(declared.clone()),
+                |held| Arc::clone(&held.source),
+            )
+        };
         let schema = |version: &Value| VersionSchema {
             kind: text(&spec["names"]["kind"]),
-            source: Arc::new(version["schema"]["openAPIV3Schema"].clone()),
+            source: source(version),
             structural: OnceLock::new(),
             typed: OnceLock::new(),
             rules: OnceLock::new(),

@@ -39,6 +39,7 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
         guards_uid: false,
         dry_run: false,
         requester: None,
+        view: None,
         warnings: None,
     };
     let names: BTreeSet<String> = served.iter().map(service_name).collect();

@@ -162,7 +162,11 @@ impl Definition {
     fn of(stored: &StoredObject, held: Option<&Self>, since: u64) -> Self {
         let value = &*stored.value();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut versions = Arc::new(Versions::new(value, since));
+        let mut versions = Arc::new(Versions::new(
+            value,
+            held.map(|held| &*held.versions),
+            since,
+        ));
         if let Some(held) = held.filter(|held| held.versions.same_as(&versions)) {
             versions = Arc::clone(&held.versions);
         }

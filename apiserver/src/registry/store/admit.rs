@@ -12,6 +12,21 @@ use crate::registry::Generic;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
 
+/// An object as a subresource shows it, and as admission webhooks are to see it.
+pub(crate) trait View: Sync {
+    /// What is seen of `object`.
+    ///
+    /// # Errors
+    /// When that can't be told.
+    fn of(&self, object: &Value) -> Result<Value, ApiError>;
+
+    /// Writes into `object` what was made of what is seen of it.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    fn write(&self, seen: &Value, object: &mut Value) -> Result<(), ApiError>;
+}
+
 impl Store<'_> {
     /// A stored object in the shape of this resource, converted by webhook if it must be.
     ///
@@ -66,9 +81,19 @@ impl Store<'_> {
         object: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
-        match self.admission(operation, Some(object), old) {
-            None => Ok(()),
-            Some(admission) => admission.mutate(Some(object), old).await,
+        let Some(admission) = self.admission(operation, Some(object), old) else {
+            return Ok(());
+        };
+        let Some(view) = self.view else {
+            return admission.mutate(Some(object), old).await;
+        };
+        let mut seen = view.of(object)?;
+        let before = seen.clone();
+        let old = old.map(|old| view.of(old)).transpose()?;
+        admission.mutate(Some(&mut seen), old.as_ref()).await?;
+        match seen == before {
+            true => Ok(()),
+            false => view.write(&seen, object),
         }
     }
 
@@ -82,10 +107,15 @@ impl Store<'_> {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
-        match self.admission(operation, object, old) {
-            None => Ok(()),
-            Some(admission) => admission.validate(object, old).await,
-        }
+        let Some(admission) = self.admission(operation, object, old) else {
+            return Ok(());
+        };
+        let Some(view) = self.view else {
+            return admission.validate(object, old).await;
+        };
+        let seen = object.map(|object| view.of(object)).transpose()?;
+        let old = old.map(|old| view.of(old)).transpose()?;
+        admission.validate(seen.as_ref(), old.as_ref()).await
     }
 
     /// Asks all webhooks about what is created below an object and stored nowhere, such as a
@@ -96,22 +126,65 @@ impl Store<'_> {
     pub(crate) async fn admit_below(
         &self,
         kind: &GroupVersionKind,
-        namespace: Option<&str>,
+        body: &mut Value,
+    ) -> Result<(), ApiError> {
+        self.mutate_below(kind, body).await?;
+        self.approve_below(kind, body).await
+    }
+
+    /// The first half of it, before the body is looked at.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn mutate_below(
+        &self,
+        kind: &GroupVersionKind,
         body: &mut Value,
     ) -> Result<(), ApiError> {
         if !self.core.webhooks.are_configured(&self.core.storage) {
             return Ok(());
         }
-        if let Some(namespace) = namespace {
+        let namespace = self.requester.map(|own| own.namespace);
+        if let Some(namespace) = namespace.filter(|own| !own.is_empty()) {
             default(meta_mut(body), "namespace", namespace);
         }
-        let store = Store {
+        self.below(kind).mutate(Operation::Create, body, None).await
+    }
+
+    /// The second half, once the body is known to be valid.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn approve_below(
+        &self,
+        kind: &GroupVersionKind,
+        body: &Value,
+    ) -> Result<(), ApiError> {
+        let store = self.below(kind);
+        store.approve(Operation::Create, Some(body), None).await
+    }
+
+    /// Asks all webhooks about a connection with these options.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn admit_connection(
+        &self,
+        kind: &GroupVersionKind,
+        options: &mut Value,
+    ) -> Result<(), ApiError> {
+        let store = self.below(kind);
+        store.mutate(Operation::Connect, options, None).await?;
+        store.approve(Operation::Connect, Some(options), None).await
+    }
+
+    /// The same store for what is of another kind than its objects.
+    fn below<'a>(&'a self, kind: &'a GroupVersionKind) -> Store<'a> {
+        Store {
             requester: self.requester.map(|own| Requester { kind, ..own }),
             strategy: &Generic { generation: false },
             ..*self
-        };
-        store.mutate(Operation::Create, body, None).await?;
-        store.approve(Operation::Create, Some(body), None).await
+        }
     }
 
     /// Asks all webhooks about a deletion.
@@ -142,14 +215,19 @@ impl Store<'_> {
             _ => requester.name.to_owned(),
         };
         let namespace = match self.resource.namespaced {
-            true => namespace(subject).to_owned(),
+            true if requester.namespace.is_empty() => namespace(subject).to_owned(),
+            true => requester.namespace.to_owned(),
             false if self.resource.gvk().kind == "Namespace" => name.clone(),
             false => String::new(),
         };
         Some(Admission {
             core: self.core,
             resource: self.resource,
-            strategy: self.strategy,
+            // What is seen of an object has not its defaults.
+            strategy: match self.view {
+                Some(_) => &Generic { generation: false },
+                None => self.strategy,
+            },
             requester,
             operation,
             name,

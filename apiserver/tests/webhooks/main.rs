@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "support/webhook_server.rs"]
+mod subresources;
+#[path = "../support/webhook_server.rs"]
 mod webhook_server;
 
 use base64::Engine;
@@ -10,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
-use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::{ApiServer, Clock};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use webhook_server::{Reply, WebhookServer};
@@ -221,6 +222,30 @@ async fn a_webhook_that_does_not_answer_fails_closed_or_open_as_its_policy_says(
     let ignored = send(&server, &path, json!({ "webhooks": [webhook] })).await;
     assert_eq!(ignored.code, 200, "{}", ignored.body);
     assert_eq!(create(&server, "a").await.code, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn simulated_time_stands_still_while_a_webhook_is_asked() {
+    let epoch = "2024-01-01T00:00:00Z".parse().unwrap();
+    let hook = WebhookServer::start(|review| {
+        let is_slow = review["request"]["name"] == "slow";
+        if is_slow {
+            Reply::Silence
+        } else {
+            allow(review)
+        }
+    })
+    .await;
+    let server = ApiServer::builder().clock(Clock::simulated(epoch)).build();
+    let mut webhook = for_configmaps("v.example.com", hook.by_url("/x"));
+    webhook["timeoutSeconds"] = 1.into();
+    validating(&server, webhook).await;
+    let begun = tokio::time::Instant::now();
+    assert_eq!(create(&server, "quick").await.code, 201);
+    let refused = create(&server, "slow").await;
+    assert!(refused.message().ends_with("context deadline exceeded"));
+    assert_eq!(hook.seen().len(), 2);
+    assert_eq!(begun.elapsed(), std::time::Duration::ZERO);
 }
 
 #[tokio::test]

@@ -1,0 +1,81 @@
+//! Connections to what is behind an object: what admission webhooks are told of them.
+
+use serde_json::{Map, Value, json};
+
+use super::Request;
+use crate::endpoints::options::Query;
+use crate::meta::GroupVersionKind;
+use crate::status::ApiError;
+
+/// The options that are switches, and those that are texts, in the order of their kinds.
+const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
+
+/// Asks the admission webhooks about a connection; answers its options as they left them.
+///
+/// # Errors
+/// The refusal of a webhook, and a failure to ask one that must be asked.
+pub(super) async fn admitted(request: &Request<'_>) -> Result<Query, ApiError> {
+    let subresource = request.info.subresource.as_deref().unwrap_or_default();
+    let kind = GroupVersionKind {
+        group: String::new(),
+        version: "v1".to_owned(),
+        kind: kind(request, subresource).to_owned(),
+    };
+    let sent = options(request, subresource, &kind);
+    let mut options = sent.clone();
+    let store = request.store(false);
+    store.admit_connection(&kind, &mut options).await?;
+    match options == sent {
+        true => Ok(request.query.clone()),
+        false => Ok(Query::of(&options)),
+    }
+}
+
+/// The kind of the options.
+fn kind(request: &Request<'_>, subresource: &str) -> &'static str {
+    match (request.resource.gvr().resource.as_str(), subresource) {
+        (_, "exec") => "PodExecOptions",
+        (_, "attach") => "PodAttachOptions",
+        (_, "portforward") => "PodPortForwardOptions",
+        ("nodes", _) => "NodeProxyOptions",
+        ("services", _) => "ServiceProxyOptions",
+        _ => "PodProxyOptions",
+    }
+}
+
+fn options(request: &Request<'_>, subresource: &str, kind: &GroupVersionKind) -> Value {
+    let query = &request.query;
+    let mut options = Map::new();
+    let mut set = |field: &str, value: Value| options.insert(field.to_owned(), value);
+    set("kind", kind.kind.as_str().into());
+    set("apiVersion", kind.api_version().into());
+    match subresource {
+        "exec" | "attach" => {
+            for switch in SWITCHES.into_iter().filter(|switch| query.flag(switch)) {
+                set(switch, true.into());
+            }
+            let container = query.get("container").unwrap_or_default();
+            if !container.is_empty() {
+                set("container", container.into());
+            }
+            let command: Vec<&str> = query.all("command").collect();
+            if subresource == "exec" && !command.is_empty() {
+                set("command", json!(command));
+            }
+        }
+        "portforward" => {
+            let ports = query.all("ports").flat_map(|ports| ports.split(','));
+            let ports: Vec<i32> = ports.filter_map(|port| port.trim().parse().ok()).collect();
+            if !ports.is_empty() {
+                set("ports", json!(ports));
+            }
+        }
+        _ => {
+            let path = request.info.rest.join("/");
+            if !path.is_empty() {
+                set("path", format!("/{path}").into());
+            }
+        }
+    }
+    Value::Object(options)
+}
