@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::custom_resource::{Conversion, CustomResource};
 use super::definition::compare_versions;
+use super::horizontal_pod_autoscaler::conversion;
 use super::{Strategy, event};
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
@@ -332,6 +333,9 @@ impl ResourceInfo {
     pub(crate) fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
         match &self.custom {
             Some(custom) => custom.shown(stored),
+            None if conversion::is_first_version(&self.gvr) => {
+                Cow::Owned(conversion::shown(stored))
+            }
             None => event::shown(&self.gvr, stored),
         }
     }
@@ -341,6 +345,7 @@ impl ResourceInfo {
     pub(crate) fn stored(&self, object: Value) -> Value {
         match &self.custom {
             Some(custom) => custom.versions.stored(object),
+            None if conversion::is_first_version(&self.gvr) => conversion::stored(object),
             None => event::stored(&self.gvr, object),
         }
     }

@@ -154,6 +154,7 @@ fn field(package: &str, line: &'static str) -> Field {
         default: None,
         pointer: flags.contains('p'),
         omit_empty: flags.contains('e'),
+        keeps_empty: flags.contains('k'),
         omit_zero: flags.contains('z'),
         patch_strategy: PatchStrategy::default(),
         patch_merge_key: None,
@@ -191,7 +192,7 @@ fn field(package: &str, line: &'static str) -> Field {
 
 /// The numbers that end `flags`, such as `pe2.1`.
 fn numbers(flags: &str) -> Vec<u32> {
-    let numbers = flags.trim_start_matches(['-', 'p', 'e', 'z']);
+    let numbers = flags.trim_start_matches(['-', 'p', 'e', 'z', 'k']);
     let number = |text: &str| {
         text.parse()
             .expect("builtin.txt has numbers after the flags")
