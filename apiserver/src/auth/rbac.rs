@@ -6,7 +6,7 @@ use super::{Authorization, MASTERS, User, service_account};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::server::Core;
 use crate::status::ApiError;
-use crate::storage::ObjectKey;
+use crate::storage::{ObjectKey, Storage};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -145,10 +145,20 @@ fn has(rule: &Value, field: &str, wanted: &str) -> bool {
 
 /// Whether `user` may do it.
 pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes) -> Decision {
-    if core.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS) {
+    decide(core.authorization, &core.storage, user, attributes)
+}
+
+/// Whether `user` may do it, by the roles in `storage` where they count.
+pub(crate) fn decide(
+    authorization: Authorization,
+    storage: &Storage,
+    user: &User,
+    attributes: &Attributes,
+) -> Decision {
+    if authorization == Authorization::AlwaysAllow || user.is_in(MASTERS) {
         return Decision::Allowed(String::new());
     }
-    let granting = grants(core, user, attributes.namespace())
+    let granting = grants(storage, user, attributes.namespace())
         .into_iter()
         .find(|grant| {
             grant
@@ -167,7 +177,7 @@ pub(crate) fn rules_of(core: &Core, user: &User, namespace: &str) -> Vec<Value> 
     ];
     let all = core.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
     let masters = all.then_some(everything);
-    let granted = grants(core, user, namespace);
+    let granted = grants(&core.storage, user, namespace);
     masters
         .into_iter()
         .flatten()
@@ -175,22 +185,22 @@ pub(crate) fn rules_of(core: &Core, user: &User, namespace: &str) -> Vec<Value> 
         .collect()
 }
 
-fn grants(core: &Core, user: &User, namespace: &str) -> Vec<Grant> {
+fn grants(storage: &Storage, user: &User, namespace: &str) -> Vec<Grant> {
     let mut grants = Vec::new();
-    bound(core, user, None, &mut grants);
+    bound(storage, user, None, &mut grants);
     if !namespace.is_empty() {
-        bound(core, user, Some(namespace), &mut grants);
+        bound(storage, user, Some(namespace), &mut grants);
     }
     grants
 }
 
 /// The grants of the ClusterRoleBindings, or of the RoleBindings of a namespace.
-fn bound(core: &Core, user: &User, namespace: Option<&str>, grants: &mut Vec<Grant>) {
+fn bound(storage: &Storage, user: &User, namespace: Option<&str>, grants: &mut Vec<Grant>) {
     let (plural, kind) = match namespace {
         None => ("clusterrolebindings", "ClusterRoleBinding"),
         Some(_) => ("rolebindings", "RoleBinding"),
     };
-    let bindings = core.storage.table(&gvr(plural)).snapshot();
+    let bindings = storage.table(&gvr(plural)).snapshot();
     for binding in bindings.range(namespace, None) {
         let binding = &binding.value;
         let subjects = binding["subjects"].as_array().into_iter().flatten();
@@ -201,7 +211,7 @@ fn bound(core: &Core, user: &User, namespace: Option<&str>, grants: &mut Vec<Gra
         else {
             continue;
         };
-        let Some(rules) = rules(core, &binding["roleRef"], namespace) else {
+        let Some(rules) = rules(storage, &binding["roleRef"], namespace) else {
             continue;
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -239,15 +249,14 @@ fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
 }
 
 /// The rules of the role that a binding refers to, if there is such a role.
-fn rules(core: &Core, role: &Value, namespace: Option<&str>) -> Option<Vec<Value>> {
+fn rules(storage: &Storage, role: &Value, namespace: Option<&str>) -> Option<Vec<Value>> {
     let name = role["name"].as_str()?;
     let (plural, namespace) = match role["kind"].as_str()? {
         "ClusterRole" => ("clusterroles", None),
         "Role" => ("roles", namespace),
         _ => return None,
     };
-    let role = core
-        .storage
+    let role = storage
         .table(&gvr(plural))
         .get(&ObjectKey::new(namespace, name));
     let role = role?;

@@ -1,5 +1,6 @@
 //! The functions of CEL and of the Kubernetes libraries.
 
+pub(super) mod authorization;
 mod format;
 mod lists;
 mod network;

@@ -251,7 +251,6 @@ impl Catalog {
     }
 
     /// Every resource, in the order of discovery.
-    #[cfg(test)]
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
         let versions = self.groups.iter().flat_map(|group| &group.versions);
         versions.flat_map(|version| &version.resources)

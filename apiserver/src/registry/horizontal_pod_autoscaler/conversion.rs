@@ -103,11 +103,11 @@ pub(in crate::registry) fn shown(second: &Value) -> Value {
     if let Some(Value::Array(current)) = status.remove("currentMetrics")
         && !current.is_empty()
     {
-        let percents = current
+        let mut percents = current
             .iter()
             .filter(|metric| is_of_cpu(metric))
             .map(|metric| &metric["resource"]["current"]["averageUtilization"]);
-        if let Some(percent) = percents.filter(|percent| !percent.is_null()).next_back() {
+        if let Some(percent) = percents.rfind(|percent| !percent.is_null()) {
             status.insert(
                 "currentCPUUtilizationPercentage".to_owned(),
                 percent.clone(),
