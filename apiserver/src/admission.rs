@@ -1,5 +1,7 @@
 //! What a cluster's default admission plugins do to writes, in upstream's order.
 
+mod asker;
+mod policy;
 mod priority;
 mod runtime_class;
 mod storage;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 pub(crate) use authentication::{authenticate, impersonate, review_token};
-pub(crate) use rbac::{Attributes, Authorizer, Decision, authorize, rules_of};
+pub(crate) use rbac::{Attributes, Decision, authorize, decide, rules_of};
 pub(crate) use tokens::{AUDIENCE, Claims, ServiceAccount, Tokens};
 
 /// The group that may do everything.
@@ -81,6 +81,16 @@ impl User {
 
     fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
+    }
+}
+
+/// The user that a service account is.
+pub(crate) fn service_account_user(namespace: &str, name: &str) -> User {
+    let groups = service_account_groups(namespace).into_iter();
+    User {
+        name: format!("system:serviceaccount:{namespace}:{name}"),
+        groups: groups.chain([AUTHENTICATED.to_owned()]).collect(),
+        ..User::default()
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod ast;
 mod checker;
-mod condition;
 mod cost;
 mod declarations;
 mod definition;
@@ -10,8 +9,10 @@ mod eval;
 mod lexer;
 mod library;
 mod macros;
+mod message;
 mod numbers;
 mod parser;
+mod policy;
 mod program;
 mod rules;
 mod runtime_cost;
@@ -23,9 +24,9 @@ mod unify;
 mod validator;
 mod value;
 
-pub(crate) use condition::{Condition, Variables};
 pub(crate) use definition::{RuleFaults, RuleScope};
-pub(crate) use library::{Authorize, Question, ResourceCheck};
+pub(crate) use library::authorization::{Authorizer, Question, Verdict};
+pub(crate) use policy::{Activation, Expression, Outcome, Returns, Scope};
 pub(crate) use validator::Validator;
 
 #[cfg(test)]

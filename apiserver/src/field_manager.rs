@@ -10,6 +10,7 @@
 
 mod apply;
 mod compare;
+mod configuration;
 mod managers;
 mod merge;
 mod owned;
@@ -37,6 +38,7 @@ use set::FieldSet;
 use typed::Shape;
 
 pub(crate) use apply::Force;
+pub(crate) use configuration::merge_configuration;
 pub(crate) use managers::equal_but_for_times;
 
 /// Bytes that a manager's name taken from a user agent may have.

@@ -3,6 +3,7 @@
 //! Facts about kinds (names, columns, subresources) are data in `catalog`; behaviour is a
 //! [`Strategy`] in the kind's own file.
 
+mod admission_policy;
 mod api_service;
 pub(crate) mod bootstrap;
 pub(crate) mod catalog;
@@ -21,6 +22,7 @@ pub(crate) mod custom_resource;
 mod daemon_set;
 pub(crate) mod definition;
 mod deployment;
+mod device_class;
 mod endpoint_slice;
 mod endpoints;
 pub(crate) mod event;
@@ -113,11 +115,17 @@ fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         (ADMISSION, "mutatingwebhookconfigurations") => {
             &webhook_configuration::WebhookConfiguration { mutating: true }
         }
-        (ADMISSION, "validatingadmissionpolicies" | "mutatingadmissionpolicies") => {
-            &webhook_configuration::AdmissionPolicy
+        (ADMISSION, "validatingadmissionpolicies") => {
+            &admission_policy::AdmissionPolicy { mutating: false }
         }
-        (ADMISSION, "validatingadmissionpolicybindings" | "mutatingadmissionpolicybindings") => {
-            &webhook_configuration::AdmissionPolicyBinding
+        (ADMISSION, "mutatingadmissionpolicies") => {
+            &admission_policy::AdmissionPolicy { mutating: true }
+        }
+        (ADMISSION, "validatingadmissionpolicybindings") => {
+            &admission_policy::AdmissionPolicyBinding { mutating: false }
+        }
+        (ADMISSION, "mutatingadmissionpolicybindings") => {
+            &admission_policy::AdmissionPolicyBinding { mutating: true }
         }
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &certificate_signing_request::CertificateSigningRequest { approval: false }
@@ -145,9 +153,8 @@ fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         ("resource.k8s.io", "resourceclaims") => &resource_claim::ResourceClaim,
         ("resource.k8s.io", "resourceclaimtemplates") => &resource_claim::ResourceClaimTemplate,
         ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
-        ("flowcontrol.apiserver.k8s.io", _) | ("resource.k8s.io", "deviceclasses") => {
-            &Generic { generation: true }
-        }
+        ("resource.k8s.io", "deviceclasses") => &device_class::DeviceClass,
+        ("flowcontrol.apiserver.k8s.io", _) => &Generic { generation: true },
         _ => &Generic { generation: false },
     }
 }

@@ -157,6 +157,8 @@ pub(crate) struct Field {
     pub pointer: bool,
     /// Whether an empty value is left out.
     pub omit_empty: bool,
+    /// Whether validation is to see (and refuse) an empty list, although the encoding omits it.
+    pub keeps_empty: bool,
     /// Whether a zero struct is left out.
     pub omit_zero: bool,
     /// How a strategic merge patch treats the field.
@@ -262,6 +264,7 @@ impl Field {
             default: None,
             pointer: true,
             omit_empty: true,
+            keeps_empty: false,
             omit_zero: false,
             patch_strategy: PatchStrategy::default(),
             patch_merge_key: None,
@@ -293,7 +296,9 @@ impl Field {
                 Value::Bool(set) => !set && matches!(self.schema, Schema::Bool),
                 Value::Number(number) => number.as_i64() == Some(0) && self.schema.is_scalar(),
                 Value::String(text) => text.is_empty() && self.schema.is_scalar(),
-                Value::Array(items) => items.is_empty() && matches!(self.schema, Schema::Array(_)),
+                Value::Array(items) => {
+                    items.is_empty() && matches!(self.schema, Schema::Array(_)) && !self.keeps_empty
+                }
                 Value::Object(entries) => {
                     entries.is_empty() && matches!(self.schema, Schema::Map(_))
                 }

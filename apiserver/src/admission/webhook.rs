@@ -13,8 +13,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::policy::Policies;
 use crate::auth::User;
-use crate::cel::Condition;
+use crate::cel::{Expression, Returns, Scope};
 use crate::endpoints::options::Query;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::Strategy;
@@ -25,10 +26,10 @@ use crate::storage::{Storage, Table};
 use crate::webhook::{self, Call};
 use answer::{Answer, Failure};
 use configuration::Webhook;
-use matching::Invocation;
+pub(super) use matching::Invocation;
 
 /// The group of the configurations.
-const GROUP: &str = "admissionregistration.k8s.io";
+pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 
 /// The group of the reviews.
 const GROUP_OF_REVIEWS: &str = "admission.k8s.io";
@@ -42,28 +43,30 @@ pub(crate) struct Configurations {
     mutating: OnceLock<Arc<Table>>,
     validating: OnceLock<Arc<Table>>,
     /// The conditions of webhooks that have been read, by their texts.
-    conditions: Mutex<BTreeMap<String, Condition>>,
+    conditions: Mutex<BTreeMap<String, Arc<Expression>>>,
+    pub(super) policies: Policies,
 }
 
 impl Configurations {
-    /// Whether anybody has configured a webhook.
+    /// Whether anybody has configured a webhook, or bound a policy.
     pub(crate) fn are_configured(&self, storage: &Storage) -> bool {
         [Phase::Mutating, Phase::Validating]
             .into_iter()
             .any(|phase| self.table(phase, storage).len() > 0)
+            || self.policies.are_bound(storage)
     }
 
     /// The condition that an expression is, read once for all requests.
-    fn condition(&self, expression: &str) -> Result<Condition, String> {
+    fn condition(&self, expression: &str) -> Result<Arc<Expression>, String> {
         let mut held = self.conditions.lock();
         if let Some(condition) = held.get(expression) {
-            return Ok(condition.clone());
+            return Ok(Arc::clone(condition));
         }
         if held.len() >= CONDITIONS_MAX {
             held.clear();
         }
-        let condition = Condition::compile(expression)?;
-        held.insert(expression.to_owned(), condition.clone());
+        let condition = Arc::new(Scope::new().compile(expression, Returns::Bool)?);
+        held.insert(expression.to_owned(), Arc::clone(&condition));
         Ok(condition)
     }
 
@@ -174,6 +177,22 @@ impl Admission<'_> {
         mut object: Option<&mut Value>,
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
+        let mut left = Vec::new();
+        if let Some(object) = object.as_deref_mut() {
+            self.mutate_by_policies(object, old, &mut left)?;
+        }
+        self.mutate_by_webhooks(object.as_deref_mut(), old).await?;
+        if let Some(object) = object.filter(|_| !left.is_empty()) {
+            self.mutate_again(object, old, &left)?;
+        }
+        Ok(())
+    }
+
+    async fn mutate_by_webhooks(
+        &self,
+        mut object: Option<&mut Value>,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
         let webhooks = self.webhooks(Phase::Mutating);
         let mut reinvocation = Reinvocation::default();
         if !self
@@ -244,6 +263,7 @@ impl Admission<'_> {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
+        self.validate_by_policies(object, old)?;
         let mut matching = Vec::new();
         let webhooks = self.webhooks(Phase::Validating);
         for webhook in &webhooks {

@@ -151,52 +151,8 @@ pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes) -> De
     decide(core.authorization, &core.storage, user, attributes)
 }
 
-/// The same for who outlives a request.
-#[derive(Debug)]
-pub(crate) struct Authorizer {
-    authorization: Authorization,
-    storage: Arc<Storage>,
-    user: User,
-}
-
-impl Authorizer {
-    /// Of what `user` may do, unless a question is about somebody else.
-    pub(crate) fn new(core: &Core, user: &User) -> Self {
-        Self {
-            authorization: core.authorization,
-            storage: Arc::clone(&core.storage),
-            user: user.clone(),
-        }
-    }
-}
-
-impl Authorize for Authorizer {
-    fn allows(&self, account: Option<(&str, &str)>, question: &Question) -> Option<String> {
-        let attributes = match question.clone() {
-            Question::Path { verb, path } => Attributes::Path { verb, path },
-            Question::Resource { verb, resource } => Attributes::Resource {
-                verb,
-                group: resource.group,
-                resource: resource.resource,
-                subresource: resource.subresource,
-                namespace: resource.namespace,
-                name: resource.name,
-            },
-        };
-        let account = account.map(|(namespace, name)| User {
-            name: format!("system:serviceaccount:{namespace}:{name}"),
-            groups: service_account_groups(namespace).into(),
-            ..User::default()
-        });
-        let user = account.as_ref().unwrap_or(&self.user);
-        match decide(self.authorization, &self.storage, user, &attributes) {
-            Decision::Allowed(reason) => Some(reason),
-            Decision::Denied => None,
-        }
-    }
-}
-
-fn decide(
+/// Whether `user` may do it, by the roles in `storage` where they count.
+pub(crate) fn decide(
     authorization: Authorization,
     storage: &Storage,
     user: &User,

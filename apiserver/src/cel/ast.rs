@@ -34,10 +34,10 @@ pub(super) enum ExprKind {
     Call(Call),
     List(Vec<Element>),
     Map(Vec<Entry>),
-    /// A message literal. No environment of Kubernetes that we serve declares a type for one.
+    /// A message literal. Only mutations of admission policies have types for one.
     Message {
         type_name: String,
-        fields: Vec<(usize, String, Expr)>,
+        fields: Vec<MessageField>,
     },
     Comprehension(Box<Comprehension>),
 }
@@ -71,6 +71,17 @@ pub(super) struct Entry {
     pub key: Expr,
     pub value: Expr,
     /// Whether the value is an optional, the entry absent with it.
+    pub optional: bool,
+}
+
+/// A field of a message literal.
+#[derive(Clone, Debug)]
+pub(super) struct MessageField {
+    /// Where issues with the field point at.
+    pub offset: usize,
+    pub name: String,
+    pub value: Expr,
+    /// Whether the value is an optional, the field absent with it.
     pub optional: bool,
 }
 
@@ -124,7 +135,7 @@ impl Expr {
             ExprKind::Map(entries) => {
                 below(&mut entries.iter().flat_map(|entry| [&entry.key, &entry.value]))
             }
-            ExprKind::Message { fields, .. } => below(&mut fields.iter().map(|(.., value)| value)),
+            ExprKind::Message { fields, .. } => below(&mut fields.iter().map(|field| &field.value)),
             ExprKind::Comprehension(loops) => {
                 let Comprehension {
                     range,
@@ -153,7 +164,7 @@ impl Expr {
                     entry.value.walk(visit);
                 }
             }
-            ExprKind::Message { fields, .. } => fields.iter().for_each(|(.., v)| v.walk(visit)),
+            ExprKind::Message { fields, .. } => fields.iter().for_each(|f| f.value.walk(visit)),
             ExprKind::Comprehension(loops) => {
                 let Comprehension {
                     range,

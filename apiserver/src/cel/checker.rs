@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    ast::{Call, Comprehension, Element, Entry, Expr, ExprKind},
+    ast::{Call, Comprehension, Element, Entry, Expr, ExprKind, MessageField},
     declarations::{function, type_named},
+    message,
     schema::escape_keyword,
     source::Issues,
     types::{DeclType, Type},
@@ -22,6 +23,8 @@ pub(crate) struct Environment {
     pub(super) variables: BTreeMap<Arc<str>, Type>,
     /// Objects, by the name of their type.
     pub(super) objects: BTreeMap<Arc<str>, Arc<DeclType>>,
+    /// Whether there are literals of objects and of JSON patches.
+    pub(super) has_patch_types: bool,
 }
 
 /// What a name or a call refers to.
@@ -141,20 +144,42 @@ impl Checker<'_> {
             ExprKind::Call(_) => self.call(expr),
             ExprKind::List(items) => self.list(items),
             ExprKind::Map(entries) => self.map(offset, entries),
-            ExprKind::Message { type_name, fields } => {
-                fields.iter_mut().for_each(|(.., value)| {
-                    self.check(value);
-                });
-                match type_named(type_name) {
-                    Some(_) => {
-                        let message = format!("'{type_name}' is not a message type");
-                        self.issues.report(offset, message);
-                        Type::Error
-                    }
-                    None => self.undeclared(offset, type_name),
-                }
-            }
+            ExprKind::Message { type_name, fields } => self.message(offset, type_name, fields),
             ExprKind::Comprehension(loops) => self.comprehension(loops),
+        }
+    }
+
+    fn message(&mut self, offset: usize, name: &str, fields: &mut [MessageField]) -> Type {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        let declared = self.environment.has_patch_types && message::is_declared(name);
+        for field in fields {
+            let found = self.check(&mut field.value);
+            let found = self.unwrapped(field.value.offset, field.optional, found);
+            if !declared {
+                continue;
+            }
+            let Some(wanted) = message::field_type(name, &field.name) else {
+                let message = format!("undefined field '{}'", field.name);
+                self.issues.report(field.offset, message);
+                continue;
+            };
+            if !self.bindings.assign_one(&wanted, &found) {
+                let (field_name, found) = (&field.name, self.bindings.resolve_all(&found));
+                let message = format!(
+                    "expected type of field '{field_name}' is '{wanted}' but provided type is \
+                     '{found}'"
+                );
+                self.issues.report(field.offset, message);
+            }
+        }
+        match type_named(name) {
+            _ if declared => Type::Object(name.into()),
+            Some(_) => {
+                let message = format!("'{name}' is not a message type");
+                self.issues.report(offset, message);
+                Type::Error
+            }
+            None => self.undeclared(offset, name),
         }
     }
 
@@ -214,6 +239,12 @@ impl Checker<'_> {
     }
 
     fn field(&mut self, offset: usize, object: &str, field: &str) -> Type {
+        if self.environment.has_patch_types
+            && message::is_declared(object)
+            && let Some(of) = message::field_type(object, field)
+        {
+            return of;
+        }
         let Some(declared) = self.environment.objects.get(object) else {
             self.issues.report(
                 offset,
@@ -254,7 +285,9 @@ impl Checker<'_> {
             }
         }
         let name = Arc::clone(&call.function);
-        let Some(overloads) = function(&name) else {
+        let known = function(&name)
+            .filter(|_| self.environment.has_patch_types || &*name != message::ESCAPE_KEY);
+        let Some(overloads) = known else {
             return self.undeclared(offset, &name);
         };
         if matches!(&*name, "_&&_" | "_||_") {

@@ -7,10 +7,11 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) use fold::fold;
 
 use super::{
-    ast::{ACCUMULATOR, Call, Comprehension, Expr, ExprKind},
+    ast::{ACCUMULATOR, Call, Comprehension, Expr, ExprKind, MessageField},
     checker::Checked,
     library,
-    runtime_cost::{LIST_COST, MAP_COST, call_cost},
+    message::Message,
+    runtime_cost::{LIST_COST, MAP_COST, MESSAGE_COST, call_cost},
     schema::escape_keyword,
     value::{Key, Map, Value},
 };
@@ -113,7 +114,7 @@ impl<'e> Evaluator<'e> {
                 Ok(Value::list(values))
             }
             ExprKind::Map(_) => self.map(expr),
-            ExprKind::Message { type_name, .. } => failed(format!("unknown type: {type_name}")),
+            ExprKind::Message { type_name, fields } => self.message(type_name, fields),
             ExprKind::Comprehension(loops) => self.comprehension(loops),
             ExprKind::Call(call) if !is_attribute(expr) => self.call(expr, call),
             ExprKind::Ident(_) | ExprKind::Select { .. } | ExprKind::Call(_) => {
@@ -156,6 +157,29 @@ impl<'e> Evaluator<'e> {
         }
         self.charge(MAP_COST)?;
         Ok(Value::Map(Map::new(entries)))
+    }
+
+    fn message(&mut self, type_name: &str, fields: &'e [MessageField]) -> Evaluated {
+        let mut values = BTreeMap::new();
+        for field in fields {
+            let name: Arc<str> = field.name.as_str().into();
+            match (field.optional, self.eval(&field.value)?) {
+                (false, value) => {
+                    values.insert(name, value);
+                }
+                (true, Value::Optional(Some(value))) => {
+                    values.insert(name, Arc::unwrap_or_clone(value));
+                }
+                (true, Value::Optional(None)) => {}
+                (true, other) => {
+                    return failed(format!(
+                        "cannot initialize optional entry '{name}' from non-optional value {other}"
+                    ));
+                }
+            }
+        }
+        self.charge(MESSAGE_COST)?;
+        Ok(Message::literal(type_name, values))
     }
 
     fn variable(&self, name: &str) -> Evaluated {
@@ -556,6 +580,7 @@ fn find(value: &Value, key: &Value) -> Result<Option<Value>, EvalError> {
             )),
         },
         Value::Invalid(message) => failed(&**message),
+        Value::Object(object) => Ok(object.field(key)),
         _ => Ok(None),
     }
 }

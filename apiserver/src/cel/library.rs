@@ -1,6 +1,6 @@
 //! The functions of CEL and of the Kubernetes libraries.
 
-mod authorizer;
+pub(super) mod authorization;
 mod format;
 mod lists;
 mod network;

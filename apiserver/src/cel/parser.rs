@@ -102,9 +102,8 @@ impl Builder {
                 }
             }
             ExprKind::Message { fields, .. } => {
-                fields
-                    .iter_mut()
-                    .for_each(|(.., value)| self.renumber(value));
+                let values = fields.iter_mut().map(|field| &mut field.value);
+                values.for_each(|value| self.renumber(value));
             }
             ExprKind::Comprehension(loops) => {
                 self.renumber(&mut loops.range);

@@ -43,6 +43,7 @@ pub(super) fn compile_rules(rules: &[ValidationRule], decl: &DeclType) -> Vec<Co
     let environment = |old: Type| Environment {
         variables: BTreeMap::from([(SELF.into(), scoped.expr_type()), (OLD_SELF.into(), old)]),
         objects: objects.clone(),
+        has_patch_types: false,
     };
     let plain = environment(scoped.expr_type());
     let optional = environment(Type::optional(scoped.expr_type()));

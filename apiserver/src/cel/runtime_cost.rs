@@ -9,7 +9,7 @@ pub(super) const LIST_COST: u64 = 10;
 pub(super) const MAP_COST: u64 = 30;
 
 /// The cost of making a message, which selectors are charged for.
-const MESSAGE_COST: u64 = 40;
+pub(super) const MESSAGE_COST: u64 = 40;
 
 fn size(value: &Value) -> u64 {
     let value = match value {

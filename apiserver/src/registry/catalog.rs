@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::custom_resource::{Conversion, CustomResource};
 use super::definition::compare_versions;
+use super::horizontal_pod_autoscaler::conversion;
 use super::{Strategy, event};
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
@@ -250,7 +251,6 @@ impl Catalog {
     }
 
     /// Every resource, in the order of discovery.
-    #[cfg(test)]
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
         let versions = self.groups.iter().flat_map(|group| &group.versions);
         versions.flat_map(|version| &version.resources)
@@ -332,6 +332,9 @@ impl ResourceInfo {
     pub(crate) fn shown<'a>(&self, stored: &'a Value) -> Cow<'a, Value> {
         match &self.custom {
             Some(custom) => custom.shown(stored),
+            None if conversion::is_first_version(&self.gvr) => {
+                Cow::Owned(conversion::shown(stored))
+            }
             None => event::shown(&self.gvr, stored),
         }
     }
@@ -346,6 +349,7 @@ impl ResourceInfo {
     pub(crate) fn stored(&self, object: Value) -> Value {
         match &self.custom {
             Some(custom) => custom.versions.stored(object),
+            None if conversion::is_first_version(&self.gvr) => conversion::stored(object),
             None => event::stored(&self.gvr, object),
         }
     }

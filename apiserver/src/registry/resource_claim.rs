@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Strategy;
 use super::checks::{entries, invalid_as, invalid_each, items, items_mut, text};
+use super::device_class;
 use super::go_struct::shown_as;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{child_mut, default};
@@ -169,9 +170,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     for (index, config) in items(&devices["config"]).enumerate() {
         let path = path.child("config").index(index);
         validate_known(config, &known, &path, errors);
-        if config["opaque"].is_null() {
-            errors.required(&path.child("opaque"), "");
-        }
+        device_class::validate_config(config, &path, errors);
     }
 }
 
@@ -202,14 +201,8 @@ fn validate_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors)
         true => errors.required(&at, ""),
         false => invalid_each(dns1123_subdomain(class), &class.into(), &at, errors),
     }
-    for (index, selector) in items(&request["selectors"]).enumerate() {
-        let path = path.child("selectors").index(index).child("cel");
-        if selector["cel"].is_null() {
-            errors.required(&path, "");
-        } else if text(&selector["cel"]["expression"]).is_empty() {
-            errors.required(&path.child("expression"), "");
-        }
-    }
+    let at = path.child("selectors");
+    device_class::validate_selectors(&request["selectors"], &at, errors);
     let count = request["count"].as_i64().unwrap_or(0);
     let at = path.child("count");
     match text(&request["allocationMode"]) {

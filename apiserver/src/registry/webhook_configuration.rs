@@ -1,12 +1,12 @@
-//! The kinds that configure admission.
+//! The kinds that configure admission webhooks.
 
-mod validation;
+pub(super) mod validation;
 
 use serde_json::{Map, Value};
 
 use super::Strategy;
 use super::checks::{default_text, items_mut, object_in};
-use crate::meta::object::{child_mut, default};
+use crate::meta::object::default;
 use crate::status::FieldErrors;
 
 /// A ValidatingWebhookConfiguration, or a mutating one.
@@ -51,52 +51,13 @@ impl Strategy for WebhookConfiguration {
     }
 }
 
-/// A ValidatingAdmissionPolicy, or a mutating one.
-#[derive(Debug)]
-pub(super) struct AdmissionPolicy;
-
-impl Strategy for AdmissionPolicy {
-    fn counts_generation(&self) -> bool {
-        true
-    }
-
-    fn default(&self, policy: &mut Value) {
-        let spec = child_mut(policy, "spec");
-        default_text(spec, "failurePolicy", "Fail");
-        default_constraints(spec, "matchConstraints");
-    }
-}
-
-/// The binding of an admission policy.
-#[derive(Debug)]
-pub(super) struct AdmissionPolicyBinding;
-
-impl Strategy for AdmissionPolicyBinding {
-    fn counts_generation(&self) -> bool {
-        true
-    }
-
-    fn default(&self, binding: &mut Value) {
-        default_constraints(child_mut(binding, "spec"), "matchResources");
-    }
-}
-
-fn default_constraints(spec: &mut Map<String, Value>, field: &str) {
-    if let Some(constraints) = spec.get_mut(field).and_then(Value::as_object_mut) {
-        default_matching(constraints);
-        for rules in ["resourceRules", "excludeResourceRules"] {
-            default_scopes(constraints, rules);
-        }
-    }
-}
-
-fn default_matching(map: &mut Map<String, Value>) {
+pub(super) fn default_matching(map: &mut Map<String, Value>) {
     default_text(map, "matchPolicy", "Equivalent");
     object_in(map, "namespaceSelector");
     object_in(map, "objectSelector");
 }
 
-fn default_scopes(map: &mut Map<String, Value>, rules: &str) {
+pub(super) fn default_scopes(map: &mut Map<String, Value>, rules: &str) {
     for rule in items_mut(map, rules) {
         default_text(rule, "scope", "*");
     }

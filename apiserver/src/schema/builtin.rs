@@ -160,6 +160,7 @@ fn field(package: &str, line: &'static str) -> Field {
         default: None,
         pointer: flags.contains('p'),
         omit_empty: flags.contains('e'),
+        keeps_empty: flags.contains('k'),
         omit_zero: flags.contains('z'),
         patch_strategy: PatchStrategy::default(),
         patch_merge_key: None,
@@ -197,7 +198,7 @@ fn field(package: &str, line: &'static str) -> Field {
 
 /// The numbers that end `flags`, such as `pe2.1`.
 fn numbers(flags: &str) -> Vec<u32> {
-    let numbers = flags.trim_start_matches(['-', 'p', 'e', 'z']);
+    let numbers = flags.trim_start_matches(['-', 'p', 'e', 'z', 'k']);
     let number = |text: &str| {
         text.parse()
             .expect("builtin.txt has numbers after the flags")

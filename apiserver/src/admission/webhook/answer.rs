@@ -184,7 +184,11 @@ impl Admission<'_> {
     }
 
     /// What a patch left, as the kind has it.
-    fn decoded(&self, patched: &str, kind: &GroupVersionKind) -> Result<Value, ApiError> {
+    pub(in crate::admission) fn decoded(
+        &self,
+        patched: &str,
+        kind: &GroupVersionKind,
+    ) -> Result<Value, ApiError> {
         let refuse = |why: String| ApiError::Internal(why);
         if self.operation == Operation::Connect {
             return serde_json::from_str(patched).map_err(|error| refuse(error.to_string()));

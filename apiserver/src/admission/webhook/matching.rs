@@ -1,24 +1,21 @@
 //! Whether a webhook is asked about a write.
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
 use super::configuration::Webhook;
 use super::{Admission, Operation};
-use crate::auth::Authorizer;
-use crate::cel::{ResourceCheck, Variables};
+use crate::cel::{Activation, Outcome};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::event;
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
 
-/// In which form a webhook is shown a write.
+/// In which form a webhook or policy is shown a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Invocation {
-    pub(super) resource: GroupVersionResource,
-    pub(super) kind: GroupVersionKind,
+pub(in crate::admission) struct Invocation {
+    pub(in crate::admission) resource: GroupVersionResource,
+    pub(in crate::admission) kind: GroupVersionKind,
 }
 
 impl Admission<'_> {
@@ -33,16 +30,50 @@ impl Admission<'_> {
         old: Option<&Value>,
     ) -> Result<Option<Invocation>, ApiError> {
         // Upstream tells of a namespace that is not there only if the rest matches.
-        let in_namespace = self.matches_namespace(webhook, object);
-        if matches!(in_namespace, Ok(false)) || !matches_object(webhook, object, old) {
+        let entry = &webhook.entry;
+        let in_namespace = self.matches_namespace(entry, object);
+        if matches!(in_namespace, Ok(false)) || !matches_object(entry, object, old) {
             return Ok(None);
         }
-        let Some(invocation) = self.rule(webhook) else {
+        let Some(invocation) = self.rule(&entry["rules"], &entry["matchPolicy"]) else {
             return Ok(None);
         };
         in_namespace?;
         let holds = self.conditions_hold(webhook, &invocation, object, old)?;
         Ok(holds.then_some(invocation))
+    }
+
+    /// The form in which a policy is shown the write, if `constraints` match; none match all.
+    ///
+    /// # Errors
+    /// `NotFound` for a namespace whose labels would have to be known.
+    pub(in crate::admission) fn constrained(
+        &self,
+        constraints: &Value,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<Option<Invocation>, ApiError> {
+        let own = || Invocation {
+            resource: self.resource.gvr().clone(),
+            kind: self.requester.kind.clone(),
+        };
+        if !constraints.is_object() {
+            return Ok(Some(own()));
+        }
+        let in_namespace = self.matches_namespace(constraints, object);
+        if matches!(in_namespace, Ok(false)) || !matches_object(constraints, object, old) {
+            return Ok(None);
+        }
+        let rule = |field: &str| self.rule(&constraints[field], &constraints["matchPolicy"]);
+        let matching = match constraints["resourceRules"].as_array() {
+            _ if rule("excludeResourceRules").is_some() => None,
+            Some(rules) if !rules.is_empty() => rule("resourceRules"),
+            _ => Some(own()),
+        };
+        if matching.is_some() {
+            in_namespace?;
+        }
+        Ok(matching)
     }
 
     /// Whether all conditions of the webhook hold. One that does not outweighs those that can't be
@@ -61,24 +92,21 @@ impl Admission<'_> {
         let request = &self.request("", invocation)["request"];
         let object = self.in_form(object, invocation);
         let old = self.in_form(old, invocation);
-        let authorizer = Arc::new(Authorizer::new(self.core, self.requester.user));
-        let gvr = self.resource.gvr();
-        let resource = ResourceCheck {
-            group: gvr.group.clone(),
-            resource: gvr.resource.clone(),
-            subresource: self.requester.subresource.to_owned(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        };
-        let variables = Variables::new(&object, &old, request, authorizer, resource);
+        let data = [
+            ("object", &object),
+            ("oldObject", &old),
+            ("request", request),
+        ];
+        let mut activation = Activation::new(data);
+        let asker = self.asker();
+        activation.set_authorizer(&asker, self.question());
         let mut faults = Vec::new();
         for condition in conditions {
             let expression = condition["expression"].as_str().unwrap_or_default();
-            let holds = self.core.webhooks.condition(expression.trim());
-            match holds.and_then(|condition| condition.holds(&variables)) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(why) if faults.contains(&why) => {}
+            let compiled = self.core.webhooks.condition(expression.trim());
+            match compiled.and_then(|condition| activation.evaluate(&condition)) {
+                Ok(Outcome::Bool(true)) => {}
+                Ok(_) => return Ok(false),
                 Err(why) => faults.push(why),
             }
         }
@@ -99,16 +127,16 @@ impl Admission<'_> {
 
     /// The form in which a rule matches the write: that of the request, or another of the same
     /// objects where the policy is `Equivalent`.
-    fn rule(&self, webhook: &Webhook) -> Option<Invocation> {
+    fn rule(&self, rules: &Value, match_policy: &Value) -> Option<Invocation> {
         let gvr = self.resource.gvr();
-        let rules = || webhook.entry["rules"].as_array().into_iter().flatten();
+        let rules = || rules.as_array().into_iter().flatten();
         if rules().any(|rule| self.rule_matches(rule, gvr)) {
             return Some(Invocation {
                 resource: gvr.clone(),
                 kind: self.requester.kind.clone(),
             });
         }
-        if webhook.entry["matchPolicy"] == "Exact" {
+        if match_policy == "Exact" {
             return None;
         }
         let equivalents = self.equivalents();
@@ -155,7 +183,13 @@ impl Admission<'_> {
             names.filter_map(Value::as_str)
         };
         let has = |field: &str, wanted: &str| names(field).any(|own| own == "*" || own == wanted);
+        // Only policies can name objects.
+        let is_named = match names("resourceNames").next() {
+            None => true,
+            Some(_) => names("resourceNames").any(|own| own == self.name),
+        };
         self.scope_matches(rule, gvr)
+            && is_named
             && has("operations", self.operation.as_str())
             && has("apiGroups", &gvr.group)
             && has("apiVersions", &gvr.version)
@@ -179,16 +213,12 @@ impl Admission<'_> {
         }
     }
 
-    fn matches_namespace(
-        &self,
-        webhook: &Webhook,
-        object: Option<&Value>,
-    ) -> Result<bool, ApiError> {
+    fn matches_namespace(&self, entry: &Value, object: Option<&Value>) -> Result<bool, ApiError> {
         let gvr = self.resource.gvr();
         if self.namespace.is_empty() && gvr.resource != "namespaces" {
             return Ok(true);
         }
-        let selector = selector(&webhook.entry["namespaceSelector"]);
+        let selector = selector(&entry["namespaceSelector"]);
         if selector.is_everything() {
             return Ok(true);
         }
@@ -211,8 +241,8 @@ impl Admission<'_> {
 }
 
 /// An object matches as it was or as it will be.
-fn matches_object(webhook: &Webhook, object: Option<&Value>, old: Option<&Value>) -> bool {
-    let selector = selector(&webhook.entry["objectSelector"]);
+fn matches_object(entry: &Value, object: Option<&Value>, old: Option<&Value>) -> bool {
+    let selector = selector(&entry["objectSelector"]);
     let matches = |object: &Value| selector.matches(&object["metadata"]["labels"]);
     selector.is_everything() || object.is_some_and(matches) || old.is_some_and(matches)
 }

@@ -26,7 +26,7 @@ impl Admission<'_> {
     }
 
     /// The review but for its version and the objects.
-    pub(super) fn request(&self, uid: &str, invocation: &Invocation) -> Value {
+    pub(in crate::admission) fn request(&self, uid: &str, invocation: &Invocation) -> Value {
         let mut request = json!({
             "uid": uid,
             "kind": kind(&invocation.kind),
@@ -53,7 +53,11 @@ impl Admission<'_> {
     }
 
     /// An object in the version that the webhook is shown.
-    pub(super) fn in_form(&self, object: Option<&Value>, invocation: &Invocation) -> Value {
+    pub(in crate::admission) fn in_form(
+        &self,
+        object: Option<&Value>,
+        invocation: &Invocation,
+    ) -> Value {
         let Some(object) = object else {
             return Value::Null;
         };
@@ -69,7 +73,7 @@ impl Admission<'_> {
     }
 
     /// The object that the webhook left of what it was shown, in the version of the request.
-    pub(super) fn out_of_form(&self, shown: Value, invocation: &Invocation) -> Value {
+    pub(in crate::admission) fn out_of_form(&self, shown: Value, invocation: &Invocation) -> Value {
         let gvr = &invocation.resource;
         if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {
             return shown;

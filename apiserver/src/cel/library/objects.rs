@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 
 use super::{
-    authorizer::Check,
+    authorization::Authorization,
     network::{self, Cidr},
     semver::Semver,
     url::Url,
@@ -11,6 +11,7 @@ use super::{
 use crate::{
     cel::{
         eval::{Evaluated, failed},
+        message::{self, Message},
         time,
         value::{Key, Map, Value},
     },
@@ -27,11 +28,12 @@ pub(in crate::cel) enum Object {
     Cidr(Cidr),
     Semver(Semver),
     Format(Format),
-    Check(Check),
+    Message(Message),
+    Authorization(Authorization),
 }
 
 impl Object {
-    pub(in crate::cel) fn type_name(&self) -> &'static str {
+    pub(in crate::cel) fn type_name(&self) -> &str {
         match self {
             Self::Url(_) => "kubernetes.URL",
             Self::Quantity(_) => "kubernetes.Quantity",
@@ -39,7 +41,16 @@ impl Object {
             Self::Cidr(_) => "net.CIDR",
             Self::Semver(_) => "kubernetes.Semver",
             Self::Format(_) => "kubernetes.NamedFormat",
-            Self::Check(check) => check.type_name(),
+            Self::Message(message) => message.type_name(),
+            Self::Authorization(authorization) => authorization.type_name(),
+        }
+    }
+
+    /// A field, of those that have some.
+    pub(in crate::cel) fn field(&self, key: &Value) -> Option<Value> {
+        match (self, key) {
+            (Self::Message(message), Value::String(name)) => message.field(name).cloned(),
+            _ => None,
         }
     }
 
@@ -66,6 +77,7 @@ impl Object {
             (Self::Cidr(a), Self::Cidr(b)) => a == b,
             (Self::Semver(a), Self::Semver(b)) => a.compare(b).is_eq(),
             (Self::Format(a), Self::Format(b)) => a == b,
+            (Self::Message(a), Self::Message(b)) => a == b,
             _ => false,
         }
     }
@@ -80,7 +92,7 @@ impl fmt::Display for Object {
             Self::Cidr(cidr) => write!(f, "{cidr}"),
             Self::Semver(version) => write!(f, "{version}"),
             Self::Format(format) => write!(f, "{}", format.0),
-            Self::Check(check) => f.write_str(check.type_name()),
+            Self::Message(_) | Self::Authorization(_) => f.write_str(self.type_name()),
         }
     }
 }
@@ -124,8 +136,8 @@ pub(super) fn call(function: &str, args: &[Value]) -> Option<Evaluated> {
                 ("validate", [Value::String(text)]) => Some(Ok(format.validate(text))),
                 _ => None,
             },
-            Object::Check(check) => check.call(function, rest),
-            Object::Url(_) | Object::Ip(_) => None,
+            Object::Authorization(authorization) => authorization.call(function, rest),
+            Object::Url(_) | Object::Ip(_) | Object::Message(_) => None,
         },
         _ => None,
     }
@@ -154,6 +166,7 @@ fn from_text(function: &str, text: &str) -> Option<Evaluated> {
         "isCIDR" => flag(Cidr::parse(text).is_ok()),
         "semver" => Some(made(Semver::parse(text).map(Object::Semver))),
         "isSemver" => flag(Semver::parse(text).is_ok()),
+        message::ESCAPE_KEY => Some(Ok(Value::string(&message::escaped_key(text)))),
         "format.named" => Some(Ok(match Format::named(text) {
             Some(format) => Value::some(object(Object::Format(format))),
             None => Value::Optional(None),

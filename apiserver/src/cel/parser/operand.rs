@@ -2,7 +2,7 @@
 
 use super::{OPERAND, Parsed, Parser, Stop, is_number, starts_operand};
 use crate::cel::{
-    ast::{Call, Element, Entry, Expr, ExprKind},
+    ast::{Call, Element, Entry, Expr, ExprKind, MessageField},
     lexer::{Token, TokenKind, unquote},
     macros,
     value::Value,
@@ -223,7 +223,7 @@ impl Parser<'_> {
         let open = self.take();
         let mut fields = Vec::new();
         while !self.is("}") {
-            self.take_if("?");
+            let optional = self.take_if("?").is_some();
             let name = self.peek();
             if name.kind != TokenKind::Ident {
                 let shown = self.shown(name);
@@ -240,7 +240,12 @@ impl Parser<'_> {
             self.take();
             let colon = self.expect(":")?;
             let value = self.expr()?;
-            fields.push((colon.start, self.text(name), value));
+            fields.push(MessageField {
+                offset: colon.start,
+                name: self.text(name),
+                value,
+                optional,
+            });
             if self.take_if(",").is_none() {
                 break;
             }

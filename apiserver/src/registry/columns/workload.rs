@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::view::{View, or_none};
+use crate::registry::horizontal_pod_autoscaler::conversion;
 
 const TEMPLATE_CONTAINERS: &str = "/spec/template/spec/containers";
 
@@ -90,6 +91,11 @@ pub(super) fn pod_disruption_budget(view: View<'_>) -> Vec<Value> {
 }
 
 pub(super) fn horizontal_pod_autoscaler(view: View<'_>) -> Vec<Value> {
+    let second = conversion::second_version(view.object);
+    let view = View {
+        object: &second,
+        ..view
+    };
     let target = |field: &str| view.str(&format!("/spec/scaleTargetRef/{field}"));
     vec![
         view.name(),
@@ -146,11 +152,6 @@ fn ready_of_desired(view: View<'_>) -> String {
 /// Current and target value of each metric, in the spelling of v2 or of v1.
 fn metrics(view: View<'_>) -> Vec<String> {
     let unknown = || "<unknown>".to_owned();
-    if let Some(target) = view.scalar("/spec/targetCPUUtilizationPercentage") {
-        let current = view.scalar("/status/currentCPUUtilizationPercentage");
-        let current = current.map_or_else(unknown, |percent| format!("{percent}%"));
-        return vec![format!("cpu: {current}/{target}%")];
-    }
     let statuses: Vec<View<'_>> = view.items("/status/currentMetrics").collect();
     let metric = |(index, spec): (usize, View<'_>)| {
         let source = match spec.str("/type") {

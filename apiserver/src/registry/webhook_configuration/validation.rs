@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::cel::Condition;
+use crate::cel::{Returns, Scope};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
     dns1035_label, dns1123_subdomain, qualified_name, validate_label_selector,
@@ -127,7 +127,8 @@ fn validate_webhook(
         }
     }
     if !tolerated.conditions {
-        validate_conditions(webhook, &path.child("matchConditions"), errors);
+        let path = path.child("matchConditions");
+        validate_conditions(webhook, &Scope::new(), &path, errors);
     }
 }
 
@@ -145,7 +146,7 @@ fn validate_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn validate_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(in crate::registry) fn validate_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
     alone(rule, "operations", "operations", path, errors);
     for (index, operation) in strings(rule, "operations").into_iter().enumerate() {
@@ -253,7 +254,13 @@ fn validate_review_versions(
     }
 }
 
-fn validate_conditions(webhook: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// The faults of the `matchConditions` of a webhook or policy.
+pub(in crate::registry) fn validate_conditions(
+    webhook: &Value,
+    scope: &Scope,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let count = items(webhook, "matchConditions").count();
     if count > MATCH_CONDITIONS_MAX {
         errors.too_many(path, count, MATCH_CONDITIONS_MAX);
@@ -265,7 +272,7 @@ fn validate_conditions(webhook: &Value, path: &FieldPath, errors: &mut FieldErro
         let at = path.child("expression");
         if expression.is_empty() {
             errors.required(&at, "");
-        } else if let Err(why) = Condition::compile(expression) {
+        } else if let Err(why) = scope.compile(expression, Returns::Bool) {
             errors.invalid(&at, &expression.into(), &why);
         }
         let name = text(condition, "name");

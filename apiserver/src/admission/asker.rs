@@ -1,0 +1,70 @@
+//! What expressions of admission may ask about permissions.
+
+use std::sync::Arc;
+
+use super::webhook::Admission;
+use crate::auth::{self, Attributes, Authorization, Decision, User};
+use crate::cel::{Authorizer, Question, Verdict};
+use crate::storage::Storage;
+
+/// Answers for the user of a request.
+#[derive(Debug)]
+struct Asker {
+    authorization: Authorization,
+    storage: Arc<Storage>,
+    user: User,
+}
+
+impl Authorizer for Asker {
+    fn decide(&self, question: &Question) -> Verdict {
+        let account = question.service_account.as_ref();
+        let account = account.map(|(namespace, name)| auth::service_account_user(namespace, name));
+        let user = account.as_ref().unwrap_or(&self.user);
+        let verb = question.verb.clone();
+        let attributes = match question.path.as_str() {
+            "" => Attributes::Resource {
+                verb,
+                group: question.group.clone(),
+                resource: question.resource.clone(),
+                subresource: question.subresource.clone(),
+                namespace: question.namespace.clone(),
+                name: question.name.clone(),
+            },
+            path => Attributes::Path {
+                verb,
+                path: path.to_owned(),
+            },
+        };
+        match auth::decide(self.authorization, &self.storage, user, &attributes) {
+            Decision::Allowed(reason) => Verdict {
+                allowed: true,
+                reason,
+            },
+            Decision::Denied => Verdict::default(),
+        }
+    }
+}
+
+impl Admission<'_> {
+    /// Who answers expressions about permissions.
+    pub(super) fn asker(&self) -> Arc<dyn Authorizer> {
+        Arc::new(Asker {
+            authorization: self.core.authorization,
+            storage: Arc::clone(&self.core.storage),
+            user: self.requester.user.clone(),
+        })
+    }
+
+    /// What the request itself needs a permission for, but for the verb.
+    pub(super) fn question(&self) -> Question {
+        let gvr = self.resource.gvr();
+        Question {
+            group: gvr.group.clone(),
+            resource: gvr.resource.clone(),
+            subresource: self.requester.subresource.to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            ..Question::default()
+        }
+    }
+}

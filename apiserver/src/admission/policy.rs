@@ -1,0 +1,139 @@
+//! Admission policies: which of those bound have a say in a write, and what follows from it.
+
+mod compiled;
+mod evaluate;
+mod mutate;
+mod params;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::webhook::{Admission, GROUP};
+use crate::meta::GroupVersionResource;
+use crate::meta::object::{meta, name};
+use crate::status::ApiError;
+use crate::storage::{Storage, StoredObject, Table};
+use compiled::Policy;
+
+/// Whether a policy changes objects or looks at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Mutating,
+    Validating,
+}
+
+/// The tables of policies and bindings, and the policies compiled.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    tables: [OnceLock<Arc<Table>>; 4],
+    /// By uid, with the version that was compiled.
+    compiled: Mutex<BTreeMap<String, (String, Arc<Policy>)>>,
+}
+
+/// A policy that has a say, with its bindings.
+struct Bound {
+    policy: Arc<Policy>,
+    bindings: Vec<Arc<StoredObject>>,
+}
+
+impl Policies {
+    /// Whether there is any binding: a policy alone has no effect.
+    pub(super) fn are_bound(&self, storage: &Storage) -> bool {
+        [Family::Mutating, Family::Validating]
+            .into_iter()
+            .any(|family| self.bindings(family, storage).len() > 0)
+    }
+
+    fn table(&self, index: usize, plural: &str, storage: &Storage) -> &Table {
+        self.tables[index].get_or_init(|| {
+            storage.table(&GroupVersionResource {
+                group: GROUP.to_owned(),
+                version: "v1".to_owned(),
+                resource: plural.to_owned(),
+            })
+        })
+    }
+
+    fn policies(&self, family: Family, storage: &Storage) -> &Table {
+        match family {
+            Family::Mutating => self.table(0, "mutatingadmissionpolicies", storage),
+            Family::Validating => self.table(1, "validatingadmissionpolicies", storage),
+        }
+    }
+
+    fn bindings(&self, family: Family, storage: &Storage) -> &Table {
+        match family {
+            Family::Mutating => self.table(2, "mutatingadmissionpolicybindings", storage),
+            Family::Validating => self.table(3, "validatingadmissionpolicybindings", storage),
+        }
+    }
+
+    /// The policies that have a binding, both in the order of their names.
+    fn bound(&self, family: Family, storage: &Storage) -> Vec<Bound> {
+        let bindings = self.bindings(family, storage);
+        if bindings.len() == 0 {
+            return Vec::new();
+        }
+        let bindings = bindings.snapshot();
+        let policies = self.policies(family, storage).snapshot();
+        let policies = policies.range(None, None);
+        policies
+            .filter_map(|policy| {
+                let own = |binding: &&Arc<StoredObject>| {
+                    binding.value["spec"]["policyName"] == name(&policy.value)
+                };
+                let bindings: Vec<_> = bindings.range(None, None).filter(own).cloned().collect();
+                (!bindings.is_empty()).then(|| Bound {
+                    policy: self.compiled(&policy.value),
+                    bindings,
+                })
+            })
+            .collect()
+    }
+
+    fn compiled(&self, policy: &Value) -> Arc<Policy> {
+        let (uid, rv) = (meta(policy, "uid"), meta(policy, "resourceVersion"));
+        let mut compiled = self.compiled.lock();
+        if let Some((known, policy)) = compiled.get(uid)
+            && known == rv
+        {
+            return Arc::clone(policy);
+        }
+        let made = Arc::new(Policy::compile(policy));
+        compiled.insert(uid.to_owned(), (rv.to_owned(), Arc::clone(&made)));
+        made
+    }
+}
+
+impl Admission<'_> {
+    /// The policies to look at: none has a say about policies.
+    fn policies(&self, family: Family) -> Vec<Bound> {
+        let gvr = self.resource.gvr();
+        let is_exempt = gvr.group == GROUP && gvr.resource.contains("admissionpolic");
+        match is_exempt {
+            true => Vec::new(),
+            false => self
+                .core
+                .webhooks
+                .policies
+                .bound(family, &self.core.storage),
+        }
+    }
+}
+
+/// What a failure to match or to find parameters is called in a refusal.
+fn config_fault(binding: Option<&Value>, why: &str) -> String {
+    match binding {
+        None => format!("failed to configure policy: {why}"),
+        Some(_) => format!("failed to configure binding: {why}"),
+    }
+}
+
+/// The text of an error that stands in another's.
+fn text_of(error: &ApiError) -> String {
+    error.to_string()
+}

@@ -1,0 +1,122 @@
+//! A policy whose expressions are ready to be evaluated.
+
+use serde_json::Value;
+
+use crate::cel::{Expression, Returns, Scope};
+use crate::meta::object::name;
+
+/// An expression, or what is wrong with it.
+pub(super) type Compiled = Result<Expression, String>;
+
+/// A policy.
+pub(super) struct Policy {
+    pub(super) name: String,
+    pub(super) constraints: Value,
+    /// `apiVersion` and `kind` of its parameters.
+    pub(super) param_kind: Option<(String, String)>,
+    /// Whether a write goes on when it can't be told what the policy says.
+    pub(super) ignores_failure: bool,
+    pub(super) reinvocable: bool,
+    pub(super) variables: Vec<(String, Compiled)>,
+    pub(super) conditions: Vec<Compiled>,
+    pub(super) validations: Vec<Validation>,
+    pub(super) annotations: Vec<Compiled>,
+    pub(super) mutations: Vec<Compiled>,
+}
+
+/// What a policy asks for.
+pub(super) struct Validation {
+    pub(super) expression: Compiled,
+    pub(super) message_expression: Option<Compiled>,
+    /// What is said if there is no better message.
+    pub(super) message: String,
+    pub(super) reason: String,
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Policy")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Policy {
+    pub(super) fn compile(policy: &Value) -> Self {
+        let spec = &policy["spec"];
+        let kind = &spec["paramKind"];
+        let param_kind = kind.is_object().then(|| {
+            let text = |field: &str| text(kind, field).to_owned();
+            (text("apiVersion"), text("kind"))
+        });
+        let mut scope = Scope::new().with_variables();
+        if param_kind.is_some() {
+            scope = scope.with_params();
+        }
+        let mut variables = Vec::new();
+        for variable in items(spec, "variables") {
+            let own = text(variable, "name");
+            let compiled = scope.compile(text(variable, "expression"), Returns::Anything);
+            scope.declare(own, compiled.as_ref().ok());
+            variables.push((own.to_owned(), compiled));
+        }
+        let each = |list: &str, field: &str, returns: Returns| -> Vec<Compiled> {
+            let own = items(spec, list).map(|item| text(item, field).trim());
+            own.map(|text| scope.compile(text, returns)).collect()
+        };
+        let mutations = items(spec, "mutations").map(|mutation| {
+            let (own, returns) = match text(mutation, "patchType") {
+                "JSONPatch" => ("jsonPatch", Returns::Patch),
+                _ => ("applyConfiguration", Returns::Configuration),
+            };
+            scope.compile(text(&mutation[own], "expression").trim(), returns)
+        });
+        Self {
+            name: name(policy).to_owned(),
+            constraints: spec["matchConstraints"].clone(),
+            param_kind,
+            ignores_failure: spec["failurePolicy"] == "Ignore",
+            reinvocable: spec["reinvocationPolicy"] == "IfNeeded",
+            conditions: each("matchConditions", "expression", Returns::Bool),
+            validations: items(spec, "validations")
+                .map(|validation| Validation::compile(validation, &scope))
+                .collect(),
+            annotations: each("auditAnnotations", "valueExpression", Returns::TextOrNull),
+            mutations: mutations.collect(),
+            variables,
+        }
+    }
+}
+
+impl Validation {
+    fn compile(validation: &Value, scope: &Scope) -> Self {
+        let expression = text(validation, "expression");
+        let of_message = text(validation, "messageExpression");
+        let message = match text(validation, "message").trim() {
+            "" => format!("failed expression: {}", expression.trim()),
+            message => message.to_owned(),
+        };
+        let reason = match text(validation, "reason") {
+            "" => "Invalid",
+            reason => reason,
+        };
+        Self {
+            expression: scope.compile(expression, Returns::Bool),
+            message_expression: (!of_message.is_empty()).then(|| {
+                scope
+                    .without_authorizer()
+                    .compile(of_message, Returns::Text)
+            }),
+            message,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+fn items<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {
+    value[field].as_array().into_iter().flatten()
+}
+
+fn text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value[field].as_str().unwrap_or_default()
+}

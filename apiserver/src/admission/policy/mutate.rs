@@ -1,0 +1,220 @@
+//! What mutating policies change.
+
+use serde_json::Value;
+
+use super::compiled::Policy;
+use super::evaluate::{conditions_hold, prepare};
+use super::{Bound, Family, config_fault, text_of};
+use crate::admission::webhook::{Admission, Invocation};
+use crate::cel::Outcome;
+use crate::field_manager::merge_configuration;
+use crate::meta::object::name;
+use crate::patch::JsonPatch;
+use crate::status::ApiError;
+
+/// A policy that wants to see what others change later, and the object as it left it.
+pub(in crate::admission) struct Left {
+    policy: String,
+    object: Value,
+}
+
+/// Refusals of policies that must not fail, and their reasons.
+type Faults = Vec<(String, &'static str)>;
+
+impl Admission<'_> {
+    /// Lets each mutating policy that the write matches change the object; `left` gets those that
+    /// are to look again.
+    ///
+    /// # Errors
+    /// `Forbidden` for what a policy can't do.
+    pub(in crate::admission) fn mutate_by_policies(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        left: &mut Vec<Left>,
+    ) -> Result<(), ApiError> {
+        let mut faults = Faults::new();
+        for bound in self.policies(Family::Mutating) {
+            self.mutate_by(&bound, object, old, &mut faults)?;
+            if bound.policy.reinvocable {
+                left.push(Left {
+                    policy: bound.policy.name.clone(),
+                    object: object.clone(),
+                });
+            }
+        }
+        self.refusal(&faults)
+    }
+
+    /// Asks those policies again whose outcome has been changed by others.
+    ///
+    /// # Errors
+    /// `Forbidden` for what a policy can't do.
+    pub(in crate::admission) fn mutate_again(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        left: &[Left],
+    ) -> Result<(), ApiError> {
+        let mut faults = Faults::new();
+        for bound in self.policies(Family::Mutating) {
+            let own = left.iter().find(|own| own.policy == bound.policy.name);
+            if own.is_some_and(|own| own.object != *object) {
+                self.mutate_by(&bound, object, old, &mut faults)?;
+            }
+        }
+        self.refusal(&faults)
+    }
+
+    fn refusal(&self, faults: &[(String, &'static str)]) -> Result<(), ApiError> {
+        let Some((message, reason)) = faults.first() else {
+            return Ok(());
+        };
+        let causes: Vec<String> = faults.iter().map(|(message, _)| message.clone()).collect();
+        let status = self.status_of(message, reason, 403, &causes);
+        Err(ApiError::Denied(Box::new(status)))
+    }
+
+    fn mutate_by(
+        &self,
+        bound: &Bound,
+        object: &mut Value,
+        old: Option<&Value>,
+        faults: &mut Faults,
+    ) -> Result<(), ApiError> {
+        let policy = &bound.policy;
+        let mut fail = |binding: Option<&Value>, why: &str, reason: &'static str| {
+            let message = match binding {
+                Some(binding) => format!(
+                    "policy '{}' with binding '{}' denied request: {why}",
+                    policy.name,
+                    name(binding)
+                ),
+                None => format!("policy {:?} denied request: {why}", policy.name),
+            };
+            if !policy.ignores_failure {
+                faults.push((message, reason));
+            }
+        };
+        let matching = self.constrained(&policy.constraints, Some(object), old);
+        let matching = match matching.map_err(|error| text_of(&error)) {
+            Ok(None) => return Ok(()),
+            Ok(Some(own)) => self.check_param_kind(policy).map(|()| own),
+            Err(why) => Err(why),
+        };
+        let matching = match matching {
+            Ok(matching) => matching,
+            Err(why) => {
+                fail(None, &config_fault(None, &why), "Forbidden");
+                return Ok(());
+            }
+        };
+        for binding in &bound.bindings {
+            let binding = &binding.value;
+            let params = match self.bound_params(policy, binding, Some(object), old) {
+                Ok(params) => params.unwrap_or_default(),
+                Err(why) => {
+                    fail(
+                        Some(binding),
+                        &config_fault(Some(binding), &why),
+                        "Forbidden",
+                    );
+                    continue;
+                }
+            };
+            for param in params {
+                if let Err(why) = self.mutations(policy, &matching, &param, object, old)? {
+                    fail(Some(binding), &why, "Invalid");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the mutations of a policy in turn.
+    fn mutations(
+        &self,
+        policy: &Policy,
+        matching: &Invocation,
+        param: &Value,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<Result<(), String>, ApiError> {
+        let namespace = self.namespace_object()?;
+        let mut activation = self.activation(matching, Some(object), old, &namespace);
+        prepare(&mut activation, policy, param);
+        match conditions_hold(&mut activation, policy) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Ok(())),
+            Err(why) => return Ok(Err(why)),
+        }
+        let mut outcome = Ok(());
+        for mutation in &policy.mutations {
+            let shown = self.in_form(Some(object), matching);
+            activation.set("object", &shown);
+            prepare(&mut activation, policy, param);
+            let changed = mutation
+                .as_ref()
+                .map_err(|why| format!("compilation error: {why}"))
+                .and_then(|expression| activation.evaluate(expression));
+            let changed = match changed {
+                Ok(Outcome::Configuration(applied)) => self.merged(matching, &shown, applied),
+                Ok(Outcome::Patch(operations)) => self.patched_by(matching, &shown, &operations)?,
+                Ok(_) => Ok(None),
+                Err(why) => Err(why),
+            };
+            match changed {
+                Ok(Some(next)) => {
+                    *object = self.out_of_form(next, matching);
+                    self.strategy.default(object);
+                }
+                Ok(None) => {}
+                Err(why) => outcome = outcome.and(Err(why)),
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn merged(
+        &self,
+        matching: &Invocation,
+        shown: &Value,
+        mut applied: Value,
+    ) -> Result<Option<Value>, String> {
+        for field in ["apiVersion", "kind"] {
+            applied[field] = shown[field].clone();
+        }
+        let gvr = &matching.resource;
+        let catalog = self.core.definitions.catalog();
+        let info = catalog.resource(&gvr.group, &gvr.version, &gvr.resource);
+        let schema = info.and_then(|info| info.schema());
+        let merged = merge_configuration(schema.map(|own| &**own), shown, &applied)
+            .map_err(|why| format!("error applying patch: {why}"))?;
+        let text = merged.to_string();
+        let decoded = self.decoded(&text, &matching.kind);
+        decoded.map(Some).map_err(|error| text_of(&error))
+    }
+
+    /// The object with the operations applied, unless a test among them fails.
+    fn patched_by(
+        &self,
+        matching: &Invocation,
+        shown: &Value,
+        operations: &[Value],
+    ) -> Result<Result<Option<Value>, String>, ApiError> {
+        let mut next = shown.clone();
+        for operation in operations {
+            let patch = Value::Array(vec![operation.clone()]).to_string();
+            let patched = JsonPatch::decode(patch.as_bytes())
+                .and_then(|patch| patch.apply(&next))
+                .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+            match patched {
+                Ok(patched) => next = patched,
+                Err(_) if operation["op"] == "test" => return Ok(Ok(None)),
+                Err(why) => return Ok(Err(format!("JSON Patch: {why}"))),
+            }
+        }
+        self.decoded(&next.to_string(), &matching.kind)
+            .map(|next| Ok(Some(next)))
+    }
+}

@@ -1,0 +1,138 @@
+//! What expressions ask about permissions.
+
+use std::{fmt, sync::Arc};
+
+use crate::cel::{eval::Evaluated, value::Value};
+
+use super::Object;
+
+/// Who knows what the user of a request may do.
+pub(crate) trait Authorizer: fmt::Debug + Send + Sync {
+    /// Whether they may.
+    fn decide(&self, question: &Question) -> Verdict;
+}
+
+/// What somebody may do; parts that are not said are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// Namespace and name of the service account in question, if it is not about the user.
+    pub(crate) service_account: Option<(String, String)>,
+    pub(crate) path: String,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) verb: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) allowed: bool,
+    pub(crate) reason: String,
+}
+
+/// A question on its way to be asked, or its answer.
+#[derive(Clone, Debug)]
+pub(in crate::cel) struct Authorization {
+    stage: Stage,
+    by: Arc<dyn Authorizer>,
+    question: Question,
+    verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Authorizer,
+    Path,
+    Group,
+    Resource,
+    Decision,
+}
+
+impl Authorization {
+    /// Nothing asked yet.
+    pub(in crate::cel) fn root(by: Arc<dyn Authorizer>) -> Value {
+        Self::value(Stage::Authorizer, by, Question::default())
+    }
+
+    /// All but the verb.
+    pub(in crate::cel) fn of_resource(by: Arc<dyn Authorizer>, question: Question) -> Value {
+        Self::value(Stage::Resource, by, question)
+    }
+
+    fn value(stage: Stage, by: Arc<dyn Authorizer>, question: Question) -> Value {
+        let verdict = Verdict::default();
+        Value::Object(Arc::new(Object::Authorization(Self {
+            stage,
+            by,
+            question,
+            verdict,
+        })))
+    }
+
+    pub(in crate::cel) fn type_name(&self) -> &'static str {
+        match self.stage {
+            Stage::Authorizer => "kubernetes.authorization.Authorizer",
+            Stage::Path => "kubernetes.authorization.PathCheck",
+            Stage::Group => "kubernetes.authorization.GroupCheck",
+            Stage::Resource => "kubernetes.authorization.ResourceCheck",
+            Stage::Decision => "kubernetes.authorization.Decision",
+        }
+    }
+
+    pub(super) fn call(&self, function: &str, rest: &[Value]) -> Option<Evaluated> {
+        let mut next = self.clone();
+        let texts: Option<Vec<&str>> = rest.iter().map(text).collect();
+        match (self.stage, function, texts?.as_slice()) {
+            (Stage::Authorizer, "path", [path]) => {
+                next.stage = Stage::Path;
+                (*path).clone_into(&mut next.question.path);
+            }
+            (Stage::Authorizer, "group", [group]) => {
+                next.stage = Stage::Group;
+                (*group).clone_into(&mut next.question.group);
+            }
+            (Stage::Authorizer, "serviceAccount", [namespace, name]) => {
+                let account = ((*namespace).to_owned(), (*name).to_owned());
+                next.question.service_account = Some(account);
+            }
+            (Stage::Group, "resource", [resource]) => {
+                next.stage = Stage::Resource;
+                (*resource).clone_into(&mut next.question.resource);
+            }
+            (Stage::Resource, "subresource", [subresource]) => {
+                (*subresource).clone_into(&mut next.question.subresource);
+            }
+            (Stage::Resource, "namespace", [namespace]) => {
+                (*namespace).clone_into(&mut next.question.namespace);
+            }
+            (Stage::Resource, "name", [name]) => (*name).clone_into(&mut next.question.name),
+            // Roles grant nothing by selectors.
+            (Stage::Resource, "fieldSelector" | "labelSelector", [_]) => {}
+            (Stage::Path | Stage::Resource, "check", [verb]) => {
+                (*verb).clone_into(&mut next.question.verb);
+                next.stage = Stage::Decision;
+                next.verdict = next.by.decide(&next.question);
+            }
+            (Stage::Decision, "allowed", []) => {
+                return Some(Ok(Value::Bool(self.verdict.allowed)));
+            }
+            (Stage::Decision, "reason", []) => {
+                return Some(Ok(Value::string(&self.verdict.reason)));
+            }
+            (Stage::Decision, "errored", []) => return Some(Ok(Value::Bool(false))),
+            (Stage::Decision, "error", []) => return Some(Ok(Value::string(""))),
+            _ => return None,
+        }
+        Some(Ok(Value::Object(Arc::new(Object::Authorization(next)))))
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,316 @@
+//! Expressions about requests: conditions of webhooks, and all of an admission policy; and those
+//! that select devices.
+
+mod declared;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde_json::Value as Json;
+
+use super::{
+    checker::Environment,
+    eval::EvalError,
+    library::authorization::{Authorization, Authorizer, Question},
+    message,
+    program::{Program, compile},
+    types::Type,
+    value::{Key, List, ListKind, Map, Value},
+};
+
+/// The variable that holds the values of other expressions.
+const VARIABLES: &str = "variables";
+
+/// What all expressions about one request may cost together.
+const BUDGET: u64 = 10_000_000;
+
+/// What the value of an expression is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Returns {
+    Bool,
+    Text,
+    TextOrNull,
+    /// Anything: the value is for other expressions.
+    Anything,
+    /// The operations of a JSON patch.
+    Patch,
+    /// An object to be applied.
+    Configuration,
+    /// Whether a device fits, which may be one of its attributes.
+    DeviceMatch,
+}
+
+impl Returns {
+    fn types(self) -> Vec<Type> {
+        match self {
+            Self::Bool => vec![Type::Bool],
+            Self::Text => vec![Type::String],
+            Self::TextOrNull => vec![Type::String, Type::Null],
+            Self::Anything => Vec::new(),
+            Self::DeviceMatch => vec![Type::Bool, Type::Dyn],
+            Self::Patch => vec![Type::list(Type::Object(message::PATCH.into()))],
+            Self::Configuration => vec![Type::Object(message::OBJECT.into())],
+        }
+    }
+
+    /// Whether the expression may have literals of objects and JSON patches.
+    fn is_mutation(self) -> bool {
+        matches!(self, Self::Patch | Self::Configuration)
+    }
+}
+
+/// The names that expressions may use.
+pub(crate) struct Scope {
+    environment: Environment,
+    /// The types of the variables declared so far.
+    variables: Option<BTreeMap<String, Type>>,
+}
+
+impl Scope {
+    /// The request, and what it is about.
+    pub(crate) fn new() -> Self {
+        let authorization = |name: &str| {
+            let name = format!("kubernetes.authorization.{name}");
+            Type::Object(name.into())
+        };
+        let mut environment = declared::environment();
+        let variables = &mut environment.variables;
+        variables.insert("object".into(), Type::Dyn);
+        variables.insert("oldObject".into(), Type::Dyn);
+        variables.insert("authorizer".into(), authorization("Authorizer"));
+        let of_request = authorization("ResourceCheck");
+        variables.insert("authorizer.requestResource".into(), of_request);
+        Self {
+            environment,
+            variables: None,
+        }
+    }
+
+    /// A device of a node.
+    pub(crate) fn of_device() -> Self {
+        Self {
+            environment: declared::of_device(),
+            variables: None,
+        }
+    }
+
+    /// The same with the parameter of a policy.
+    pub(crate) fn with_params(mut self) -> Self {
+        self.environment
+            .variables
+            .insert("params".into(), Type::Dyn);
+        self
+    }
+
+    /// The same with variables, of which there are none yet.
+    pub(crate) fn with_variables(mut self) -> Self {
+        self.variables = Some(BTreeMap::new());
+        self.declare_variables();
+        self
+    }
+
+    /// The same for messages, which may not ask about permissions.
+    pub(crate) fn without_authorizer(&self) -> Self {
+        let mut environment = self.environment.clone();
+        let is_authorizer = |name: &Arc<str>| name.starts_with("authorizer");
+        environment.variables.retain(|name, _| !is_authorizer(name));
+        Self {
+            environment,
+            variables: self.variables.clone(),
+        }
+    }
+
+    /// Adds a variable, of a type that is known if its expression is without fault.
+    pub(crate) fn declare(&mut self, name: &str, expression: Option<&Expression>) {
+        let of = expression.map_or(Type::Dyn, |own| declared::field_type(&own.output));
+        if let Some(variables) = &mut self.variables {
+            variables.insert(name.to_owned(), of);
+        }
+        self.declare_variables();
+    }
+
+    fn declare_variables(&mut self) {
+        let Some(variables) = &self.variables else {
+            return;
+        };
+        let name = "kubernetes.variables";
+        let of = declared::object(name, variables.clone());
+        self.environment.objects.insert(name.into(), of);
+        let variable = Type::Object(name.into());
+        self.environment
+            .variables
+            .insert(VARIABLES.into(), variable);
+    }
+
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// Upstream's text for what is wrong with it.
+    pub(crate) fn compile(&self, text: &str, returns: Returns) -> Result<Expression, String> {
+        let mut environment = self.environment.clone();
+        environment.has_patch_types = returns.is_mutation();
+        let failed = |issues: String| format!("compilation failed: {issues}");
+        let compiled = compile(text, &environment).map_err(failed)?;
+        let output = compiled.output().clone();
+        let wanted = returns.types();
+        if !wanted.is_empty() && !wanted.contains(&output) {
+            let shown: Vec<String> = wanted.iter().map(declared::name).collect();
+            let output = declared::name(&output);
+            return Err(match shown.as_slice() {
+                _ if returns == Returns::DeviceMatch => {
+                    format!("must evaluate to bool or the unknown type, not {output}")
+                }
+                [one] => format!("must evaluate to {one} but got {output}"),
+                all => format!(
+                    "must evaluate to one of [{}] but got {output}",
+                    all.join(" ")
+                ),
+            });
+        }
+        let program = compiled.program();
+        let program = program.map_err(|why| format!("program instantiation failed: {why}"))?;
+        Ok(Expression {
+            program,
+            text: text.to_owned(),
+            output,
+        })
+    }
+}
+
+/// An expression that can be evaluated.
+pub(crate) struct Expression {
+    program: Program,
+    text: String,
+    output: Type,
+}
+
+/// The value of an expression.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Bool(bool),
+    Text(String),
+    Null,
+    /// The operations of a JSON patch.
+    Patch(Vec<Json>),
+    /// An object to be applied.
+    Configuration(Json),
+    /// Something else.
+    Other,
+}
+
+/// What the names of a scope stand for in one request.
+pub(crate) struct Activation {
+    values: BTreeMap<&'static str, Value>,
+    variables: BTreeMap<Key, Value>,
+    budget: u64,
+}
+
+impl Activation {
+    /// Nothing but data.
+    pub(crate) fn new<'j>(data: impl IntoIterator<Item = (&'static str, &'j Json)>) -> Self {
+        let data = data.into_iter().map(|(name, json)| (name, of_json(json)));
+        Self {
+            values: data.collect(),
+            variables: BTreeMap::new(),
+            budget: BUDGET,
+        }
+    }
+
+    /// Adds who is asked about permissions, and what the request itself needs one for.
+    pub(crate) fn set_authorizer(&mut self, by: &Arc<dyn Authorizer>, request: Question) {
+        let root = Authorization::root(Arc::clone(by));
+        self.values.insert("authorizer", root);
+        let of_request = Authorization::of_resource(Arc::clone(by), request);
+        self.values.insert("authorizer.requestResource", of_request);
+    }
+
+    /// Replaces data.
+    pub(crate) fn set(&mut self, name: &'static str, json: &Json) {
+        self.values.insert(name, of_json(json));
+    }
+
+    /// Adds a variable. What keeps it from having a value fails those that use it.
+    pub(crate) fn add_variable(&mut self, name: &str, expression: Result<&Expression, &str>) {
+        let invalid = |why: String| Value::Invalid(why.into());
+        let value = match expression {
+            Err(why) => invalid(format!(
+                "composited variable {name:?} fails to compile: {why}"
+            )),
+            Ok(expression) => {
+                let (value, cost) = expression.program.evaluate(&self.values);
+                self.budget = self.budget.saturating_sub(cost);
+                value.unwrap_or_else(|error| {
+                    let why = error.message();
+                    invalid(format!(
+                        "composited variable {name:?} fails to evaluate: {why}"
+                    ))
+                })
+            }
+        };
+        self.variables.insert(Key::String(name.into()), value);
+        let all = Value::Map(Map::new(self.variables.clone()));
+        self.values.insert(VARIABLES, all);
+    }
+
+    /// Forgets the variables, as those of a policy are of no other.
+    pub(crate) fn forget_variables(&mut self) {
+        self.variables.clear();
+        self.values.remove(VARIABLES);
+        self.budget = BUDGET;
+    }
+
+    /// The value of an expression.
+    ///
+    /// # Errors
+    /// Why it has none, in upstream's words.
+    pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, String> {
+        let (value, cost) = expression.program.evaluate(&self.values);
+        let text = &expression.text;
+        let spent = "validation failed due to running out of cost budget, no further validation \
+                     rules will be run";
+        let Some(left) = self.budget.checked_sub(cost) else {
+            return Err(spent.to_owned());
+        };
+        self.budget = left;
+        let value = value.map_err(|error: EvalError| {
+            format!("expression '{text}' resulted in error: {}", error.message())
+        })?;
+        Ok(match value {
+            Value::Bool(flag) => Outcome::Bool(flag),
+            Value::String(text) => Outcome::Text(text.to_string()),
+            Value::Null => Outcome::Null,
+            value if expression.output == Type::Object(message::OBJECT.into()) => {
+                Outcome::Configuration(message::configuration(&value)?)
+            }
+            value if matches!(&expression.output, Type::List(_)) => {
+                match message::operations(&value) {
+                    Ok(operations) => Outcome::Patch(operations),
+                    Err(why) => return Err(why),
+                }
+            }
+            _ => Outcome::Other,
+        })
+    }
+}
+
+/// Data as expressions see it where nothing is known of its type.
+fn of_json(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => number.as_i64().map_or_else(
+            || Value::Double(number.as_f64().unwrap_or_default()),
+            Value::Int,
+        ),
+        Json::String(text) => Value::String(text.as_str().into()),
+        Json::Array(items) => Value::List(List {
+            items: Arc::new(items.iter().map(of_json).collect()),
+            kind: ListKind::Atomic,
+        }),
+        Json::Object(fields) => {
+            let entries = fields
+                .iter()
+                .map(|(name, value)| (Key::String(name.as_str().into()), of_json(value)));
+            Value::Map(Map::new(entries.collect()))
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Admission policies: what they refuse and change, and which are refused themselves.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/requests.rs"]
+mod requests;
+
+use kubeproof_apiserver::ApiServer;
+use requests::{Answer, send, send_as};
+use serde_json::{Value, json};
+
+const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn constraints() -> Value {
+    json!({ "resourceRules": [{
+        "operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"],
+        "resources": ["configmaps"],
+    }] })
+}
+
+async fn create(server: &ApiServer, plural: &str, name: &str, spec: Value) -> Answer {
+    let object = json!({ "metadata": { "name": name }, "spec": spec });
+    send(server, &format!("POST {GROUP}/{plural}"), object).await
+}
+
+/// Stores a validating policy for config maps, and binds it.
+async fn validating(server: &ApiServer, mut spec: Value, binding: Value) {
+    spec["matchConstraints"] = constraints();
+    let created = create(server, "validatingadmissionpolicies", "p", spec).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let mut own = json!({ "policyName": "p", "validationActions": ["Deny"] });
+    own.as_object_mut()
+        .unwrap()
+        .extend(binding.as_object().unwrap().clone());
+    let created = create(server, "validatingadmissionpolicybindings", "b", own).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+}
+
+async fn configmap(server: &ApiServer, name: &str, data: Value) -> Answer {
+    let object = json!({ "metadata": { "name": name }, "data": data });
+    send(server, &format!("POST {CONFIGMAPS}"), object).await
+}
+
+#[tokio::test]
+async fn a_denied_write_says_who_denied_it_and_why() {
+    let server = ApiServer::builder().build();
+    let spec = json!({
+        "variables": [{ "name": "size", "expression": "size(object.data)" }],
+        "validations": [
+            { "expression": "variables.size < 2", "reason": "Forbidden",
+              "messageExpression": "'too many: ' + string(variables.size)" },
+            { "expression": "object.metadata.name != 'never'" },
+        ],
+    });
+    validating(&server, spec, json!({})).await;
+    assert_eq!(configmap(&server, "a", json!({"k": "v"})).await.code, 201);
+    let denied = configmap(&server, "b", json!({"k": "v", "l": "w"})).await;
+    assert_eq!(denied.code, 403);
+    let message = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: too many: 2";
+    assert_eq!(
+        denied.message(),
+        format!("configmaps \"b\" is forbidden: {message}")
+    );
+    assert_eq!(
+        denied.body["details"]["causes"],
+        json!([{ "message": message }])
+    );
+    let denied = configmap(&server, "never", json!({"k": "v"})).await;
+    assert_eq!(
+        (denied.code, &denied.body["reason"]),
+        (422, &json!("Invalid"))
+    );
+    assert!(
+        denied
+            .message()
+            .ends_with("failed expression: object.metadata.name != 'never'"),
+        "{}",
+        denied.message()
+    );
+    let got = send(&server, &format!("GET {CONFIGMAPS}/b"), Value::Null).await;
+    assert_eq!(got.code, 404);
+}
+
+#[tokio::test]
+async fn a_binding_may_warn_and_conditions_may_not_hold() {
+    let server = ApiServer::builder().build();
+    let spec = json!({
+        "matchConditions": [{ "name": "n", "expression": "request.userInfo.username != 'eve'" }],
+        "validations": [{ "expression": "false", "message": "no" }],
+    });
+    validating(
+        &server,
+        spec,
+        json!({ "validationActions": ["Warn", "Audit"] }),
+    )
+    .await;
+    let created = configmap(&server, "a", json!({})).await;
+    assert_eq!(created.code, 201);
+    assert_eq!(
+        created.warnings,
+        ["299 - \"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': no\""]
+    );
+    let object = json!({ "metadata": { "name": "e" } });
+    let request = format!("POST {CONFIGMAPS}?dryRun=All");
+    let created = send_as(&server, "eve", &request, object).await;
+    assert!(created.warnings.is_empty(), "{:?}", created.warnings);
+}
+
+#[tokio::test]
+async fn a_policy_asks_its_parameters() {
+    let server = ApiServer::builder().build();
+    configmap(&server, "limits", json!({"max": "1"})).await;
+    let spec = json!({
+        "paramKind": { "apiVersion": "v1", "kind": "ConfigMap" },
+        "validations": [{ "expression": "size(object.data) <= int(params.data.max)" }],
+    });
+    let reference = json!({ "name": "limits", "parameterNotFoundAction": "Deny" });
+    validating(&server, spec, json!({ "paramRef": reference })).await;
+    assert_eq!(configmap(&server, "a", json!({"k": "v"})).await.code, 201);
+    assert_eq!(
+        configmap(&server, "b", json!({"k": "v", "l": "w"}))
+            .await
+            .code,
+        422
+    );
+    send(&server, &format!("DELETE {CONFIGMAPS}/limits"), Value::Null).await;
+    let denied = configmap(&server, "c", json!({"k": "v"})).await;
+    assert_eq!(
+        denied.message(),
+        "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied \
+         request: failed to configure binding: no params found for policy binding with `Deny` \
+         parameterNotFoundAction"
+    );
+}
+
+#[tokio::test]
+async fn a_policy_asks_what_the_user_may_do() {
+    let server = ApiServer::builder().build();
+    let expression = "authorizer.group('').resource('secrets').namespace('default').check('get').allowed() \
+                      && !authorizer.serviceAccount('default', 'nobody').path('/x').check('get').allowed()";
+    let spec = json!({ "validations": [{ "expression": expression }] });
+    validating(&server, spec, json!({})).await;
+    assert_eq!(configmap(&server, "a", json!({})).await.code, 201);
+}
+
+#[tokio::test]
+async fn mutations_apply_configurations_and_json_patches_in_order() {
+    let server = ApiServer::builder().build();
+    let apply = "Object{metadata: Object.metadata{labels: {'team': 'a'}}, data: {'n': string(size(object.data))}}";
+    let patch = "[JSONPatch{op: 'test', path: '/data/n', value: '1'}, \
+                  JSONPatch{op: 'add', path: '/data/' + jsonpatch.escapeKey('x'), value: object.metadata.labels['team']}]";
+    let spec = json!({
+        "matchConstraints": constraints(),
+        "reinvocationPolicy": "Never",
+        "mutations": [
+            { "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": apply } },
+            { "patchType": "JSONPatch", "jsonPatch": { "expression": patch } },
+        ],
+    });
+    let created = create(&server, "mutatingadmissionpolicies", "m", spec).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let spec = json!({ "policyName": "m" });
+    let created = create(&server, "mutatingadmissionpolicybindings", "b", spec).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let created = configmap(&server, "a", json!({"k": "v"})).await;
+    assert_eq!(
+        created.body["metadata"]["labels"],
+        json!({"team": "a"}),
+        "{}",
+        created.body
+    );
+    assert_eq!(created.body["data"], json!({"k": "v", "n": "1", "x": "a"}));
+    let created = configmap(&server, "b", json!({"k": "v", "l": "w"})).await;
+    assert_eq!(created.body["data"], json!({"k": "v", "l": "w", "n": "2"}));
+}
+
+#[tokio::test]
+async fn a_mutation_of_another_shape_is_refused() {
+    let server = ApiServer::builder().build();
+    let apply = "Object{metadata: Object.spec{labels: {'team': 'a'}}}";
+    let spec = json!({
+        "matchConstraints": constraints(),
+        "reinvocationPolicy": "Never",
+        "mutations": [
+            { "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": apply } },
+        ],
+    });
+    create(&server, "mutatingadmissionpolicies", "m", spec).await;
+    let spec = json!({ "policyName": "m" });
+    create(&server, "mutatingadmissionpolicybindings", "b", spec).await;
+    let refused = configmap(&server, "a", json!({})).await;
+    assert_eq!(refused.code, 403);
+    assert_eq!(
+        refused.message(),
+        "policy 'm' with binding 'b' denied request: type mismatch: unexpected type name \
+         \"Object.spec\", expected \"Object.metadata\", which matches field name path from root \
+         Object type"
+    );
+}
+
+#[tokio::test]
+async fn faults_of_expressions_are_those_of_the_compiler() {
+    let server = ApiServer::builder().build();
+    let spec = json!({
+        "matchConstraints": constraints(),
+        "failurePolicy": "Odd",
+        "matchConditions": [{ "name": "c", "expression": "1" }],
+        "variables": [{ "name": "1x", "expression": "request.nope" }],
+        "validations": [
+            { "expression": "request.name", "messageExpression": "1", "reason": "Odd" },
+            { "expression": " ", "message": "a\nb" },
+        ],
+        "auditAnnotations": [
+            { "key": "k", "valueExpression": "true" }, { "key": "k", "valueExpression": "''" },
+        ],
+    });
+    let refused = create(&server, "validatingadmissionpolicies", "p", spec).await;
+    let causes = refused.body["details"]["causes"].as_array().unwrap();
+    let causes: Vec<String> = causes
+        .iter()
+        .map(|cause| {
+            let text = |field: &str| cause[field].as_str().unwrap().to_owned();
+            format!("{} {}", text("field"), text("message"))
+        })
+        .collect();
+    assert_eq!(
+        causes,
+        [
+            "spec.failurePolicy Unsupported value: \"Odd\": supported values: \"Fail\", \"Ignore\"",
+            "spec.matchConditions[0].expression Invalid value: \"1\": must evaluate to bool but got int",
+            "spec.variables[0].name Invalid value: \"1x\": must be a valid CEL identifier",
+            "spec.variables[0].expression Invalid value: \"request.nope\": compilation failed: \
+             ERROR: <input>:1:8: undefined field 'nope'\n | request.nope\n | .......^",
+            "spec.validations[0].expression Invalid value: \"request.name\": must evaluate to bool \
+             but got string",
+            "spec.validations[0].messageExpression Invalid value: \"1\": must evaluate to string \
+             but got int",
+            "spec.validations[0].reason Unsupported value: \"Odd\": supported values: \
+             \"Forbidden\", \"Invalid\", \"RequestEntityTooLarge\"",
+            "spec.validations[1].expression Required value: expression is not specified",
+            "spec.validations[1].message Invalid value: \"a\\nb\": must not contain line breaks",
+            "spec.auditAnnotations[0].valueExpression Invalid value: \"true\": must evaluate to \
+             one of [string null_type] but got bool",
+            "spec.auditAnnotations[1].key Duplicate value: \"k\"",
+        ]
+    );
+}
