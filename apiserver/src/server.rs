@@ -5,6 +5,7 @@ mod control;
 mod filters;
 mod flow_control;
 mod listener;
+mod paths;
 mod stall;
 mod tls;
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{HOST, USER_AGENT};
+use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
@@ -28,12 +29,12 @@ use crate::admission::webhook::Configurations;
 use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
-use crate::endpoints::metrics::{self, Metrics};
+use crate::endpoints::metrics::Metrics;
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
-use crate::endpoints::options::{Query, pairs};
+use crate::endpoints::options::Query;
 use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{aggregated, compression, deadline, discovery, handlers, health, response};
+use crate::endpoints::{compression, deadline, handlers, response};
 use crate::kubelet::Kubelet;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
@@ -216,24 +217,23 @@ impl ApiServer {
         let Some(info) = info else {
             return self.non_resource(&parts.method, &path, &query_text, &parts.headers);
         };
-        let resource = self.core.resource(&info);
-        let accepted = match negotiated {
-            Ok(accepted) => accepted,
-            Err(_)
-                if resource
-                    .as_ref()
-                    .is_some_and(|resource| resource.custom.is_some()) =>
-            {
-                return response::unacceptable(&parts.headers);
-            }
-            Err(error) => return response::error(&error, Accepted::JSON),
-        };
-        let Some(resource) = resource else {
+        let Some(resource) = self.core.resource(&info) else {
             // Only groups with built-in resources answer for what they do not have.
             return match self.core.catalog.group(&info.group) {
-                None => response::error(&ApiError::PageNotFound, accepted),
-                Some(_) => response::error(&ApiError::NoSuchPath, accepted),
+                None => response::error(&ApiError::PageNotFound, Accepted::JSON),
+                Some(_) => paths::unrouted(&ApiError::NoSuchPath, &parts.headers, &query),
             };
+        };
+        let accepted = match negotiated {
+            Ok(accepted) => accepted,
+            Err(_) if resource.custom.is_some() => return response::unacceptable(&parts.headers),
+            Err(error) => {
+                // Whether there is a route comes before what it answers in.
+                return match handlers::route(&info, &resource, &query) {
+                    Ok(_) => response::error(&error, Accepted::JSON),
+                    Err(unserved) => response::error(&unserved, Accepted::JSON),
+                };
+            }
         };
         let body = match body::read(body, timeout).await {
             Ok(body) => body,
@@ -278,71 +278,6 @@ impl ApiServer {
         match auth::authorize(&self.core, &user, &attributes) {
             Decision::Allowed(_) => Ok(user),
             Decision::Denied => Err(attributes.forbidden(&user)),
-        }
-    }
-
-    /// Paths that name no resource: discovery, OpenAPI, health, version.
-    fn non_resource(
-        &self,
-        method: &Method,
-        path: &str,
-        query: &str,
-        headers: &HeaderMap,
-    ) -> Response<ResponseBody> {
-        let query_pairs: Vec<(String, String)> = pairs(query).collect();
-        if let Some(answer) = health::answer(path, &query_pairs) {
-            return response::text(answer.status, answer.body);
-        }
-        if let Some(answer) = control::answer(self, method, path, &query_pairs) {
-            return answer.map_or_else(
-                |error| response::error(&error, Accepted::JSON),
-                |status| response::value(200, &status, Accepted::JSON),
-            );
-        }
-        if path == "/metrics" {
-            // A resource that nobody has asked for yet has objects all the same.
-            for group in self.core.definitions.catalog().groups() {
-                for resource in group.versions.iter().flat_map(|version| &version.resources) {
-                    if resource.has_verb("list") {
-                        self.core.storage.table(resource.gvr());
-                    }
-                }
-            }
-            let text = self.core.metrics.text(&self.core.storage);
-            return response::whole(200, metrics::CONTENT_TYPE, text);
-        }
-        if *method != Method::GET && *method != Method::HEAD {
-            return response::error(&ApiError::MethodNotAllowed, Accepted::JSON);
-        }
-        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        if parts == ["version"] {
-            return response::whole(200, "application/json", discovery::VERSION);
-        }
-        let now = self.core.clock.now();
-        if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
-            return answer;
-        }
-        let catalog = &*self.core.definitions.catalog();
-        if let Some(answer) = aggregated::answer(catalog, path, headers) {
-            return answer;
-        }
-        let query = Query::parse(query);
-        let accepted = match handlers::negotiate(headers, &query, None) {
-            Ok(accepted) => accepted,
-            Err(error) => return response::error(&error, Accepted::JSON),
-        };
-        let document = match parts.as_slice() {
-            [""] => Some(discovery::root_paths(catalog)),
-            ["api"] => Some(discovery::api_versions(catalog, header(headers, &HOST))),
-            ["apis"] => Some(discovery::api_group_list(catalog)),
-            ["api", version] => discovery::api_resource_list(catalog, "", version),
-            ["apis", group] => discovery::api_group(catalog, group),
-            ["apis", group, version] => discovery::api_resource_list(catalog, group, version),
-            _ => None,
-        };
-        match document {
-            Some(document) => response::value(200, &document, accepted),
-            None => response::error(&ApiError::PageNotFound, accepted),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Informers over a loopback socket whose watches break and are compacted at random: they see every
 //! event once and in order, and end up with the server's objects.
+//!
+//! `KUBEPROOF_EVENTS=1000000 cargo test --release -p kubeproof-apiserver --test informers` runs a
+//! million.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +15,7 @@ use http::Request;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use kubeproof_apiserver::{ApiServer, serve};
+use kubeproof_apiserver::{ApiServer, WatchControl, serve};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde_json::{Value, json};
@@ -21,7 +24,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
-const ROUNDS: u64 = 300;
+/// Writes of a run unless `KUBEPROOF_EVENTS` says otherwise.
+const EVENTS: usize = 4000;
 /// Every so many rounds all informers catch up and are compared with the server.
 const CHECKPOINT: u64 = 10;
 const INFORMERS: usize = 4;
@@ -100,17 +104,17 @@ impl Drop for Watch {
 }
 
 impl Watch {
-    async fn next(&mut self) -> Value {
+    /// The next event; `None` when the server has dropped the connection.
+    async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                return serde_json::from_slice(&line).unwrap();
+                return Some(serde_json::from_slice(&line).unwrap());
             }
             let frame = tokio::time::timeout(LOST, self.body.frame()).await;
             let frame = frame.expect("an event that is due comes");
-            let frame = frame.expect("the watch goes on");
-            self.read
-                .extend_from_slice(frame.unwrap().data_ref().unwrap());
+            let frame = frame.expect("a watch does not end by itself").ok()?;
+            self.read.extend_from_slice(frame.data_ref().unwrap());
         }
     }
 }
@@ -175,7 +179,10 @@ impl Informer {
                     read: Vec::new(),
                 });
             }
-            let event = self.watch.as_mut().unwrap().next().await;
+            let Some(event) = self.watch.as_mut().unwrap().next().await else {
+                self.watch = None;
+                continue;
+            };
             if event["type"] == "ERROR" {
                 assert_eq!(event["object"]["code"], 410, "{event}");
                 self.watch = None;
@@ -228,12 +235,18 @@ async fn informers_stay_in_sync_over_dropped_and_compacted_watches() {
         relists: 0,
     };
     let mut informers: Vec<Informer> = (0..INFORMERS).map(informer).collect();
-    for round in 1..=ROUNDS {
+    let events = std::env::var("KUBEPROOF_EVENTS").ok();
+    let events = events.map_or(EVENTS, |events| events.parse().unwrap());
+    let mut round = 0_u64;
+    while writer.ledger.len() < events || !round.is_multiple_of(CHECKPOINT) {
+        round += 1;
         for _ in 0..number(&mut random, 24) {
             writer.write(&mut random).await;
         }
-        if number(&mut random, 8) == 0 {
-            server.compact();
+        match number(&mut random, 16) {
+            0 | 1 => server.compact(),
+            2 => server.control_watches(WatchControl::Drop, None),
+            _ => {}
         }
         for informer in &mut informers {
             if number(&mut random, 3) == 0 {
@@ -241,8 +254,8 @@ async fn informers_stay_in_sync_over_dropped_and_compacted_watches() {
             }
             let mut count = number(&mut random, 32) as usize;
             if round % CHECKPOINT == 0 {
-                // Each event, the list before them, and the refusal before that.
-                count = writer.ledger.len() + 2;
+                // Each event, the list before them, and the refusal and the drop before that.
+                count = writer.ledger.len() + 3;
             }
             informer.take(count, &writer.ledger).await;
             if round % CHECKPOINT == 0 {

@@ -29,11 +29,12 @@ pub(crate) fn authenticate(core: &Core, headers: &HeaderMap) -> Result<User, Api
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let token = given
-        .split_once(' ')
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, token)| token.trim())
-        .filter(|token| !token.is_empty());
+    // What follows the token is not looked at, and after two spaces there is no token.
+    let mut parts = given.trim().split(' ');
+    let is_bearer = parts
+        .next()
+        .is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+    let token = parts.next().filter(|token| is_bearer && !token.is_empty());
     let own_audience = [AUDIENCE.to_owned()];
     match (token, &core.token) {
         // A server that asks for no token still knows the ones it has issued.

@@ -247,43 +247,14 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
     if request.resource.custom.is_some() {
         custom::check(request)?;
     }
-    let info = &request.info;
-    let proxies = info.subresource.as_deref() == Some("proxy");
-    if !is_path(request) || (!info.rest.is_empty() && !proxies) {
-        return Err(ApiError::NoSuchPath);
-    }
-    let Some(verb) = request.info.verb else {
-        return Err(ApiError::MethodNotAllowed);
-    };
+    let verb = route(&request.info, &request.resource, &request.query)?;
     if let Some(name) = &request.info.subresource {
-        let subresource = request
-            .resource
-            .subresource(name)
-            // Of a path below `watch`: subresources have none.
-            .filter(|_| verb != Verb::Watch)
-            .ok_or(ApiError::NoSuchPath)?;
-        if !subresource
-            .verbs
-            .iter()
-            .any(|served| served == verb.as_str())
-        {
-            return Err(ApiError::MethodNotAllowed);
-        }
         return subresource::handle(request, name, verb).await;
-    }
-    let named = request.info.name.is_some();
-    let all_namespaces = request.resource.namespaced && request.info.namespace.is_none();
-    let is_read = matches!(verb, Verb::List | Verb::Watch);
-    // Discovery is not the limit of what a custom resource serves while its definition goes.
-    let is_served = request.resource.custom.is_some() || request.resource.has_verb(verb.as_str());
-    if !is_served || (all_namespaces && !is_read) {
-        return Err(ApiError::MethodNotAllowed);
     }
     match verb {
         Verb::Get => looked_up(request, get::get).await,
         Verb::List => looked_up(request, list::list).await,
         Verb::Watch => watch::watch(request),
-        Verb::Create if named => Err(ApiError::MethodNotAllowed),
         Verb::Create if request.resource.gvk().kind == "Binding" => {
             subresource::create_binding(request).await
         }
@@ -291,9 +262,7 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
             Some(answer) => answer,
             None => create::create(request).await,
         },
-        Verb::Update if !named => Err(ApiError::MethodNotAllowed),
         Verb::Update => update::update(request).await,
-        Verb::Patch if !named => Err(ApiError::MethodNotAllowed),
         Verb::Patch => patch::patch(request).await,
         Verb::Delete => delete::delete(request).await,
         Verb::DeleteCollection => delete_collection::delete_collection(request).await,
@@ -318,21 +287,58 @@ async fn looked_up<T>(
     }
 }
 
-/// Whether some method is served at the path of the request.
-fn is_path(request: &Request<'_>) -> bool {
-    let resource = &request.resource;
-    let in_namespace = request.info.namespace.is_some();
-    let verbs: &[&str] = match (
-        request.info.name.is_some(),
-        resource.namespaced,
-        in_namespace,
-    ) {
+/// The verb of a request that there is a route for.
+///
+/// # Errors
+/// `NoSuchPath` or `MethodNotAllowed`.
+pub(crate) fn route(
+    info: &RequestInfo,
+    resource: &ResourceInfo,
+    query: &Query,
+) -> Result<Verb, ApiError> {
+    let proxies = info.subresource.as_deref() == Some("proxy");
+    if !is_path(info, resource) || (!info.rest.is_empty() && !proxies) {
+        return Err(ApiError::NoSuchPath);
+    }
+    let verb = info.verb.ok_or(ApiError::MethodNotAllowed)?;
+    if let Some(name) = &info.subresource {
+        // Below `watch` no resource has subresources.
+        let served = resource.subresource(name).filter(|_| verb != Verb::Watch);
+        let mut verbs = served.ok_or(ApiError::NoSuchPath)?.verbs.iter();
+        return match verbs.any(|served| served == verb.as_str()) {
+            true => Ok(verb),
+            false => Err(ApiError::MethodNotAllowed),
+        };
+    }
+    let named = info.name.is_some();
+    let fits = match verb {
+        Verb::Create => !named,
+        Verb::Update | Verb::Patch => named,
+        _ => true,
+    };
+    let all_namespaces = resource.namespaced && info.namespace.is_none();
+    let is_read = matches!(verb, Verb::List | Verb::Watch);
+    // Discovery is not the limit of what a custom resource serves while its definition goes.
+    let is_served = resource.custom.is_some()
+        || resource.has_verb(verb.as_str())
+        // The route of a list takes the query of a watch and refuses it itself.
+        || (verb == Verb::Watch && query.flag("watch") && resource.has_verb("list"));
+    match fits && is_served && (is_read || !all_namespaces) {
+        true => Ok(verb),
+        false => Err(ApiError::MethodNotAllowed),
+    }
+}
+
+/// Whether some method is served at the path.
+fn is_path(info: &RequestInfo, resource: &ResourceInfo) -> bool {
+    let in_namespace = info.namespace.is_some();
+    let verbs: &[&str] = match (info.name.is_some(), resource.namespaced, in_namespace) {
         (_, false, true) | (true, true, false) => &[],
         // Of all namespaces together there is a list and nothing else.
         (false, true, false) => &["list"],
         (false, _, _) => &["list", "create", "deletecollection"],
         // A resource may have subresources only.
-        (true, _, _) if request.info.subresource.is_some() => return true,
+        (true, _, _) if info.subresource.is_some() => return true,
         (true, _, _) => &["get", "update", "patch", "delete"],
     };
     verbs.iter().any(|verb| resource.has_verb(verb))

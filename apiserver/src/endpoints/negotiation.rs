@@ -86,38 +86,86 @@ pub(crate) fn accepted(
     pretty: Option<&str>,
     streams: bool,
 ) -> Result<Accepted, ApiError> {
-    let pretty = match pretty.filter(|value| !value.is_empty()) {
-        Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
-        None => asks_from_a_terminal(headers),
-    };
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
+    let Some(accept) = accept_header(headers) else {
         return Ok(Accepted {
-            pretty,
+            pretty: is_pretty(headers, pretty),
             ..Accepted::JSON
         });
     };
+    let mut available = MEDIA_TYPES.to_vec();
+    if streams {
+        available.extend(STREAM_MEDIA_TYPES);
+    }
+    routed(accept, &MEDIA_TYPES, &available)?;
+    by_handler(accept, is_pretty(headers, pretty), |_| true)
+}
+
+/// The same where there is no router to ask and nothing to transform: for discovery, and for what
+/// a router says of a path that it does not have.
+///
+/// # Errors
+/// `NotAcceptable` when there is none.
+pub(crate) fn accepted_plain(
+    headers: &HeaderMap,
+    pretty: Option<&str>,
+) -> Result<Accepted, ApiError> {
+    let pretty = is_pretty(headers, pretty);
+    match accept_header(headers) {
+        None => Ok(Accepted {
+            pretty,
+            ..Accepted::JSON
+        }),
+        Some(accept) => by_handler(accept, pretty, |transform| transform == Transform::None),
+    }
+}
+
+/// Whether a router that has `produced` only sends the request on.
+///
+/// # Errors
+/// `NotAcceptable`.
+pub(crate) fn routed_to(headers: &HeaderMap, produced: &[&str]) -> Result<(), ApiError> {
+    accept_header(headers).map_or(Ok(()), |accept| routed(accept, produced, produced))
+}
+
+fn routed(accept: &str, produced: &[&str], available: &[&str]) -> Result<(), ApiError> {
     let is_routed = accept.split(',').any(|clause| {
         let media = clause.split(';').next().unwrap_or_default().trim();
-        media == "*/*" || MEDIA_TYPES.contains(&media)
+        media == "*/*" || produced.contains(&media)
     });
-    if !is_routed {
-        let mut available = MEDIA_TYPES.to_vec();
-        if streams {
-            available.extend(STREAM_MEDIA_TYPES);
-        }
-        return Err(ApiError::NotAcceptable(format!(
-            "406: Not Acceptable\n\nAvailable representations: {}",
-            available.join(", ")
-        )));
+    if is_routed {
+        return Ok(());
     }
+    Err(ApiError::NotAcceptable(format!(
+        "406: Not Acceptable\n\nAvailable representations: {}",
+        available.join(", ")
+    )))
+}
+
+fn accept_header(headers: &HeaderMap) -> Option<&str> {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept.filter(|accept| !accept.trim().is_empty())
+}
+
+fn is_pretty(headers: &HeaderMap, pretty: Option<&str>) -> bool {
+    match pretty.filter(|value| !value.is_empty()) {
+        Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+        None => asks_from_a_terminal(headers),
+    }
+}
+
+fn by_handler(
+    accept: &str,
+    pretty: bool,
+    transforms: impl Fn(Transform) -> bool,
+) -> Result<Accepted, ApiError> {
     clauses(accept)
         .iter()
         .find_map(|clause| {
             [MediaType::Json, MediaType::Yaml]
                 .into_iter()
                 .filter(|media| clause.names(*media))
-                .find_map(|media| clause.representation(media, pretty))
+                .filter_map(|media| clause.representation(media, pretty))
+                .find(|accepted| transforms(accepted.transform))
         })
         .ok_or_else(|| only_accepted(&MEDIA_TYPES))
 }

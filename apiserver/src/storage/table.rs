@@ -174,6 +174,8 @@ struct State {
     compacted: u64,
     /// The objects at version `compacted`.
     base: OrdMap<ObjectKey, Arc<StoredObject>>,
+    /// Whether `base` is still what the table began with: its past is known then, to lists.
+    base_is_initial: bool,
     window_events_max: usize,
     /// The objects written last, whose values are held; oldest first.
     awake: VecDeque<Arc<StoredObject>>,
@@ -194,6 +196,7 @@ impl Table {
             window: VecDeque::new(),
             compacted: started,
             base,
+            base_is_initial: true,
             window_events_max,
             awake: VecDeque::new(),
         };
@@ -338,6 +341,7 @@ impl Table {
         let current = self.revisions.current();
         state.window.clear();
         state.base = state.objects.clone();
+        state.base_is_initial = false;
         state.compacted = current;
         drop(state);
         self.changed.notify_waiters();
@@ -404,6 +408,7 @@ impl State {
         {
             self.compacted = oldest.rv;
             self.base = oldest.objects.clone();
+            self.base_is_initial = false;
         }
         event
     }
@@ -417,9 +422,16 @@ impl State {
             return Err(WindowError::Future { current });
         }
         if rv < self.compacted {
-            return Err(WindowError::Expired {
-                compacted: self.compacted,
-            });
+            if !self.base_is_initial {
+                return Err(WindowError::Expired {
+                    compacted: self.compacted,
+                });
+            }
+            // Nothing was compacted yet: what there is now and was written later was not there.
+            let then = self.base.iter().filter(|(_, object)| object.rv <= rv);
+            return Ok(then
+                .map(|(key, object)| (key.clone(), Arc::clone(object)))
+                .collect());
         }
         let after = self.window.partition_point(|event| event.rv <= rv);
         Ok(match after.checked_sub(1) {

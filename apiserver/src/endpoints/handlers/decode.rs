@@ -194,18 +194,20 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
             return Ok(Some(decoded.value));
         }
     };
-    if !json.trim_ascii_start().starts_with(b"{") {
-        return Err(ApiError::UnknownBodyFormat("the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned()));
-    }
-    let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
-        let why = schema::syntax_error(&json).unwrap_or_else(|| TOO_DEEP.to_owned());
+    let unparsed = |why: String| {
         ApiError::BadRequest(format!(
             "couldn't get version/kind; json parse error: {why}"
         ))
+    };
+    let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
+        unparsed(schema::syntax_error(&json).unwrap_or_else(|| TOO_DEEP.to_owned()))
     })?;
-    let kind = parsed["kind"].as_str().unwrap_or_default();
-    let version = parsed["apiVersion"].as_str().unwrap_or_default();
-    let schema = delete_options_schema(kind, version)?;
+    let found = type_meta(&parsed).map_err(unparsed)?;
+    if GroupVersion::parse(&found.api_version).is_none() {
+        let why = format!("unexpected GroupVersion string: {}", found.api_version);
+        return Err(ApiError::BadRequest(why));
+    }
+    let schema = delete_options_schema(&found.kind, &found.api_version)?;
     let decoded = schema::decode_json(schema, &json, FieldValidation::Ignore)
         .map_err(|error| ApiError::BadRequest(error.to_string()))?;
     Ok(Some(decoded.value))
@@ -213,15 +215,26 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
 
 /// The schema of DeleteOptions, for a body that says it is of `kind` or says nothing.
 fn delete_options_schema(kind: &str, version: &str) -> Result<&'static Arc<Object>, ApiError> {
-    if !matches!(kind, "" | "DeleteOptions") {
-        return Err(ApiError::BadRequest(not_registered(kind, version)));
-    }
     let gvk = GroupVersionKind {
         group: "meta.k8s.io".to_owned(),
         version: "v1".to_owned(),
         kind: "DeleteOptions".to_owned(),
     };
-    Ok(schema::builtin(&gvk).expect("the table of types has DeleteOptions"))
+    match kind {
+        "" | "DeleteOptions" => {
+            Ok(schema::builtin(&gvk).expect("the table of types has DeleteOptions"))
+        }
+        // Options and discovery are of every version.
+        "CreateOptions" | "UpdateOptions" | "Status" | "APIVersions" | "APIGroup"
+        | "APIGroupList" | "APIResourceList" => Err(ApiError::BadRequest(format!(
+            "converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"
+        ))),
+        _ if version.is_empty() => {
+            let why = not_registered(kind, &gvk.api_version());
+            Err(ApiError::BadRequest(why))
+        }
+        _ => Err(ApiError::BadRequest(not_registered(kind, version))),
+    }
 }
 
 /// Decodes an object of kind `gvk` out of its envelope. Protobuf has no unknown names and no

@@ -53,14 +53,10 @@ impl Selectors {
         })
     }
 
-    /// Reads and checks the selectors of a request.
-    pub(super) fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
-        let selectors = Self::read(request)?;
-        selectors.check_fields(request)?;
-        Ok(selectors)
-    }
-
-    fn read(request: &Request<'_>) -> Result<Self, ApiError> {
+    /// Reads the selectors of a request, and before them its numbers, as upstream does.
+    pub(super) fn read(request: &Request<'_>) -> Result<Self, ApiError> {
+        request.query.integer("timeoutSeconds")?;
+        request.query.integer("limit")?;
         let query = |key: &str| request.query.get(key).unwrap_or_default();
         let label = LabelSelector::parse(query("labelSelector"))
             .map_err(|error| ApiError::BadRequest(error.to_string()))?;
@@ -75,7 +71,7 @@ impl Selectors {
     }
 
     /// Whether the kind can be selected by the fields named.
-    fn check_fields(&self, request: &Request<'_>) -> Result<(), ApiError> {
+    pub(super) fn check_fields(&self, request: &Request<'_>) -> Result<(), ApiError> {
         let resource = &request.resource;
         match self
             .field

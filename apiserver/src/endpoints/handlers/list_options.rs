@@ -32,7 +32,6 @@ impl ListOptions {
     /// `Invalid` for options that exclude one another, `BadRequest` for malformed numbers.
     pub(super) fn parse(request: &Request<'_>) -> Result<Self, ApiError> {
         let text = |key: &str| request.query.get(key).unwrap_or_default().to_owned();
-        request.query.integer("timeoutSeconds")?;
         let options = Self {
             limit: request.query.integer("limit")?.unwrap_or(0),
             token: text("continue"),

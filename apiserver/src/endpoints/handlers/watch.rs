@@ -25,13 +25,20 @@ const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Serves a watch. The order of the checks is upstream's, which shows in what is refused first.
 pub(super) fn watch(request: &Request<'_>) -> Answer {
+    let selectors = Selectors::read(request)?;
     let timeout_seconds = request.query.integer("timeoutSeconds")?;
     let initial_events = InitialEvents::parse(request)?;
-    let selectors = Selectors::parse(request)?;
+    selectors.check_fields(request)?;
     let selectors = match &request.info.name {
         Some(name) => selectors.and_name(name)?,
         None => selectors,
     };
+    if !request.resource.has_verb("watch") && request.resource.custom.is_none() {
+        return Err(ApiError::MethodNotSupported {
+            resource: request.resource.gvr().group_resource(),
+            action: "watch".to_owned(),
+        });
+    }
     let rv = storage_rv(request.query.get("resourceVersion").unwrap_or_default())?;
     let render = render(request)?;
     let accepted = accepted_stream(request.accepted)?;

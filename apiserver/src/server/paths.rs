@@ -1,0 +1,156 @@
+//! Paths that name no resource: discovery, OpenAPI, health, metrics, version.
+//!
+//! Upstream has two routers. One knows what methods its paths take, agrees on a representation and
+//! answers failures as a `Status`; it has the paths below `/api`, `/version` and each built-in
+//! group. The other looks at the path alone, so whatever it serves it serves to any method.
+
+use http::header::HOST;
+use http::{HeaderMap, Method, Response};
+use serde_json::Value;
+
+use super::{ApiServer, control, header};
+use crate::endpoints::body::ResponseBody;
+use crate::endpoints::negotiation::{self, Accepted};
+use crate::endpoints::options::{Query, pairs};
+use crate::endpoints::{aggregated, discovery, handlers, health, metrics, response};
+use crate::registry::catalog::Catalog;
+use crate::status::ApiError;
+
+impl ApiServer {
+    /// Answers a path that names no resource.
+    pub(super) fn non_resource(
+        &self,
+        method: &Method,
+        path: &str,
+        query: &str,
+        headers: &HeaderMap,
+    ) -> Response<ResponseBody> {
+        let query_pairs: Vec<(String, String)> = pairs(query).collect();
+        if let Some(answer) = health::answer(path, &query_pairs) {
+            return response::text(answer.status, answer.body);
+        }
+        if let Some(answer) = control::answer(self, method, path, &query_pairs) {
+            return answer.map_or_else(
+                |error| response::error(&error, Accepted::JSON),
+                |status| response::value(200, &status, Accepted::JSON),
+            );
+        }
+        if path == "/metrics" {
+            return self.metrics();
+        }
+        let now = self.core.clock.now();
+        if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
+            return answer;
+        }
+        let catalog = &*self.core.definitions.catalog();
+        if matches!(path, "/" | "/index.html") {
+            let paths = discovery::root_paths(catalog);
+            return response::value(
+                200,
+                &paths,
+                Accepted {
+                    pretty: true,
+                    ..Accepted::JSON
+                },
+            );
+        }
+        let is_read = *method == Method::GET;
+        if (is_read || path == "/apis")
+            && let Some(answer) = aggregated::answer(catalog, path, headers)
+        {
+            return answer;
+        }
+        let query = Query::parse(query);
+        if let Some(document) = served_to_any_method(self.core.catalog, catalog, path) {
+            return negotiated(&document, headers, &query);
+        }
+        if !is_routed(self.core.catalog, path) {
+            return response::error(&ApiError::PageNotFound, Accepted::JSON);
+        }
+        if matches!(path, "/version" | "/version/") {
+            if !is_read {
+                return unrouted(&ApiError::MethodNotAllowed, headers, &query);
+            }
+            return match negotiation::routed_to(headers, &["application/json"]) {
+                Ok(()) => response::whole(200, "application/json", discovery::VERSION),
+                Err(refusal) => unrouted(&refusal, headers, &query),
+            };
+        }
+        match routed(catalog, path, header(headers, &HOST)) {
+            Some(document) if is_read => match handlers::negotiate(headers, &query, None) {
+                Ok(_) => negotiated(&document, headers, &query),
+                Err(error) => response::error(&error, Accepted::JSON),
+            },
+            Some(_) => unrouted(&ApiError::MethodNotAllowed, headers, &query),
+            None => unrouted(&ApiError::NoSuchPath, headers, &query),
+        }
+    }
+
+    fn metrics(&self) -> Response<ResponseBody> {
+        // A resource that nobody has asked for yet has objects all the same.
+        for group in self.core.definitions.catalog().groups() {
+            for resource in group.versions.iter().flat_map(|version| &version.resources) {
+                if resource.has_verb("list") {
+                    self.core.storage.table(resource.gvr());
+                }
+            }
+        }
+        let text = self.core.metrics.text(&self.core.storage);
+        response::whole(200, metrics::CONTENT_TYPE, text)
+    }
+}
+
+/// The failure of a router that found no route. Nobody is refused a failure for its encoding.
+pub(super) fn unrouted(
+    error: &ApiError,
+    headers: &HeaderMap,
+    query: &Query,
+) -> Response<ResponseBody> {
+    let accepted = negotiation::accepted_plain(headers, query.get("pretty"));
+    response::error(error, accepted.unwrap_or(Accepted::JSON))
+}
+
+/// A document of a handler that negotiates for itself.
+fn negotiated(document: &Value, headers: &HeaderMap, query: &Query) -> Response<ResponseBody> {
+    match negotiation::accepted_plain(headers, query.get("pretty")) {
+        Ok(accepted) => response::value(200, document, accepted),
+        Err(refusal) => response::error(&refusal, Accepted::JSON),
+    }
+}
+
+/// Path segments; a slash at the end adds none.
+fn segments(path: &str) -> Vec<&str> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    path.strip_suffix('/').unwrap_or(path).split('/').collect()
+}
+
+/// The groups, a group, and a version of a group that has custom resources only.
+fn served_to_any_method(builtin: &Catalog, catalog: &Catalog, path: &str) -> Option<Value> {
+    match segments(path).as_slice() {
+        ["apis"] => Some(discovery::api_group_list(catalog)),
+        ["apis", group] => discovery::api_group(catalog, group),
+        ["apis", group, version] if builtin.group(group).is_none() => {
+            discovery::api_resource_list(catalog, group, version)
+        }
+        _ => None,
+    }
+}
+
+/// Whether the path is below one that the router of methods has.
+fn is_routed(builtin: &Catalog, path: &str) -> bool {
+    match segments(path).as_slice() {
+        ["api" | "version", ..] => true,
+        ["apis", group, ..] => !group.is_empty() && builtin.group(group).is_some(),
+        _ => false,
+    }
+}
+
+/// What there is to GET below such a path.
+fn routed(catalog: &Catalog, path: &str, host: &str) -> Option<Value> {
+    match segments(path).as_slice() {
+        ["api"] => Some(discovery::api_versions(catalog, host)),
+        ["api", version] => discovery::api_resource_list(catalog, "", version),
+        ["apis", group, version] => discovery::api_resource_list(catalog, group, version),
+        _ => None,
+    }
+}
