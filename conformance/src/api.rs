@@ -222,6 +222,33 @@ impl Api {
             .await
     }
 
+    /// The objects of `resource` in all namespaces.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub(crate) async fn list_of_all(&self, resource: &str) -> Result<Value, ApiError> {
+        let resource = self.resource(resource)?;
+        let (root, plural) = (root(&resource.group_version), resource.plural);
+        self.send("GET", &format!("{root}/{plural}"), None, "")
+            .await
+    }
+
+    /// Evicts a pod, as its disruption budgets allow.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub(crate) async fn evict(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
+        let body = serde_json::json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": { "namespace": namespace, "name": name },
+        });
+        self.send("POST", &path, Some(&body), "application/json")
+            .await?;
+        Ok(())
+    }
+
     async fn table_at(&self, path: String) -> Result<Value, ApiError> {
         let request = http::Request::get(path)
             .header(http::header::USER_AGENT, USER_AGENT)

@@ -13,6 +13,7 @@
 
 pub mod api;
 pub mod exchange;
+mod generated;
 pub mod nodes;
 pub mod outcome;
 pub mod refusals;

@@ -7,12 +7,16 @@ use regex::{Captures, Regex};
 use serde_json::Value;
 
 use crate::api::{Api, ApiError};
+use crate::generated::GeneratedNames;
 use crate::table;
 use crate::timeline::Timeline;
 
 /// The tables shown, when they have rows.
 const TABLES: &[&str] = &[
     "statefulsets",
+    "deployments",
+    "replicasets",
+    "daemonsets",
     "pods",
     "controllerrevisions",
     "persistentvolumeclaims",
@@ -32,20 +36,23 @@ pub(crate) async fn describe(
     api: &Api,
     journal: &[JournalEntry],
     timeline: &Timeline,
+    names: &GeneratedNames,
 ) -> Result<Vec<String>, ApiError> {
     let mut lines = Vec::new();
     for resource in TABLES {
         if api.resource(resource).is_err() {
             continue;
         }
-        let rows = table::render(&masked(api.table(resource, None).await?), false);
+        let mut table = masked(api.table(resource, None).await?);
+        names.mask_table(&mut table);
+        let rows = table::render(&table, false);
         if !rows.is_empty() {
             lines.push(String::new());
             lines.extend(indented(rows));
         }
     }
     lines.extend(section("status", statuses(journal, timeline)));
-    lines.extend(section("pods", pods(journal, timeline)));
+    lines.extend(section("pods", pods(journal, timeline, names)));
     lines.extend(section("events", events(journal)));
     Ok(lines)
 }
@@ -99,12 +106,11 @@ fn statuses(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
     .collect()
 }
 
-fn pods(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
-    let rows: Vec<Vec<String>> = present(journal, "pods")
+fn pods(journal: &[JournalEntry], timeline: &Timeline, names: &GeneratedNames) -> Vec<String> {
+    let mut rows: Vec<Vec<String>> = present(journal, "pods")
         .into_iter()
         .map(|pod| {
             let metadata = &pod["metadata"];
-            let label = |name: &str| metadata["labels"][name].as_str().unwrap_or_default();
             let images = pod["spec"]["containers"].as_array().into_iter().flatten();
             let images: Vec<&str> = images.filter_map(|item| item["image"].as_str()).collect();
             let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
@@ -112,13 +118,7 @@ fn pods(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
                 .map(|owner| owner["name"].as_str().unwrap_or_default().to_owned())
                 .collect();
             vec![
-                format!(
-                    "{}@{}",
-                    metadata["name"].as_str().unwrap_or_default(),
-                    timeline
-                        .revisions()
-                        .short(label("controller-revision-hash"))
-                ),
+                revised(metadata, timeline, names),
                 images.join(","),
                 if owners.is_empty() {
                     "no owner".to_owned()
@@ -128,7 +128,18 @@ fn pods(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
             ]
         })
         .collect();
+    // As the tables have them.
+    rows.sort();
     table::align(&rows)
+}
+
+/// A pod's name, with the revision it was made from if it is labelled with one.
+fn revised(metadata: &Value, timeline: &Timeline, names: &GeneratedNames) -> String {
+    let name = names.mask(metadata["name"].as_str().unwrap_or_default());
+    match metadata["labels"]["controller-revision-hash"].as_str() {
+        Some(revision) => format!("{name}@{}", timeline.revisions().short(revision)),
+        None => name,
+    }
 }
 
 /// Events in the order in which each first occurred, with how often each did.

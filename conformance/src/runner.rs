@@ -1,11 +1,13 @@
 //! Runs a scenario in process under virtual time and writes its transcript.
 
 mod lookup;
+mod nodes;
 mod steps;
 
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::generated::GeneratedNames;
 use crate::outcome;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
@@ -86,6 +88,7 @@ async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, Run
         namespace: scenario.given.namespace.clone(),
         nodes: scenario.given.nodes,
         timings: scenario.given.timings,
+        heartbeats: scenario.needs_heartbeats(),
         ..TestbedOptions::default()
     };
     let controllers = options
@@ -202,10 +205,11 @@ async fn write_transcript(
     }
     lines.push(String::new());
     lines.push("outcome".to_owned());
-    let outcome = outcome::describe(testbed.api(), &journal, &timeline).await;
+    let names = GeneratedNames::of(&journal);
+    let outcome = outcome::describe(testbed.api(), &journal, &timeline, &names).await;
     lines.extend(outcome.map_err(RunError::Outcome)?);
     lines.push(String::new());
-    Ok(outcome::mask_uids(&lines.join("\n")))
+    Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
 }
 
 fn header(scenario: &Scenario) -> Vec<String> {

@@ -13,8 +13,8 @@ pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
 pub(crate) use step::field;
 pub use step::{
-    DeleteCollectionStep, DeleteStep, Expect, PatchStep, PatchType, PodStep, ScaleStep, ShowStep,
-    Step, TableStep, Target, UpdateStep, Verb, WaitStep,
+    DeleteCollectionStep, DeleteStep, Expect, NodeStep, PatchStep, PatchType, PodStep, ScaleStep,
+    ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
 
 /// The namespace of scenarios that name none.
@@ -160,6 +160,15 @@ impl ScenarioFile {
 }
 
 impl Scenario {
+    /// Whether nodes have to send heartbeats, which somebody watches over: nodes fail in it.
+    ///
+    /// Everywhere else nobody would miss them, and most of a run would go into them.
+    #[must_use]
+    pub fn needs_heartbeats(&self) -> bool {
+        let mut steps = self.given.steps.iter().chain(&self.steps);
+        steps.any(|step| matches!(step.verb, Verb::Node(_)))
+    }
+
     /// Puts the content of each file that a manifest names in its place.
     fn load_files(&mut self, directory: &Path) -> Result<(), String> {
         for manifest in &mut self.given.objects {

@@ -12,9 +12,11 @@ use crate::nodes;
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 
-/// How often the testbed's kubelets renew their leases. No controller here looks at them, and on a
-/// cluster's ten seconds most of a run would go into renewals while a scenario settles.
-const LEASE_RENEWAL: Duration = Duration::from_secs(3600);
+/// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
+/// most of a run would go into renewals while a scenario settles.
+const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
+/// Watches over heartbeats.
+const NODE_LIFECYCLE: &str = "node-lifecycle";
 
 /// Virtual time begins here.
 const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
@@ -34,6 +36,9 @@ pub struct TestbedOptions {
     pub nodes: usize,
     /// Which of the built-in controllers run.
     pub controllers: Vec<String>,
+    /// Whether kubelets send heartbeats as in a cluster. Without them the node lifecycle controller
+    /// does not run, as it would take every node for a failed one.
+    pub heartbeats: bool,
     /// How long simulated pods take.
     pub timings: Timings,
 }
@@ -48,6 +53,7 @@ impl Default for TestbedOptions {
                 .iter()
                 .map(|name| (*name).to_owned())
                 .collect(),
+            heartbeats: false,
             timings: Timings::default(),
         }
     }
@@ -99,17 +105,22 @@ impl Testbed {
             .journal(true)
             .build();
         let recorder = Recorder::new(server.clone());
+        let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
+        if !options.heartbeats {
+            controllers.retain(|name| name != NODE_LIFECYCLE);
+            lease_renewal = IDLE_LEASE_RENEWAL;
+        }
         let manager = Manager::start(
             kube::Client::new(recorder.clone(), DEFAULT_NAMESPACE),
             Options {
-                controllers: options.controllers,
+                controllers,
                 nodes: options.nodes,
                 timings: node::Timings {
                     start: options.timings.start.0,
                     ready: options.timings.ready.0,
                     stop: options.timings.stop.0,
                 },
-                lease_renewal: LEASE_RENEWAL,
+                lease_renewal,
                 now: Arc::new(move || clock.now()),
             },
         )
@@ -134,6 +145,18 @@ impl Testbed {
     #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.recorder.clone(), self.api.namespace())
+    }
+
+    /// The simulated nodes' faults.
+    #[must_use]
+    pub fn faults(&self) -> &node::Faults {
+        self.manager.faults()
+    }
+
+    /// What runs on the simulated nodes.
+    #[must_use]
+    pub fn containers(&self) -> &node::Containers {
+        self.manager.containers()
     }
 
     /// The present virtual time.

@@ -4,6 +4,7 @@ mod diff;
 mod kinds;
 mod meta;
 mod names;
+mod node;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;

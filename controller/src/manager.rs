@@ -12,8 +12,9 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    daemonset, deployment, disruption, garbage_collector, namespace, node, persistent_volume,
-    replicaset, service_account, statefulset,
+    daemonset, deployment, disruption, garbage_collector, namespace, node, node_lifecycle,
+    persistent_volume, pod_garbage_collector, replicaset, service_account, statefulset,
+    taint_eviction,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -23,10 +24,13 @@ pub const CONTROLLERS: &[&str] = &[
     "disruption",
     "garbage-collector",
     "namespace",
+    "node-lifecycle",
     "persistent-volume",
+    "pod-garbage-collector",
     "replicaset",
     "serviceaccount",
     "statefulset",
+    "taint-eviction",
 ];
 
 /// What a [`Manager`] runs.
@@ -48,7 +52,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Manager {
     tasks: JoinSet<()>,
-    containers: node::Containers,
+    machines: node::Machines,
     stop: watch::Sender<bool>,
 }
 
@@ -78,17 +82,25 @@ impl Manager {
         let (stop, stopped) = watch::channel(false);
         let mut manager = Self {
             tasks: JoinSet::new(),
-            containers: node::Containers::of(options.nodes, options.now),
+            machines: node::Machines {
+                containers: node::Containers::of(options.nodes, options.now),
+                faults: node::Faults::of(options.nodes),
+            },
             stop,
         };
         // Nodes last: controllers then see them appear, as in a cluster that comes up.
+        let chosen = |name: &str| options.controllers.iter().any(|chosen| chosen == name);
         for name in CONTROLLERS {
-            if options.controllers.iter().any(|chosen| chosen == name) {
+            if chosen(name) {
                 manager.spawn(controller(name, ctx.clone()), stopped.clone());
             }
         }
-        let containers = manager.containers.clone();
-        let nodes = node::run(ctx, containers, options.timings, options.lease_renewal);
+        let conduct = node::Conduct {
+            timings: options.timings,
+            lease_renewal: options.lease_renewal,
+            has_lifecycle_controller: chosen("node-lifecycle"),
+        };
+        let nodes = node::run(ctx, manager.machines.clone(), conduct);
         manager.spawn(nodes.boxed(), stopped);
         Ok(manager)
     }
@@ -96,7 +108,13 @@ impl Manager {
     /// The containers of the nodes, for who asks for their logs.
     #[must_use]
     pub fn containers(&self) -> &node::Containers {
-        &self.containers
+        &self.machines.containers
+    }
+
+    /// Makes the nodes fail.
+    #[must_use]
+    pub fn faults(&self) -> &node::Faults {
+        &self.machines.faults
     }
 
     fn spawn(&mut self, work: BoxFuture<'static, ()>, mut stopped: watch::Receiver<bool>) {
@@ -133,10 +151,13 @@ fn controller(name: &str, ctx: Context) -> BoxFuture<'static, ()> {
         "disruption" => disruption::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
+        "node-lifecycle" => node_lifecycle::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
+        "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx).boxed(),
+        "taint-eviction" => taint_eviction::run(ctx).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
     }
 }
@@ -169,8 +190,8 @@ mod tests {
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
         let message = "unknown controller \"cron\" (known: daemonset, deployment, disruption, \
-            garbage-collector, namespace, persistent-volume, replicaset, serviceaccount, \
-            statefulset)";
+            garbage-collector, namespace, node-lifecycle, persistent-volume, \
+            pod-garbage-collector, replicaset, serviceaccount, statefulset, taint-eviction)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 

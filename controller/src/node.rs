@@ -6,6 +6,7 @@ mod container;
 mod containers;
 mod directives;
 mod environment;
+mod faults;
 pub(crate) mod fit;
 mod identity;
 mod instance;
@@ -22,7 +23,8 @@ use std::time::Duration;
 use crate::context::Context;
 
 pub use container::Channel;
-pub use containers::{Containers, LogOptions, PodReference, Refusal, Session};
+pub use containers::{Containers, LogOptions, PodReference, Refusal, Running, Session};
+pub use faults::{Faults, UnknownNode};
 
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
@@ -38,24 +40,37 @@ pub struct Timings {
     pub stop: Duration,
 }
 
-/// Registers the nodes `node-1` to `node-N`, as many as `containers` is of, keeps them alive, schedules pods onto them and
-/// runs those, for as long as it is polled.
+/// What the simulated nodes share with those who look at them and make them fail.
+#[derive(Clone, Debug)]
+pub(crate) struct Machines {
+    pub(crate) containers: Containers,
+    pub(crate) faults: Faults,
+}
+
+/// How the nodes behave.
+#[derive(Clone, Copy)]
+pub(crate) struct Conduct {
+    pub(crate) timings: Timings,
+    pub(crate) lease_renewal: Duration,
+    /// Whether somebody else takes the taint of new nodes away once they are ready.
+    pub(crate) has_lifecycle_controller: bool,
+}
+
+/// Registers the nodes `node-1` to `node-N`, as many as there are of `machines`, keeps them alive,
+/// schedules pods onto them and runs those, for as long as it is polled.
 ///
 /// Without nodes it does nothing at all, so that pods stay unscheduled.
-pub(crate) async fn run(
-    ctx: Context,
-    containers: Containers,
-    timings: Timings,
-    lease_renewal: Duration,
-) {
+pub(crate) async fn run(ctx: Context, machines: Machines, conduct: Conduct) {
+    let Machines { containers, faults } = machines;
     let nodes = containers.nodes();
     if nodes == 0 {
         return;
     }
-    registration::register(&ctx.for_component("kubelet"), nodes).await;
+    let kubelet = ctx.for_component("kubelet");
+    registration::register(&kubelet, nodes, conduct).await;
     tokio::join!(
-        registration::renew_leases(ctx.for_component("kubelet"), nodes, lease_renewal),
+        registration::send_heartbeats(kubelet.clone(), &faults, conduct.lease_renewal),
         scheduler::run(ctx.for_component("kube-scheduler")),
-        kubelet::run(ctx.for_component("kubelet"), containers, timings),
+        kubelet::run(kubelet, containers, faults.clone(), conduct.timings),
     );
 }

@@ -310,6 +310,7 @@ async fn a_pod_takes_its_time_from_start_to_stop() {
         ready: Duration::from_secs(3),
         stop: Duration::from_secs(4),
     });
+    cluster.settle().await;
     cluster.create_pod("one", json!({})).await;
     cluster.settle().await;
     cluster
@@ -394,6 +395,7 @@ async fn annotations_drive_pods() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_waits_until_a_node_suits_it() {
     let cluster = Cluster::start(Timings::default());
+    cluster.settle().await;
     cluster
         .create_pod(
             "one",
@@ -409,6 +411,7 @@ async fn a_pod_waits_until_a_node_suits_it() {
     let events = events.list(&ListParams::default()).await.unwrap();
     let messages: Vec<_> = events
         .iter()
+        .filter(|event| event.involved_object.kind.as_deref() == Some("Pod"))
         .filter_map(|event| event.message.as_deref())
         .collect();
     let expected = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.";

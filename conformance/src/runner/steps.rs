@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::lookup::resolve;
+use super::nodes;
 use crate::api::{Api, ApiError};
+use crate::generated::GeneratedNames;
 use crate::scenario::{
     DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field,
     in_flow,
@@ -34,6 +36,9 @@ pub enum StepError {
         /// What the server said.
         got: String,
     },
+    /// There is no such simulated node.
+    #[error(transparent)]
+    UnknownNode(#[from] kubeproof_controller::node::UnknownNode),
     /// The object did not get as described.
     #[error("it did not happen within {0}")]
     Timeout(crate::scenario::HumanDuration),
@@ -113,12 +118,14 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
             api.delete_collection(&step.resource, selector).await?;
         }
         Verb::Pod(step) => annotate(api, step).await?,
+        Verb::Node(step) => return nodes::perform(testbed, step).await,
+        Verb::Containers(name) => return Ok(nodes::containers(testbed, name)),
         Verb::Wait(step) => wait(testbed, step).await?,
         Verb::Settle(quiet) => {
             testbed.settle(quiet.0).await?;
         }
         Verb::Advance(time) => tokio::time::sleep(time.0).await,
-        Verb::Table(step) => return show_table(api, step).await,
+        Verb::Table(step) => return show_table(testbed, step).await,
         Verb::Show(step) => return show_fields(api, step).await,
     }
     Ok(Vec::new())
@@ -220,13 +227,15 @@ async fn show_fields(api: &Api, step: &ShowStep) -> Result<Vec<String>, StepErro
     Ok(lines.collect())
 }
 
-async fn show_table(api: &Api, step: &TableStep) -> Result<Vec<String>, StepError> {
+async fn show_table(testbed: &Testbed, step: &TableStep) -> Result<Vec<String>, StepError> {
+    let api = testbed.api();
     let selector = step.label_selector.as_deref();
     let mut table = if step.all_namespaces {
         api.table_of_all(&step.resource, selector).await?
     } else {
         api.table(&step.resource, selector).await?
     };
+    GeneratedNames::of(&testbed.journal()).mask_table(&mut table);
     if step.all_namespaces {
         table::prepend_namespaces(&mut table);
     }

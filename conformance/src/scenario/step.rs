@@ -41,6 +41,10 @@ pub enum Verb {
     DeleteCollection(DeleteCollectionStep),
     /// Tells a simulated pod how to behave.
     Pod(PodStep),
+    /// Makes a node fail or come back, or takes its pods away from it.
+    Node(NodeStep),
+    /// Shows what runs on the simulated nodes, whatever the API says.
+    Containers(String),
     /// Lets time pass until an object is as described.
     Wait(WaitStep),
     /// Lets time pass until nothing was written for so long.
@@ -229,6 +233,24 @@ impl PodStep {
     }
 }
 
+/// What happens to a node, by its name.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum NodeStep {
+    /// It is switched off, and its containers with it.
+    Down(String),
+    /// It is cut off from the API server; its containers run on.
+    Disconnect(String),
+    /// It is back.
+    Back(String),
+    /// `kubectl cordon`
+    Cordon(String),
+    /// `kubectl uncordon`
+    Uncordon(String),
+    /// `kubectl drain --ignore-daemonsets --delete-emptydir-data`
+    Drain(String),
+}
+
 /// What is waited for. Exactly one of `condition`, `field` and `gone` is given.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -352,6 +374,8 @@ struct StepFields {
     #[serde(rename = "deleteCollection")]
     delete_collection: Option<DeleteCollectionStep>,
     pod: Option<PodStep>,
+    node: Option<NodeStep>,
+    containers: Option<String>,
     wait: Option<WaitStep>,
     advance: Option<HumanDuration>,
     table: Option<TableStep>,
@@ -376,6 +400,8 @@ impl TryFrom<StepFields> for Step {
             fields.delete.map(Verb::Delete),
             fields.delete_collection.map(Verb::DeleteCollection),
             fields.pod.map(Verb::Pod),
+            fields.node.map(Verb::Node),
+            fields.containers.map(Verb::Containers),
             fields.wait.map(Verb::Wait),
             quiet.map(Verb::Settle),
             fields.advance.map(Verb::Advance),
@@ -386,7 +412,8 @@ impl TryFrom<StepFields> for Step {
         .flatten();
         let verb = verbs.next().ok_or(
             "a step needs a verb: apply, create, update, patch, scale, delete, \
-             deleteCollection, pod, wait, settle: {quiet: …}, advance, table or show",
+             deleteCollection, pod, node, containers, wait, settle: {quiet: …}, advance, table \
+             or show",
         )?;
         if verbs.next().is_some() {
             return Err("a step has one verb".to_owned());
@@ -417,10 +444,14 @@ impl Verb {
             | Self::Scale(_)
             | Self::Delete(_)
             | Self::DeleteCollection(_)
-            | Self::Pod(_) => true,
-            Self::Wait(_) | Self::Settle(_) | Self::Advance(_) | Self::Table(_) | Self::Show(_) => {
-                false
-            }
+            | Self::Pod(_)
+            | Self::Node(_) => true,
+            Self::Wait(_)
+            | Self::Settle(_)
+            | Self::Advance(_)
+            | Self::Table(_)
+            | Self::Show(_)
+            | Self::Containers(_) => false,
         }
     }
 }

@@ -4,14 +4,13 @@ use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
 use super::names::RevisionNames;
-use super::{diff, meta};
+use super::{diff, meta, node};
 
 /// Resources whose writes say nothing about the controllers under test.
 const UNTOLD: &[&str] = &[
     "endpoints",
     "endpointslices",
     "leases",
-    "nodes",
     "persistentvolumes",
     "serviceaccounts",
 ];
@@ -94,6 +93,7 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
     let mut changes = meta::changes(old, new, revisions);
     match resource {
         "pods" => changes.extend(pod(old, new)),
+        "nodes" => changes.extend(node::changes(old, new)),
         "statefulsets" | "clonesets" => {
             changes.extend(diff::fields("spec", &old["spec"], &new["spec"]));
             changes.extend(workload_status(&old["status"], &new["status"], revisions));
@@ -150,6 +150,7 @@ fn pod(old: &Value, new: &Value) -> Vec<String> {
     ));
     changes.extend(restarts(old, new));
     changes.extend(readiness_gates(old, new));
+    changes.extend(disruption(old, new));
     changes
 }
 
@@ -204,6 +205,18 @@ fn readiness_gates(old: &Value, new: &Value) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Why the control plane deletes the pod.
+fn disruption(old: &Value, new: &Value) -> Option<String> {
+    let target = "DisruptionTarget";
+    if condition(old, target) == condition(new, target) {
+        return None;
+    }
+    let conditions = new["status"]["conditions"].as_array()?;
+    let known = conditions.iter().find(|known| known["type"] == target)?;
+    let reason = known["reason"].as_str().unwrap_or_default();
+    Some(format!("condition {target} ({reason})"))
 }
 
 /// `status 3/3/3/2/1 cur=A upd=B`: replicas, ready, available, current, updated.

@@ -27,7 +27,33 @@ pub struct Containers {
 /// What a node keeps for the readers of one pod.
 #[derive(Default)]
 struct Pod {
+    place: Place,
     containers: BTreeMap<String, Slot>,
+}
+
+/// Whose containers they are, and where they run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    pub(super) node: String,
+    /// The pod's name.
+    pub(super) pod: String,
+    /// The claims of the pod's volumes.
+    pub(super) claims: Vec<String>,
+}
+
+/// A container that runs, whether the API server knows of it or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Running {
+    /// The node it runs on.
+    pub node: String,
+    /// The name of its pod.
+    pub pod: String,
+    /// The uid of its pod.
+    pub uid: String,
+    /// Its own name.
+    pub container: String,
+    /// The claims whose volumes it can write to.
+    pub claims: Vec<String>,
 }
 
 /// The last two runs of a container.
@@ -124,6 +150,36 @@ impl Containers {
         self.nodes
     }
 
+    /// Every container that runs, by node.
+    #[must_use]
+    pub fn running(&self) -> Vec<Running> {
+        let pods = self.pods.lock();
+        let mut running = Vec::new();
+        for (uid, pod) in &*pods {
+            for (name, slot) in &pod.containers {
+                if slot.run.log.is_closed() {
+                    continue;
+                }
+                let Place { node, pod, claims } = pod.place.clone();
+                let (uid, container) = (uid.clone(), name.clone());
+                running.push(Running {
+                    node,
+                    pod,
+                    uid,
+                    container,
+                    claims,
+                });
+            }
+        }
+        running.sort();
+        running
+    }
+
+    /// The pod's containers run there.
+    pub(super) fn place(&self, uid: &str, place: Place) {
+        self.pods.lock().entry(uid.to_owned()).or_default().place = place;
+    }
+
     /// The `restarts`th run of a container begins.
     pub(super) fn begin(&self, uid: &str, container: &str, restarts: i32, run: Run) {
         let mut pods = self.pods.lock();
@@ -204,7 +260,7 @@ impl Containers {
         command: Vec<String>,
         stdin: bool,
     ) -> Result<Session, Refusal> {
-        let Run { container, log } = self.running(pod, container)?;
+        let Run { container, log } = self.running_one(pod, container)?;
         let program = command.first().cloned().unwrap_or_default();
         let (Process { output, input }, process) = container.process(command, stdin);
         let ended = async move {
@@ -230,7 +286,7 @@ impl Containers {
     /// # Errors
     /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
     pub fn attach(&self, pod: PodReference<'_>, container: &str) -> Result<Session, Refusal> {
-        let log = self.running(pod, container)?.log;
+        let log = self.running_one(pod, container)?.log;
         let ending = Arc::clone(&log);
         let output = futures::stream::unfold((log.end(), log), |(mut index, log)| async move {
             let line = log.line(&mut index).await?;
@@ -252,7 +308,7 @@ impl Containers {
         (1..=self.nodes).any(|index| identity::node_name(index) == node)
     }
 
-    fn running(&self, pod: PodReference<'_>, container: &str) -> Result<Run, Refusal> {
+    fn running_one(&self, pod: PodReference<'_>, container: &str) -> Result<Run, Refusal> {
         if !self.knows(pod.node) {
             return Err(Refusal::UnknownNode);
         }

@@ -3,7 +3,9 @@
 //! One task serves every node: it mirrors pods, their claims and their Namespaces, and moves each
 //! pod on when something changed or a time has come.
 
+mod outages;
 mod processes;
+mod takeover;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,12 +21,14 @@ use kube::runtime::watcher::Event;
 
 use super::directives::Directives;
 use super::environment::Missing;
-use super::instance::{Ended, Exit, Instance, RestartPolicy};
+use super::faults::Faults;
+use super::instance::{Instance, RestartPolicy};
 use super::lifecycle::{self, Deletion, Ending, Readiness, Stage, Step, View};
 use super::status::{self, Report, unmet_gates};
 use super::{Containers, Timings, identity};
 use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
+use outages::Outages;
 use processes::{Happening, Occurrence, PodProcesses, Processes};
 
 enum Update {
@@ -46,6 +50,10 @@ struct Record {
     reported: Readiness,
     /// The status as the last write left it; the mirror may lag behind it.
     written: Option<PodStatus>,
+    /// The version which that write made.
+    written_version: u64,
+    /// Its node was switched off while it ran.
+    is_powered_off: bool,
     deleted: Option<Timestamp>,
     wake: Option<Timestamp>,
     failures: u32,
@@ -63,11 +71,14 @@ struct Kubelet {
     namespaces: Mirror<Namespace>,
     records: BTreeMap<String, Record>,
     processes: Processes,
+    faults: Faults,
+    outages: Outages,
     dirty: BTreeSet<ObjectKey>,
 }
 
 /// Runs the pods bound to the nodes of `containers`, for as long as it is polled.
-pub(super) async fn run(ctx: Context, containers: Containers, timings: Timings) {
+pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, timings: Timings) {
+    let mut failing = faults.subscribe();
     let client = ctx.client.clone();
     let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
     updates.push(
@@ -96,6 +107,8 @@ pub(super) async fn run(ctx: Context, containers: Containers, timings: Timings) 
         namespaces: Mirror::default(),
         records: BTreeMap::new(),
         processes: Processes::new(containers, ctx.now.clone()),
+        outages: Outages::of(faults.all()),
+        faults,
         dirty: BTreeSet::new(),
         ctx,
     };
@@ -108,6 +121,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, timings: Timings) 
                     kubelet.take_in(update);
                 }
             }
+            Ok(()) = failing.changed() => kubelet.take_in_faults(),
             occurrence = kubelet.processes.next() => kubelet.take_in_occurrence(occurrence),
             () = wake => kubelet.mark_due(),
         }
@@ -179,6 +193,9 @@ impl Kubelet {
             // Forced away or finished: whatever ran stops now.
             (Some(old), None) => {
                 let uid = mirror::uid(&*old);
+                if self.is_unheard(&uid) {
+                    return;
+                }
                 self.records.remove(&uid);
                 self.processes.forget_pod(&uid);
             }
@@ -226,12 +243,19 @@ impl Kubelet {
                 None => return,
             },
         };
+        if !self.outages.is_up(record.node) {
+            record.wake = None;
+            self.records.insert(uid, record);
+            return;
+        }
+        Self::heed_readiness(&pod, &mut record);
+        let mut resumed = self.resume(&pod, &mut record);
         record.deleted = match pod.metadata.deletion_timestamp {
             Some(_) => record.deleted.or_else(|| Some(self.now())),
             None => None,
         };
         loop {
-            let step = self.decide(&pod, &record);
+            let step = resumed.take().unwrap_or_else(|| self.decide(&pod, &record));
             if let Step::Wait(wake) = step {
                 record.wake = wake;
                 break;
@@ -260,41 +284,6 @@ impl Kubelet {
             }
         }
         self.records.insert(uid, record);
-    }
-
-    /// Starts to keep a pod that is bound to one of the nodes, where its status says it stands.
-    fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
-        let spec = pod.spec.as_ref()?;
-        let node = *self.nodes.get(spec.node_name.as_deref()?)?;
-        let status = pod.status.clone().unwrap_or_default();
-        let now = self.now();
-        let mut record = Record {
-            key: key.clone(),
-            uid: mirror::uid(pod),
-            node,
-            stage: Stage::Bound,
-            started: status.start_time.as_ref().map_or(now, |time| time.0),
-            pod_ip: status.pod_ip.clone().unwrap_or_default(),
-            instances: BTreeMap::new(),
-            processes: PodProcesses::default(),
-            reported: Readiness::default(),
-            written: None,
-            deleted: None,
-            wake: None,
-            failures: 0,
-        };
-        match status.phase.as_deref() {
-            Some("Succeeded" | "Failed") => record.stage = Stage::Ended,
-            Some("Running") => {
-                record.stage = Stage::Running;
-                record.instances = running_instances(&status, now);
-                record.reported = reported(&status);
-                // Addresses of an earlier process are not given out again.
-                *self.addresses.entry(node).or_default() += 1;
-            }
-            _ => {}
-        }
-        Some(record)
     }
 
     fn decide(&self, pod: &Pod, record: &Record) -> Step {
@@ -499,6 +488,7 @@ impl Kubelet {
         let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
         let params = PatchParams::default();
         let written = pods.patch_status(&record.key.name, &params, &patch).await?;
+        record.written_version = outages::version(&written);
         record.written = written.status;
         Ok(())
     }
@@ -537,43 +527,4 @@ pub(crate) fn claim_names(spec: &PodSpec) -> impl Iterator<Item = &str> {
         let claim = volume.persistent_volume_claim.as_ref()?;
         Some(claim.claim_name.as_str())
     })
-}
-
-fn running_instances(status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
-    let containers = status.container_statuses.iter().flatten();
-    containers
-        .map(|container| {
-            let running = container
-                .state
-                .as_ref()
-                .and_then(|state| state.running.as_ref());
-            let since = running.and_then(|running| running.started_at.as_ref());
-            let since = since.map_or(now, |time| time.0);
-            let mut instance = Instance::first(container.image.clone(), since);
-            instance.restarts = container.restart_count;
-            let last = container.last_state.as_ref();
-            instance.last = last
-                .and_then(|last| last.terminated.as_ref())
-                .map(|terminated| Ended {
-                    since: terminated.started_at.as_ref().map_or(now, |time| time.0),
-                    exit: Exit {
-                        code: terminated.exit_code,
-                        at: terminated.finished_at.as_ref().map_or(now, |time| time.0),
-                    },
-                });
-            (container.name.clone(), instance)
-        })
-        .collect()
-}
-
-fn reported(status: &PodStatus) -> Readiness {
-    let containers = status.container_statuses.iter().flatten();
-    let mut conditions = status.conditions.iter().flatten();
-    Readiness {
-        containers: containers
-            .map(|status| (status.name.clone(), status.ready))
-            .collect(),
-        halted: BTreeMap::new(),
-        pod: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
-    }
 }

@@ -1,32 +1,33 @@
 //! Node objects and the Leases that keep them alive.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::identity;
+use super::faults::{Faults, Link};
 use super::status::wire_time;
+use super::{Conduct, identity};
 use crate::context::Context;
 use crate::mirror;
+use crate::taints::NOT_READY;
 
-/// The taint that admission gives every new node.
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const LEASE_SECONDS: u32 = 40;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 const KUBELET_VERSION: &str = "v1.36.2";
 
 /// Creates the nodes `1..=nodes`, or takes over those that exist; tries until it has.
-pub(super) async fn register(ctx: &Context, nodes: usize) {
+pub(super) async fn register(ctx: &Context, nodes: usize, conduct: Conduct) {
     for index in 1..=nodes {
         let mut failures = 0;
-        while let Err(error) = register_one(ctx, index).await {
+        while let Err(error) = register_one(ctx, index, conduct).await {
             tracing::warn!(node = identity::node_name(index), %error, "node not registered");
             failures += 1;
             tokio::time::sleep(mirror::retry_after(failures)).await;
@@ -34,7 +35,7 @@ pub(super) async fn register(ctx: &Context, nodes: usize) {
     }
 }
 
-async fn register_one(ctx: &Context, index: usize) -> Result<(), kube::Error> {
+async fn register_one(ctx: &Context, index: usize, conduct: Conduct) -> Result<(), kube::Error> {
     let api: Api<Node> = Api::all(ctx.client.clone());
     let name = identity::node_name(index);
     let wanted = node(index, (ctx.now)());
@@ -53,6 +54,9 @@ async fn register_one(ctx: &Context, index: usize) -> Result<(), kube::Error> {
         let patch = Patch::Strategic(json!({ "status": wanted["status"] }));
         api.patch_status(&name, &PatchParams::default(), &patch)
             .await?;
+    }
+    if conduct.has_lifecycle_controller {
+        return Ok(());
     }
     admit_pods(&api, &name, taints).await
 }
@@ -79,13 +83,32 @@ where
     api.create(&PostParams::default(), &parsed).await
 }
 
-/// Renews the Lease of every node, for as long as it is polled.
-pub(super) async fn renew_leases(ctx: Context, nodes: usize, period: Duration) {
-    let api: Api<Lease> = Api::namespaced(ctx.client.clone(), LEASE_NAMESPACE);
+/// Renews the Lease of every node that is up, for as long as it is polled.
+///
+/// A node that was away also posts its conditions anew: meanwhile they may have become Unknown.
+pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Duration) {
+    let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), LEASE_NAMESPACE);
+    let nodes: Api<Node> = Api::all(ctx.client.clone());
+    let mut away: BTreeSet<usize> = BTreeSet::new();
     loop {
-        for index in 1..=nodes {
-            let name = identity::node_name(index);
-            match renew(&api, &name, (ctx.now)()).await {
+        for (index, link) in faults.all() {
+            if link != Link::Up {
+                away.insert(index);
+                continue;
+            }
+            let (name, now) = (identity::node_name(index), (ctx.now)());
+            if away.contains(&index) {
+                match post_conditions(&nodes, &name, now).await {
+                    // Nobody registers a node again that somebody has deleted meanwhile.
+                    Err(error) if !mirror::answered(&error, 404) => {
+                        tracing::warn!(node = name, %error, "conditions not posted");
+                    }
+                    _ => {
+                        away.remove(&index);
+                    }
+                }
+            }
+            match renew(&leases, &name, now).await {
                 // Without the namespace nobody asks for heartbeats.
                 Err(error) if mirror::answered(&error, 404) => {}
                 Err(error) => tracing::warn!(node = name, %error, "lease not renewed"),
@@ -94,6 +117,25 @@ pub(super) async fn renew_leases(ctx: Context, nodes: usize, period: Duration) {
         }
         tokio::time::sleep(period).await;
     }
+}
+
+/// Says that the node is well; what has not changed keeps the time of its last change.
+async fn post_conditions(api: &Api<Node>, name: &str, now: Timestamp) -> Result<(), kube::Error> {
+    let known = api.get(name).await?.status.unwrap_or_default().conditions;
+    let known: Vec<NodeCondition> = known.unwrap_or_default();
+    let mut posted = conditions(now);
+    for condition in posted.as_array_mut().into_iter().flatten() {
+        let same = known.iter().find(|known| {
+            condition["type"] == *known.type_ && condition["status"] == *known.status
+        });
+        if let Some(since) = same.and_then(|known| known.last_transition_time.as_ref()) {
+            condition["lastTransitionTime"] = json!(wire_time(since.0));
+        }
+    }
+    let patch = Patch::Strategic(json!({ "status": { "conditions": posted } }));
+    api.patch_status(name, &PatchParams::default(), &patch)
+        .await?;
+    Ok(())
 }
 
 async fn renew(api: &Api<Lease>, name: &str, now: Timestamp) -> Result<(), kube::Error> {

@@ -1,6 +1,6 @@
 //! Steps in words.
 
-use super::{Verb, WaitStep};
+use super::{NodeStep, Verb, WaitStep};
 use crate::scenario::in_flow;
 
 impl Verb {
@@ -56,6 +56,8 @@ impl Verb {
                     .collect();
                 format!("let pod {} be: {}", pod.name, behaviour.join(", "))
             }
+            Self::Node(node) => node.in_words(),
+            Self::Containers(name) => format!("containers of {name} that run, by node"),
             Self::Wait(wait) => wait.in_words(),
             Self::Settle(quiet) => format!("settle: no write for {quiet}"),
             Self::Advance(time) => format!("advance {time}"),
@@ -76,6 +78,19 @@ fn below(subresource: Option<&String>) -> String {
 
 fn selected(labels: Option<&String>) -> String {
     labels.map_or_else(String::new, |labels| format!(" -l {labels}"))
+}
+
+impl NodeStep {
+    fn in_words(&self) -> String {
+        match self {
+            Self::Down(name) => format!("switch node {name} off"),
+            Self::Disconnect(name) => format!("cut node {name} off from the API server"),
+            Self::Back(name) => format!("bring node {name} back"),
+            Self::Cordon(name) => format!("cordon node {name}"),
+            Self::Uncordon(name) => format!("uncordon node {name}"),
+            Self::Drain(name) => format!("drain node {name}"),
+        }
+    }
 }
 
 impl WaitStep {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::{Kubelet, Record};
+use super::{Kubelet, Record, claim_names};
 use crate::clock::Now;
 use crate::mirror::{self, ObjectKey};
 use crate::node::container::{Log, Volume};
-use crate::node::containers::Run;
+use crate::node::containers::{Place, Run};
 use crate::node::environment::{Materials, Missing, Prepared};
 use crate::node::instance::{Exit, Halt};
 use crate::node::lifecycle::Readiness;
@@ -223,6 +223,12 @@ impl Kubelet {
                 }
             }
         }
+        let place = Place {
+            node: identity::node_name(record.node),
+            pod: record.key.name.clone(),
+            claims: claim_names(spec).map(str::to_owned).collect(),
+        };
+        self.processes.containers.place(&record.uid, place);
         for (spec, restarts, Prepared { container, argv }) in prepared {
             let name = spec.name.clone();
             let prober = Prober::readiness(spec, &container);
