@@ -84,11 +84,11 @@ impl Policies {
         policies
             .filter_map(|policy| {
                 let own = |binding: &&Arc<StoredObject>| {
-                    binding.value["spec"]["policyName"] == name(&policy.value)
+                    binding.value()["spec"]["policyName"] == name(&policy.value())
                 };
                 let bindings: Vec<_> = bindings.range(None, None).filter(own).cloned().collect();
                 (!bindings.is_empty()).then(|| Bound {
-                    policy: self.compiled(&policy.value),
+                    policy: self.compiled(&policy.value()),
                     bindings,
                 })
             })

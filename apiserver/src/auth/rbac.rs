@@ -1,11 +1,8 @@
 //! What a user may do: everything for `system:masters`, for others what roles grant them.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
-use super::{Authorization, MASTERS, User, service_account, service_account_groups};
-use crate::cel::{Authorize, Question};
+use super::{Authorization, MASTERS, User, service_account};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::server::Core;
 use crate::status::ApiError;

@@ -12,8 +12,6 @@ mod url;
 
 use std::{cmp::Ordering, sync::Arc};
 
-pub(super) use authorizer::Check;
-pub(crate) use authorizer::{Authorize, Question, ResourceCheck};
 pub(super) use objects::Object;
 
 use super::{

@@ -3,7 +3,7 @@
 
 mod declared;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value as Json;
 
@@ -181,6 +181,13 @@ pub(crate) struct Expression {
     program: Program,
     text: String,
     output: Type,
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Expression");
+        shown.field("text", &self.text).finish_non_exhaustive()
+    }
 }
 
 /// The value of an expression.

@@ -64,7 +64,7 @@ impl Admission<'_> {
             resource: gvr.group_resource(),
             name: self.namespace.clone(),
         })?;
-        let own = &found.value["metadata"];
+        let own = &found.value()["metadata"];
         let fields = NAMESPACE_METADATA
             .into_iter()
             .filter(|field| !own[*field].is_null());
@@ -76,8 +76,8 @@ impl Admission<'_> {
         }
         Ok(json!({
             "metadata": metadata,
-            "spec": found.value["spec"],
-            "status": found.value["status"],
+            "spec": found.value()["spec"],
+            "status": found.value()["status"],
         }))
     }
 }

@@ -110,7 +110,7 @@ impl Admission<'_> {
             }
         };
         for binding in &bound.bindings {
-            let binding = &binding.value;
+            let binding = &binding.value();
             let params = match self.bound_params(policy, binding, Some(object), old) {
                 Ok(params) => params.unwrap_or_default(),
                 Err(why) => {

@@ -52,13 +52,13 @@ impl Admission<'_> {
                 let selector = selector.unwrap_or_else(|_| LabelSelector::nothing());
                 let snapshot = table.snapshot();
                 let all = snapshot.range(namespace, None);
-                all.filter(|object| selector.matches(&object.value["metadata"]["labels"]))
-                    .map(|object| info.shown(&object.value).into_owned())
+                all.filter(|object| selector.matches(&object.value()["metadata"]["labels"]))
+                    .map(|object| info.shown(&object.value()).into_owned())
                     .collect()
             }
             name => {
                 let found = table.get(&ObjectKey::new(namespace, name));
-                let found = found.map(|object| info.shown(&object.value).into_owned());
+                let found = found.map(|object| info.shown(&object.value()).into_owned());
                 found.into_iter().collect()
             }
         };

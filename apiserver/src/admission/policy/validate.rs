@@ -58,7 +58,7 @@ impl Admission<'_> {
                 }
             };
             for binding in &bound.bindings {
-                let binding = &binding.value;
+                let binding = &binding.value();
                 let found = match self.bound_params(policy, binding, object, old) {
                     Ok(Some(params)) => params,
                     Ok(None) => continue,
