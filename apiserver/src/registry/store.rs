@@ -158,7 +158,7 @@ impl Store<'_> {
             self.validate_new(&object, &name)?;
             self.forget_empty_lists(&mut object);
             self.strategy.canonicalize(&mut object);
-            self.approve(Operation::Create, Some(&object), None).await?;
+            self.approve_stored(&object, None).await?;
             let rv = parse_rv(meta(&object, "resourceVersion"));
             if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
                 // Upstream's storage says so, for all others it is an error without a reason.
@@ -336,8 +336,7 @@ impl Store<'_> {
             if part == Part::Main {
                 self.warn(&next, Some(&current.value));
             }
-            self.approve(Operation::Update, Some(&next), Some(&current.value))
-                .await?;
+            self.approve_stored(&next, Some(&current.value)).await?;
             if ownership::is_no_change(&mut next, &current.value) {
                 return Ok(Written::Stored(current));
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Store;
+use crate::admission::plugins::Written;
 use crate::admission::webhook::{Admission, Operation, Requester};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
@@ -70,6 +71,31 @@ impl Store<'_> {
             None => Ok(()),
             Some(admission) => admission.mutate(Some(object), old).await,
         }
+    }
+
+    /// Asks everybody who looks at valid objects about what is about to be stored.
+    ///
+    /// # Errors
+    /// The first refusal, and a failure to ask a webhook that must be asked.
+    pub(super) async fn approve_stored(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let written = Written {
+            core: self.core,
+            resource: self.resource,
+            subresource: self.requester.map_or("", |own| own.subresource),
+            object,
+            old,
+            warnings: self.warnings,
+        };
+        written.check()?;
+        let operation = match old {
+            None => Operation::Create,
+            Some(_) => Operation::Update,
+        };
+        self.approve(operation, Some(object), old).await
     }
 
     /// Asks validating webhooks about what is about to be stored; `None` for a deletion.
