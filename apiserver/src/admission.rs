@@ -7,6 +7,7 @@ mod pod_resources;
 mod pod_security;
 mod policy;
 mod priority;
+pub(crate) mod quota;
 mod runtime_class;
 mod storage;
 pub(crate) mod webhook;

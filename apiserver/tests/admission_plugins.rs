@@ -179,3 +179,66 @@ async fn a_baseline_namespace_refuses_what_reaches_the_node() {
          Invalid value: \"strict\": must be one of privileged, baseline, restricted"
     );
 }
+
+async fn quota(server: &ApiServer, spec: Value, used: Value) {
+    let object = json!({ "metadata": { "name": "q" }, "spec": spec });
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let created = send(server, &format!("POST {quotas}"), object).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let status = json!({ "status": { "hard": spec["hard"], "used": used } });
+    send(server, &format!("PATCH {quotas}/q/status"), status).await;
+}
+
+async fn used(server: &ApiServer) -> Value {
+    let quota = "GET /api/v1/namespaces/default/resourcequotas/q";
+    send(server, quota, Value::Null).await.body["status"]["used"].clone()
+}
+
+#[tokio::test]
+async fn a_quota_counts_pods_and_refuses_what_is_beyond() {
+    let server = ApiServer::builder().build();
+    let hard = json!({ "pods": "2", "requests.cpu": "1", "count/configmaps": "9" });
+    let none = json!({ "pods": "0", "requests.cpu": "0", "count/configmaps": "1" });
+    quota(&server, json!({ "hard": hard }), none).await;
+    let refused = send(&server, PODS, pod("a", json!({}))).await;
+    assert_eq!(
+        refused.message(),
+        "pods \"a\" is forbidden: failed quota: q: must specify requests.cpu for: c"
+    );
+    let asking = |cpu: &str| json!({ "resources": { "requests": { "cpu": cpu } } });
+    assert_eq!(
+        send(&server, PODS, pod("a", asking("600m"))).await.code,
+        201
+    );
+    let refused = send(&server, PODS, pod("b", asking("500m"))).await;
+    assert_eq!(refused.code, 403);
+    assert_eq!(
+        refused.message(),
+        "pods \"b\" is forbidden: exceeded quota: q, requested: requests.cpu=500m, used: \
+         requests.cpu=600m, limited: requests.cpu=1"
+    );
+    assert_eq!(
+        send(&server, PODS, pod("b", asking("400m"))).await.code,
+        201
+    );
+    let want = json!({ "pods": "2", "requests.cpu": "1", "count/configmaps": "1" });
+    assert_eq!(used(&server).await, want);
+    let refused = send(&server, PODS, pod("c", asking("1m"))).await;
+    assert_eq!(
+        refused.message(),
+        "pods \"c\" is forbidden: exceeded quota: q, requested: pods=1,requests.cpu=1m, used: \
+         pods=2,requests.cpu=1, limited: pods=2,requests.cpu=1"
+    );
+}
+
+#[tokio::test]
+async fn a_quota_with_scopes_counts_only_what_is_in_them() {
+    let server = ApiServer::builder().build();
+    let spec = json!({ "hard": { "pods": "1" }, "scopes": ["BestEffort"] });
+    quota(&server, spec, json!({ "pods": "0" })).await;
+    let asking = json!({ "resources": { "requests": { "cpu": "1" } } });
+    assert_eq!(send(&server, PODS, pod("a", asking)).await.code, 201);
+    assert_eq!(used(&server).await, json!({ "pods": "0" }));
+    assert_eq!(send(&server, PODS, pod("b", json!({}))).await.code, 201);
+    assert_eq!(send(&server, PODS, pod("c", json!({}))).await.code, 403);
+}

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Store;
 use crate::admission::plugins::Written;
+use crate::admission::quota::Charge;
 use crate::admission::webhook::{Admission, Operation, Requester};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
@@ -95,7 +96,11 @@ impl Store<'_> {
             None => Operation::Create,
             Some(_) => Operation::Update,
         };
-        self.approve(operation, Some(object), old).await
+        self.approve(operation, Some(object), old).await?;
+        written.charge(Charge {
+            dry_run: self.dry_run,
+            user_agent: self.user_agent,
+        })
     }
 
     /// Asks validating webhooks about what is about to be stored; `None` for a deletion.
