@@ -132,6 +132,7 @@ impl Store<'_> {
     ) -> Result<Written, ApiError> {
         self.set_namespace(&mut object, namespace)?;
         self.strategy.default(&mut object);
+        self.check_escalation(&object, None)?;
         self.own_created(&mut object);
         admission::admit_create(self.core, self.resource, &mut object)?;
         self.mutate(Operation::Create, &mut object, None).await?;
@@ -321,6 +322,7 @@ impl Store<'_> {
             self.strategy.default(&mut next);
             self.own_updated(&current.value, &mut next);
             self.set_namespace(&mut next, namespace)?;
+            self.check_escalation(&next, Some(&current.value))?;
             // Built-in plugins have nothing to say of subresources.
             if part == Part::Main {
                 admission::admit_update(self.core, self.resource, &mut next, &current.value)?;

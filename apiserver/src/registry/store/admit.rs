@@ -8,6 +8,7 @@ use super::Store;
 use crate::admission::plugins::Written;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::{Admission, Operation, Requester};
+use crate::auth::escalation;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
 use crate::registry::Generic;
@@ -72,6 +73,23 @@ impl Store<'_> {
             None => Ok(()),
             Some(admission) => admission.mutate(Some(object), old).await,
         }
+    }
+
+    /// Whether the requester may grant what a role or binding grants.
+    ///
+    /// # Errors
+    /// `Forbidden`, and `NotFound` for a binding to no role.
+    pub(super) fn check_escalation(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let Some(requester) = self.requester else {
+            return Ok(());
+        };
+        let namespace = namespace(object);
+        let user = requester.user;
+        escalation::check(self.core, user, self.resource, namespace, object, old)
     }
 
     /// Asks everybody who looks at valid objects about what is about to be stored.
