@@ -1,8 +1,13 @@
 //! What a cluster's default admission plugins do to writes, in upstream's order.
 
 mod asker;
+mod limit_ranger;
+pub(crate) mod plugins;
+mod pod_resources;
+mod pod_security;
 mod policy;
 mod priority;
+pub(crate) mod quota;
 mod runtime_class;
 mod storage;
 pub(crate) mod webhook;
@@ -47,6 +52,7 @@ pub(crate) fn admit_create(
         admit_into(core, resource, namespace(object), name(object))?;
     }
     if is_core(resource, "pods") {
+        limit_ranger::default_pod(core, object);
         priority::admit_pod(core, object)?;
         default_toleration_seconds(object);
         runtime_class::admit_pod(core, object)?;

@@ -5,6 +5,7 @@
 //! - `tokens`: tokens of service accounts
 
 mod authentication;
+pub(crate) mod escalation;
 mod rbac;
 mod tokens;
 

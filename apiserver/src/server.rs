@@ -25,6 +25,7 @@ use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
@@ -75,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) metrics: Arc<Metrics>,
     /// The admission webhooks configured.
     pub(crate) webhooks: Configurations,
+    /// What the built-in plugins of admission look into.
+    pub(crate) tables: Tables,
     /// Where services are reached from here.
     pub(crate) services: Services,
     flow_control: FlowControl,

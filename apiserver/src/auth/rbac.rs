@@ -8,7 +8,7 @@ use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Storage};
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,7 +249,11 @@ fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
 }
 
 /// The rules of the role that a binding refers to, if there is such a role.
-fn rules(storage: &Storage, role: &Value, namespace: Option<&str>) -> Option<Vec<Value>> {
+pub(super) fn rules(
+    storage: &Storage,
+    role: &Value,
+    namespace: Option<&str>,
+) -> Option<Vec<Value>> {
     let name = role["name"].as_str()?;
     let (plural, namespace) = match role["kind"].as_str()? {
         "ClusterRole" => ("clusterroles", None),

@@ -138,6 +138,7 @@ impl Store<'_> {
     ) -> Result<Written, ApiError> {
         self.set_namespace(&mut object, namespace)?;
         self.strategy.default(&mut object);
+        self.check_escalation(&object, None)?;
         self.own_created(&mut object);
         admission::admit_create(self.core, self.resource, &mut object)?;
         self.mutate(Operation::Create, &mut object, None).await?;
@@ -164,7 +165,7 @@ impl Store<'_> {
             self.validate_new(&object, &name)?;
             self.forget_empty_lists(&mut object);
             self.strategy.canonicalize(&mut object);
-            self.approve(Operation::Create, Some(&object), None).await?;
+            self.approve_stored(&object, None).await?;
             let rv = parse_rv(meta(&object, "resourceVersion"));
             if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
                 // Upstream's storage says so, for all others it is an error without a reason.
@@ -328,6 +329,7 @@ impl Store<'_> {
             self.strategy.default(&mut next);
             self.own_updated(current, &mut next);
             self.set_namespace(&mut next, namespace)?;
+            self.check_escalation(&next, Some(current))?;
             // Built-in plugins have nothing to say of subresources.
             if part == Part::Main {
                 admission::admit_update(self.core, self.resource, &mut next, current)?;
@@ -343,8 +345,7 @@ impl Store<'_> {
             if part == Part::Main {
                 self.warn(&next, Some(current));
             }
-            self.approve(Operation::Update, Some(&next), Some(current))
-                .await?;
+            self.approve_stored(&next, Some(current)).await?;
             if ownership::is_no_change(&mut next, current) {
                 return Ok(Written::Stored(shown));
             }

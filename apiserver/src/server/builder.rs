@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
 use super::{ApiServer, Components, Core};
+use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
@@ -129,6 +130,7 @@ impl ApiServerBuilder {
             kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::new()),
             webhooks: Configurations::default(),
+            tables: Tables::default(),
             services: self.services,
             flow_control: FlowControl::default(),
         };

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Store;
+use crate::admission::plugins::Written;
+use crate::admission::quota::Charge;
 use crate::admission::webhook::{Admission, Operation, Requester};
+use crate::auth::escalation;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
 use crate::registry::Generic;
@@ -95,6 +98,52 @@ impl Store<'_> {
             true => Ok(()),
             false => view.write(&seen, object),
         }
+    }
+
+    /// Whether the requester may grant what a role or binding grants.
+    ///
+    /// # Errors
+    /// `Forbidden`, and `NotFound` for a binding to no role.
+    pub(super) fn check_escalation(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let Some(requester) = self.requester else {
+            return Ok(());
+        };
+        let namespace = namespace(object);
+        let user = requester.user;
+        escalation::check(self.core, user, self.resource, namespace, object, old)
+    }
+
+    /// Asks everybody who looks at valid objects about what is about to be stored.
+    ///
+    /// # Errors
+    /// The first refusal, and a failure to ask a webhook that must be asked.
+    pub(super) async fn approve_stored(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let written = Written {
+            core: self.core,
+            resource: self.resource,
+            subresource: self.requester.map_or("", |own| own.subresource),
+            object,
+            old,
+            warnings: self.warnings,
+        };
+        written.check()?;
+        let operation = match old {
+            None => Operation::Create,
+            Some(_) => Operation::Update,
+        };
+        self.approve(operation, Some(object), old).await?;
+        written.charge(Charge {
+            dry_run: self.dry_run,
+            user_agent: self.user_agent,
+        })
     }
 
     /// Asks validating webhooks about what is about to be stored; `None` for a deletion.

@@ -1,0 +1,91 @@
+//! Where the built-in plugins see what is about to be stored.
+
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::{limit_ranger, pod_security};
+use crate::meta::GroupVersionResource;
+use crate::registry::catalog::ResourceInfo;
+use crate::server::Core;
+use crate::status::ApiError;
+use crate::storage::{Storage, Table};
+
+/// The tables that plugins look into, kept at hand because every write may ask.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    namespaces: OnceLock<Arc<Table>>,
+    limit_ranges: OnceLock<Arc<Table>>,
+    quotas: OnceLock<Arc<Table>>,
+    pods: OnceLock<Arc<Table>>,
+}
+
+impl Tables {
+    pub(super) fn namespaces(&self, storage: &Storage) -> &Table {
+        open(&self.namespaces, "namespaces", storage)
+    }
+
+    pub(super) fn limit_ranges(&self, storage: &Storage) -> &Table {
+        open(&self.limit_ranges, "limitranges", storage)
+    }
+
+    pub(super) fn quotas(&self, storage: &Storage) -> &Table {
+        open(&self.quotas, "resourcequotas", storage)
+    }
+
+    pub(super) fn pods(&self, storage: &Storage) -> &Table {
+        open(&self.pods, "pods", storage)
+    }
+}
+
+fn open<'t>(held: &'t OnceLock<Arc<Table>>, plural: &str, storage: &Storage) -> &'t Table {
+    held.get_or_init(|| {
+        storage.table(&GroupVersionResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            resource: plural.to_owned(),
+        })
+    })
+}
+
+/// A valid object that is about to be stored, in the place of `old` if it is not new.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) resource: &'a ResourceInfo,
+    pub(crate) subresource: &'a str,
+    pub(crate) object: &'a Value,
+    pub(crate) old: Option<&'a Value>,
+    /// Where warnings go, if anybody is to be warned.
+    pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
+}
+
+impl Written<'_> {
+    /// Asks the plugins that look at valid objects.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(crate) fn check(self) -> Result<(), ApiError> {
+        pod_security::check(self)?;
+        limit_ranger::check(self)
+    }
+
+    pub(super) fn warn(self, warning: String) {
+        if let Some(warnings) = self.warnings {
+            let mut warnings = warnings.lock();
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
+    }
+
+    pub(super) fn forbidden(self, message: String) -> ApiError {
+        ApiError::Forbidden {
+            resource: self.resource.gvr().group_resource(),
+            name: crate::meta::object::name(self.object).to_owned(),
+            message,
+            causes: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Pod security: what a namespace's labels allow of its pods.
+
+mod checks;
+mod policy;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::plugins::Written;
+use crate::meta::object::{name, namespace};
+use crate::status::{ApiError, FieldErrors};
+use crate::storage::ObjectKey;
+use policy::{Level, Policy, Standard};
+
+/// Subresources of pods that do not change what their containers may.
+const IGNORED: [&str; 8] = [
+    "exec",
+    "attach",
+    "binding",
+    "eviction",
+    "log",
+    "portforward",
+    "proxy",
+    "status",
+];
+
+/// How many pods are looked at when a namespace gets stricter.
+const PODS_MAX: usize = 3000;
+
+/// Refuses pods that their namespace does not allow, and warns of others.
+///
+/// # Errors
+/// `Forbidden` for pods, `Invalid` for labels of namespaces.
+pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
+    let gvr = written.resource.gvr();
+    match (gvr.group.as_str(), gvr.resource.as_str()) {
+        ("", "pods") => check_pod(written),
+        ("", "namespaces") if written.subresource.is_empty() => check_namespace(written),
+        ("", "replicationcontrollers")
+        | ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets")
+        | ("batch", "jobs") => check_template(written, "/spec/template"),
+        ("batch", "cronjobs") => check_template(written, "/spec/jobTemplate/spec/template"),
+        ("", "podtemplates") => check_template(written, "/template"),
+        _ => Ok(()),
+    }
+}
+
+/// The policy of the namespace that is written into, if it has one of its own.
+fn policy_of(written: Written<'_>) -> Option<Policy> {
+    let table = written.core.tables.namespaces(&written.core.storage);
+    let key = ObjectKey::new(None, namespace(written.object));
+    let own = table.get(&key)?;
+    let (policy, _) = Policy::of(&own.value()["metadata"]["labels"]);
+    (!policy.is_privileged()).then_some(policy)
+}
+
+fn check_pod(written: Written<'_>) -> Result<(), ApiError> {
+    let is_significant = written
+        .old
+        .is_none_or(|old| is_significant(written.object, old));
+    if IGNORED.contains(&written.subresource) || !is_significant {
+        return Ok(());
+    }
+    let Some(policy) = policy_of(written) else {
+        return Ok(());
+    };
+    let pod = written.object;
+    if let Some(violations) = policy.enforce.violations(&pod["metadata"], &pod["spec"]) {
+        let standard = &policy.enforce;
+        let message = format!(
+            "violates PodSecurity \"{standard}\": {}",
+            violations.details()
+        );
+        return Err(written.forbidden(message));
+    }
+    warn(written, &policy.warn, pod);
+    Ok(())
+}
+
+fn warn(written: Written<'_>, standard: &Standard, pod: &Value) {
+    if let Some(violations) = standard.violations(&pod["metadata"], &pod["spec"]) {
+        let details = violations.details();
+        written.warn(format!(
+            "would violate PodSecurity \"{standard}\": {details}"
+        ));
+    }
+}
+
+fn check_template(written: Written<'_>, pointer: &str) -> Result<(), ApiError> {
+    if written.subresource.is_empty()
+        && written.warnings.is_some()
+        && let Some(template) = written
+            .object
+            .pointer(pointer)
+            .filter(|own| own.is_object())
+        && let Some(policy) = policy_of(written)
+    {
+        warn(written, &policy.warn, template);
+    }
+    Ok(())
+}
+
+/// Whether an update changes what containers run.
+fn is_significant(pod: &Value, old: &Value) -> bool {
+    let images = |pod: &Value, list: &str| -> Vec<Value> {
+        let containers = pod["spec"][list].as_array().into_iter().flatten();
+        containers.map(|own| own["image"].clone()).collect()
+    };
+    let changed = |list: &str| images(pod, list) != images(old, list);
+    changed("containers") || changed("initContainers") || changed("ephemeralContainers")
+}
+
+fn check_namespace(written: Written<'_>) -> Result<(), ApiError> {
+    let labels = &written.object["metadata"]["labels"];
+    if labels.is_null() {
+        return Ok(());
+    }
+    let (policy, faults) = Policy::of(labels);
+    let invalid = |faults: FieldErrors| ApiError::Invalid {
+        kind: written.resource.gvk().group_kind(),
+        name: name(written.object).to_owned(),
+        errors: faults,
+    };
+    let Some(old) = written.old else {
+        return match faults.is_empty() {
+            true => Ok(()),
+            false => Err(invalid(faults)),
+        };
+    };
+    let (before, old_faults) = Policy::of(&old["metadata"]["labels"]);
+    if !faults.is_empty() && faults != old_faults {
+        return Err(invalid(faults));
+    }
+    let (new, before) = (&policy.enforce, &before.enforce);
+    let is_relaxed = new.level <= before.level && new.minor == before.minor;
+    if new != before && new.level != Level::Privileged && !is_relaxed {
+        warn_of_pods(written, new);
+    }
+    Ok(())
+}
+
+/// Warns of the pods that a namespace would no longer allow.
+fn warn_of_pods(written: Written<'_>, standard: &Standard) {
+    let own = name(written.object);
+    let pods = written.core.tables.pods(&written.core.storage).snapshot();
+    let mut owners = BTreeSet::new();
+    // Pods of one controller are much alike, so one of each comes first.
+    let (mut first, mut further) = (Vec::new(), Vec::new());
+    for pod in pods.range(Some(own), None) {
+        let value = pod.value();
+        let references = value["metadata"]["ownerReferences"].as_array();
+        let mut references = references.into_iter().flatten();
+        let owner = references.find(|own| own["controller"] == true);
+        match owner.is_some_and(|own| !owners.insert(own["uid"].to_string())) {
+            true => further.push(pod),
+            false => first.push(pod),
+        }
+    }
+    let total = first.len() + further.len();
+    let mut violating: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pod in first.into_iter().chain(further).take(PODS_MAX) {
+        let found = standard.violations(&pod.value()["metadata"], &pod.value()["spec"]);
+        if let Some(violations) = found {
+            let names = violating.entry(violations.reasons()).or_default();
+            names.push(name(&pod.value()).to_owned());
+        }
+    }
+    if total > PODS_MAX {
+        written.warn(format!(
+            "new PodSecurity enforce level only checked against the first {PODS_MAX} of {total} existing pods"
+        ));
+    }
+    if !violating.is_empty() {
+        written.warn(format!(
+            "existing pods in namespace {own:?} violate the new PodSecurity enforce level \"{standard}\""
+        ));
+    }
+    let mut warnings: Vec<String> = violating
+        .into_iter()
+        .map(|(reasons, names)| {
+            let first = names.iter().min().cloned().unwrap_or_default();
+            match names.len() {
+                1 => format!("{first}: {reasons}"),
+                2 => format!("{first} (and 1 other pod): {reasons}"),
+                count => format!("{first} (and {} other pods): {reasons}", count - 1),
+            }
+        })
+        .collect();
+    // Upstream sorts them by what is wrong, but after it has put the names before that.
+    warnings.sort();
+    warnings
+        .into_iter()
+        .for_each(|warning| written.warn(warning));
+}

@@ -1,0 +1,170 @@
+//! The policy in the labels of a namespace.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::checks;
+use crate::status::{FieldErrors, FieldPath};
+
+/// The newest version that has checks of its own.
+const NEWEST: u32 = 35;
+
+/// How much is asked of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Privileged,
+    Baseline,
+    Restricted,
+}
+
+/// A level as of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Standard {
+    pub(super) level: Level,
+    /// The minor version; `None` is the latest.
+    pub(super) minor: Option<u32>,
+}
+
+/// What becomes of pods that do not fulfil a standard.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) enforce: Standard,
+    pub(super) audit: Standard,
+    pub(super) warn: Standard,
+}
+
+/// What a pod does that it may not.
+#[derive(Debug)]
+pub(super) struct Violations(Vec<checks::Violation>);
+
+impl fmt::Display for Standard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = match self.level {
+            Level::Privileged => "privileged",
+            Level::Baseline => "baseline",
+            Level::Restricted => "restricted",
+        };
+        match self.minor {
+            None => write!(f, "{level}:latest"),
+            Some(minor) => write!(f, "{level}:v1.{minor}"),
+        }
+    }
+}
+
+impl Standard {
+    fn default() -> Self {
+        Self {
+            level: Level::Privileged,
+            minor: None,
+        }
+    }
+
+    /// What is wrong with a pod, if something is.
+    pub(super) fn violations(&self, metadata: &Value, spec: &Value) -> Option<Violations> {
+        if self.level == Level::Privileged {
+            return None;
+        }
+        let minor = self.minor.unwrap_or(NEWEST).min(NEWEST);
+        let restricted = self.level == Level::Restricted;
+        let found = checks::run(metadata, spec, minor, restricted);
+        (!found.is_empty()).then_some(Violations(found))
+    }
+}
+
+impl Violations {
+    pub(super) fn reasons(&self) -> String {
+        let reasons: Vec<&str> = self.0.iter().map(|own| own.reason.as_str()).collect();
+        reasons.join(", ")
+    }
+
+    pub(super) fn details(&self) -> String {
+        let details = self.0.iter().map(|own| match own.detail.as_str() {
+            "" => own.reason.clone(),
+            detail => format!("{} ({detail})", own.reason),
+        });
+        details.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Policy {
+    /// The policy of labels, and which of them can't be read. Those count as the strictest.
+    pub(super) fn of(labels: &Value) -> (Self, FieldErrors) {
+        let mut errors = FieldErrors::new();
+        let [mut enforce, mut audit, mut warn] = [(); 3].map(|()| Standard::default());
+        let mut has = [false; 3];
+        let standards = [&mut enforce, &mut audit, &mut warn];
+        for (index, (standard, mode)) in standards
+            .into_iter()
+            .zip(["enforce", "audit", "warn"])
+            .enumerate()
+        {
+            let label = format!("pod-security.kubernetes.io/{mode}");
+            if let Some(text) = labels[&label].as_str() {
+                let level = level(text);
+                has[index] = level.is_some() || mode != "enforce";
+                if level.is_none() {
+                    let detail = "must be one of privileged, baseline, restricted";
+                    let path = FieldPath::new("metadata.labels").key(&label);
+                    errors.invalid(&path, &text.into(), detail);
+                }
+                // What only informs fails open.
+                standard.level = level.unwrap_or(match mode {
+                    "enforce" => Level::Restricted,
+                    _ => Level::Privileged,
+                });
+            }
+            let label = format!("{label}-version");
+            if let Some(text) = labels[&label].as_str() {
+                let minor = minor(text);
+                if minor.is_none() {
+                    let path = FieldPath::new("metadata.labels").key(&label);
+                    errors.invalid(&path, &text.into(), "must be \"latest\" or \"v1.x\"");
+                }
+                standard.minor = minor.flatten();
+            }
+        }
+        let [has_enforce, _, has_warn] = has;
+        if !has_warn && has_enforce && enforce.level > warn.level {
+            warn.level = enforce.level;
+            if labels["pod-security.kubernetes.io/warn-version"].is_null() {
+                warn.minor = enforce.minor;
+            }
+        }
+        let policy = Self {
+            enforce,
+            audit,
+            warn,
+        };
+        (policy, errors)
+    }
+
+    /// Whether everything is allowed, and nothing worth a word.
+    pub(super) fn is_privileged(&self) -> bool {
+        [&self.enforce, &self.audit, &self.warn]
+            .into_iter()
+            .all(|own| own.level == Level::Privileged)
+    }
+}
+
+fn level(text: &str) -> Option<Level> {
+    match text {
+        "privileged" => Some(Level::Privileged),
+        "baseline" => Some(Level::Baseline),
+        "restricted" => Some(Level::Restricted),
+        _ => None,
+    }
+}
+
+/// A minor version, or the latest; `None` for what is neither.
+fn minor(text: &str) -> Option<Option<u32>> {
+    if text == "latest" {
+        return Some(None);
+    }
+    let digits = text.strip_prefix("v1.")?;
+    let is_plain = digits == "0" || !digits.starts_with('0');
+    let all_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    (is_plain && all_digits)
+        .then(|| digits.parse().ok())?
+        .map(Some)
+}

@@ -1,0 +1,165 @@
+//! Resource quotas: what a namespace has used up.
+//!
+//! A quota counts from when its status says what it is of: a controller sets that, and finds out
+//! what has become free again.
+
+mod scopes;
+mod usage;
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::plugins::Written;
+use super::pod_resources::{Amounts, amounts};
+use crate::meta::object::{name, namespace};
+use crate::schema::quantity::Quantity;
+use crate::status::ApiError;
+use crate::storage::{Change, Commit, StoredObject};
+
+/// Whether what is written is stored after all, and by whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Charge<'a> {
+    pub(crate) dry_run: bool,
+    pub(crate) user_agent: &'a Arc<str>,
+}
+
+/// A quota, and what it will have been used.
+struct Used {
+    quota: Arc<StoredObject>,
+    used: Amounts,
+}
+
+impl Written<'_> {
+    /// Counts what is written as used.
+    ///
+    /// # Errors
+    /// `Forbidden` for what is beyond a quota.
+    pub(crate) fn charge(self, charge: Charge<'_>) -> Result<(), ApiError> {
+        let quotas = self.core.tables.quotas(&self.core.storage);
+        if quotas.len() == 0 || !self.resource.namespaced || !self.subresource.is_empty() {
+            return Ok(());
+        }
+        let resource = self.resource.gvr().group_resource();
+        let core = resource.group.is_empty();
+        let may_grow = core && matches!(&*resource.resource, "services" | "persistentvolumeclaims");
+        if self.old.is_some() && !may_grow {
+            return Ok(());
+        }
+        let new = usage::of(&resource, self.object);
+        let old = self.old.map(|old| usage::of(&resource, old));
+        while !self.charge_all(&new, old.as_ref().unwrap_or(&Amounts::new()), charge)? {}
+        Ok(())
+    }
+
+    /// Counts it in every quota; answers whether nobody else has changed one of them meanwhile.
+    fn charge_all(
+        self,
+        new: &Amounts,
+        old: &Amounts,
+        charge: Charge<'_>,
+    ) -> Result<bool, ApiError> {
+        let table = self.core.tables.quotas(&self.core.storage);
+        let snapshot = table.snapshot();
+        let mut changed = Vec::new();
+        for quota in snapshot.range(Some(namespace(self.object)), None) {
+            if let Some(used) = self.used(&quota.value(), new, old)? {
+                let quota = Arc::clone(quota);
+                changed.push(Used { quota, used });
+            }
+        }
+        if charge.dry_run {
+            return Ok(true);
+        }
+        for Used { quota, used } in changed {
+            let mut next = (*quota.value()).clone();
+            let shown = used
+                .iter()
+                .map(|(name, own)| (name.clone(), json!(own.to_string())));
+            next["status"]["used"] = Value::Object(shown.collect());
+            let commit = Commit {
+                key: &quota.key,
+                expected: Some(&quota),
+                change: Change::Put(next),
+                time: self.core.clock.now(),
+                user_agent: charge.user_agent,
+            };
+            if table.commit(commit).is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What a quota will have been used; `None` if it does not count this.
+    fn used(
+        self,
+        quota: &Value,
+        new: &Amounts,
+        old: &Amounts,
+    ) -> Result<Option<Amounts>, ApiError> {
+        let hard = amounts(&quota["status"]["hard"]);
+        let before = amounts(&quota["status"]["used"]);
+        let resource = self.resource.gvr().group_resource();
+        let counted: Vec<&String> = hard
+            .keys()
+            .filter(|name| usage::is_counted(&resource, name))
+            .collect();
+        if counted.is_empty() || !scopes::match_object(&quota["spec"], &resource, self.object) {
+            return Ok(None);
+        }
+        let own = name(quota);
+        if let Some(missing) = usage::unstated(&resource, &counted, self.object) {
+            return Err(self.forbidden(format!("failed quota: {own}: {missing}")));
+        }
+        if counted.iter().any(|name| !before.contains_key(*name)) {
+            let names: Vec<&str> = counted.iter().map(|name| name.as_str()).collect();
+            let names = names.join(",");
+            return Err(self.forbidden(format!(
+                "status unknown for quota: {own}, resources: {names}"
+            )));
+        }
+        let mut requested = Amounts::new();
+        for (name, amount) in new.iter().filter(|(name, _)| hard.contains_key(*name)) {
+            let delta = match old.get(name) {
+                Some(old) => amount.add(&old.negated()),
+                None => amount.clone(),
+            };
+            let is_more = !delta.is_zero() && !delta.is_negative();
+            if self.old.is_none() || is_more {
+                requested.insert(name.clone(), delta);
+            }
+        }
+        if requested.is_empty() {
+            return Ok(None);
+        }
+        let mut used = before.clone();
+        let mut exceeded = Vec::new();
+        for (name, amount) in &requested {
+            let sum = before
+                .get(name)
+                .map_or_else(|| amount.clone(), |own| own.add(amount));
+            if sum.compare(&hard[name]) == Ordering::Greater {
+                exceeded.push(name);
+            }
+            used.insert(name.clone(), sum);
+        }
+        if exceeded.is_empty() {
+            return Ok(Some(used));
+        }
+        let shown = |amounts: &Amounts| {
+            let zero = Quantity::parse("0").expect("0 is an amount");
+            let each = exceeded
+                .iter()
+                .map(|name| format!("{name}={}", amounts.get(*name).unwrap_or(&zero)));
+            each.collect::<Vec<_>>().join(",")
+        };
+        Err(self.forbidden(format!(
+            "exceeded quota: {own}, requested: {}, used: {}, limited: {}",
+            shown(&requested),
+            shown(&before),
+            shown(&hard)
+        )))
+    }
+}

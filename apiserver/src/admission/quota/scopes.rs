@@ -1,0 +1,88 @@
+//! Which objects a quota is about.
+
+use serde_json::Value;
+
+use crate::admission::pod_resources::amounts;
+use crate::meta::GroupResource;
+
+/// Whether all scopes of a quota have the object. What scopes say nothing about is in none.
+pub(super) fn match_object(spec: &Value, resource: &GroupResource, object: &Value) -> bool {
+    let plain = spec["scopes"].as_array().into_iter().flatten();
+    let plain = plain.filter_map(Value::as_str);
+    let selected = spec["scopeSelector"]["matchExpressions"].as_array();
+    let mut selected = selected.into_iter().flatten();
+    let is_pod = resource.group.is_empty() && resource.resource == "pods";
+    let is_claim = resource.group.is_empty() && resource.resource == "persistentvolumeclaims";
+    let matches = |scope: &str, operator: &str, values: &[Value]| match scope {
+        "VolumeAttributesClass" if is_claim => {
+            let class = &object["spec"]["volumeAttributesClassName"];
+            in_set(class, operator, values)
+        }
+        _ if is_pod => pod_matches(object, scope, operator, values),
+        _ => false,
+    };
+    let mut plain = plain;
+    plain.all(|scope| matches(scope, "Exists", &[]))
+        && selected.all(|own| {
+            let text = |field: &str| own[field].as_str().unwrap_or_default();
+            let values = own["values"].as_array().map_or(&[][..], Vec::as_slice);
+            matches(text("scopeName"), text("operator"), values)
+        })
+}
+
+fn pod_matches(pod: &Value, scope: &str, operator: &str, values: &[Value]) -> bool {
+    let deadline = pod["spec"]["activeDeadlineSeconds"].as_i64();
+    let terminating = deadline.is_some_and(|seconds| seconds >= 0);
+    match scope {
+        "Terminating" => terminating,
+        "NotTerminating" => !terminating,
+        "BestEffort" => is_best_effort(pod),
+        "NotBestEffort" => !is_best_effort(pod),
+        "PriorityClass" => in_set(&pod["spec"]["priorityClassName"], operator, values),
+        "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
+        _ => false,
+    }
+}
+
+fn in_set(own: &Value, operator: &str, values: &[Value]) -> bool {
+    let is_set = own.as_str().is_some_and(|text| !text.is_empty());
+    match operator {
+        "Exists" => is_set,
+        "DoesNotExist" => !is_set,
+        "In" => is_set && values.contains(own),
+        "NotIn" => !(is_set && values.contains(own)),
+        _ => false,
+    }
+}
+
+fn is_best_effort(pod: &Value) -> bool {
+    let containers = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    let mut asked = containers
+        .flat_map(|own| ["requests", "limits"].map(|field| amounts(&own["resources"][field])))
+        .flatten();
+    !asked.any(|(name, amount)| matches!(&*name, "cpu" | "memory") && !amount.is_zero())
+}
+
+fn reaches_other_namespaces(pod: &Value) -> bool {
+    let affinity = &pod["spec"]["affinity"];
+    let mut terms = ["podAffinity", "podAntiAffinity"]
+        .into_iter()
+        .flat_map(|kind| {
+            let own = &affinity[kind];
+            let list = |field: &str| own[field].as_array().cloned().unwrap_or_default();
+            let required = list("requiredDuringSchedulingIgnoredDuringExecution");
+            let preferred = list("preferredDuringSchedulingIgnoredDuringExecution");
+            let preferred = preferred
+                .into_iter()
+                .map(|own| own["podAffinityTerm"].clone());
+            required.into_iter().chain(preferred)
+        });
+    terms.any(|term| {
+        let named = term["namespaces"]
+            .as_array()
+            .is_some_and(|own| !own.is_empty());
+        named || term["namespaceSelector"].is_object()
+    })
+}

@@ -1,0 +1,259 @@
+//! Nobody grants what they do not have, unless they may escalate or bind.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::rbac::{self, Attributes, Decision, GROUP, authorize};
+use super::{Authorization, MASTERS, User};
+use crate::meta::GroupResource;
+use crate::meta::object::name;
+use crate::registry::catalog::ResourceInfo;
+use crate::server::Core;
+use crate::status::ApiError;
+
+/// Some of what a rule grants: one verb on one resource or path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Right {
+    group: String,
+    resource: String,
+    name: Option<String>,
+    /// Instead of group and resource.
+    path: Option<String>,
+    verb: String,
+}
+
+/// Whether `user` may write a role or binding; `old` is what it replaces.
+///
+/// # Errors
+/// `Forbidden` if it would grant more than they have, `NotFound` for a binding to no role.
+pub(crate) fn check(
+    core: &Core,
+    user: &User,
+    resource: &ResourceInfo,
+    namespace: &str,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<(), ApiError> {
+    let gvr = resource.gvr();
+    let is_free = core.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
+    if gvr.group != GROUP || is_free {
+        return Ok(());
+    }
+    let check = Check {
+        core,
+        user,
+        resource: gvr.group_resource(),
+        namespace,
+        name: name(object),
+    };
+    match gvr.resource.as_str() {
+        "roles" | "clusterroles" => check.role(object, old),
+        "rolebindings" | "clusterrolebindings" => check.binding(object, old),
+        _ => Ok(()),
+    }
+}
+
+struct Check<'a> {
+    core: &'a Core,
+    user: &'a User,
+    resource: GroupResource,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl Check<'_> {
+    fn may(&self, verb: &str, resource: &str, name: &str) -> bool {
+        let attributes = Attributes::Resource {
+            verb: verb.to_owned(),
+            group: GROUP.to_owned(),
+            resource: resource.to_owned(),
+            subresource: String::new(),
+            namespace: self.namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        authorize(self.core, self.user, &attributes) != Decision::Denied
+    }
+
+    fn forbidden(&self, message: String) -> ApiError {
+        ApiError::Forbidden {
+            resource: self.resource.clone(),
+            name: self.name.to_owned(),
+            message,
+            causes: Vec::new(),
+        }
+    }
+
+    fn role(&self, role: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+        let same = |field: &str| old.is_some_and(|old| old[field] == role[field]);
+        if (same("rules") && same("aggregationRule"))
+            || self.may("escalate", &self.resource.resource, self.name)
+        {
+            return Ok(());
+        }
+        self.grants(&role["rules"])?;
+        let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
+        if selectors.is_some_and(|own| !own.is_empty()) {
+            let everything = serde_json::json!([
+                { "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] },
+                { "nonResourceURLs": ["*"], "verbs": ["*"] },
+            ]);
+            self.grants(&everything).map_err(|_| {
+                let message = "must have cluster-admin privileges to use the aggregationRule";
+                self.forbidden(message.to_owned())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn binding(&self, binding: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+        let same = |field: &str| old.is_some_and(|old| old[field] == binding[field]);
+        if same("roleRef") && same("subjects") {
+            return Ok(());
+        }
+        let role = &binding["roleRef"];
+        let text = |field: &str| role[field].as_str().unwrap_or_default();
+        let plural = match text("kind") {
+            "Role" => "roles",
+            _ => "clusterroles",
+        };
+        if self.may("bind", plural, text("name")) {
+            return Ok(());
+        }
+        let namespace = Some(self.namespace).filter(|own| !own.is_empty());
+        let rules = rbac::rules(&self.core.storage, role, namespace);
+        let rules = rules.ok_or_else(|| ApiError::NotFound {
+            resource: GroupResource {
+                group: GROUP.to_owned(),
+                resource: plural.to_owned(),
+            },
+            name: text("name").to_owned(),
+        })?;
+        self.grants(&Value::Array(rules))
+    }
+
+    /// Refuses rules that the user's own do not cover.
+    fn grants(&self, rules: &Value) -> Result<(), ApiError> {
+        let own = rbac::rules_of(self.core, self.user, self.namespace);
+        let wanted = rules.as_array().into_iter().flatten().flat_map(rights);
+        let missing: Vec<Right> = wanted
+            .filter(|right| !own.iter().any(|rule| right.is_covered_by(rule)))
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let groups: Vec<String> = self
+            .user
+            .groups
+            .iter()
+            .map(|own| format!("{own:?}"))
+            .collect();
+        let missing: Vec<String> = compact(missing).into_iter().collect();
+        Err(self.forbidden(format!(
+            "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+            self.user.name,
+            groups.join(" "),
+            missing.join("\n")
+        )))
+    }
+}
+
+fn texts<'v>(rule: &'v Value, field: &str) -> impl Iterator<Item = &'v str> + Clone {
+    let entries = rule[field].as_array().map_or(&[][..], Vec::as_slice);
+    entries.iter().filter_map(Value::as_str)
+}
+
+/// What a rule grants, one by one.
+fn rights(rule: &Value) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for group in texts(rule, "apiGroups") {
+        for resource in texts(rule, "resources") {
+            for verb in texts(rule, "verbs") {
+                let right = Right {
+                    group: group.to_owned(),
+                    resource: resource.to_owned(),
+                    verb: verb.to_owned(),
+                    ..Right::default()
+                };
+                let named = texts(rule, "resourceNames").map(|name| Right {
+                    name: Some(name.to_owned()),
+                    ..right.clone()
+                });
+                let before = rights.len();
+                rights.extend(named);
+                if rights.len() == before {
+                    rights.push(right);
+                }
+            }
+        }
+    }
+    for path in texts(rule, "nonResourceURLs") {
+        rights.extend(texts(rule, "verbs").map(|verb| Right {
+            path: Some(path.to_owned()),
+            verb: verb.to_owned(),
+            ..Right::default()
+        }));
+    }
+    rights
+}
+
+impl Right {
+    fn is_covered_by(&self, rule: &Value) -> bool {
+        let has =
+            |field: &str, wanted: &str| texts(rule, field).any(|own| own == "*" || own == wanted);
+        if !has("verbs", &self.verb) {
+            return false;
+        }
+        if let Some(path) = &self.path {
+            return texts(rule, "nonResourceURLs").any(|own| match own.strip_suffix('*') {
+                Some(prefix) => path.starts_with(prefix),
+                None => own == path,
+            });
+        }
+        let below = self
+            .resource
+            .split_once('/')
+            .map(|(_, below)| format!("*/{below}"));
+        let of_resource = texts(rule, "resources")
+            .any(|own| own == "*" || own == self.resource || below.as_deref() == Some(own));
+        let mut names = texts(rule, "resourceNames").peekable();
+        let of_name = match &self.name {
+            _ if names.peek().is_none() => true,
+            None => false,
+            Some(name) => names.any(|own| own == name),
+        };
+        has("apiGroups", &self.group) && of_resource && of_name
+    }
+}
+
+/// Rights as rules: the verbs on one thing together, and all in the order of their texts.
+fn compact(rights: Vec<Right>) -> BTreeSet<String> {
+    let mut rules: Vec<(Right, Vec<String>)> = Vec::new();
+    for mut right in rights {
+        let verb = std::mem::take(&mut right.verb);
+        let known = rules
+            .iter_mut()
+            .find(|(own, _)| *own == right && right.path.is_none());
+        match known {
+            Some((_, verbs)) => verbs.push(verb),
+            None => rules.push((right, vec![verb])),
+        }
+    }
+    let shown = rules.into_iter().map(|(right, verbs)| {
+        let verbs: Vec<String> = verbs.iter().map(|verb| format!("{verb:?}")).collect();
+        let what = match right.path {
+            Some(path) => format!("NonResourceURLs:[{path:?}]"),
+            None => {
+                let name = right.name.map(|name| format!(", ResourceNames:[{name:?}]"));
+                format!(
+                    "APIGroups:[{:?}], Resources:[{:?}]{}",
+                    right.group,
+                    right.resource,
+                    name.unwrap_or_default()
+                )
+            }
+        };
+        format!("{{{what}, Verbs:[{}]}}", verbs.join(" "))
+    });
+    shown.collect()
+}

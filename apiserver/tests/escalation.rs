@@ -1,0 +1,93 @@
+//! Nobody grants what they do not have.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/requests.rs"]
+mod requests;
+
+use kubeproof_apiserver::ApiServer;
+use requests::{send, send_as};
+use serde_json::{Value, json};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+/// A server on which `eve` may write all of RBAC but has little else.
+async fn server() -> ApiServer {
+    let server = ApiServer::builder().build();
+    let rules = json!([
+        { "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["*"],
+          "verbs": ["get", "create", "update", "patch"] },
+        { "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] },
+    ]);
+    let role = json!({ "metadata": { "name": "writer" }, "rules": rules });
+    send(&server, &format!("POST {RBAC}/clusterroles"), role).await;
+    let binding = json!({
+        "metadata": { "name": "eve" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "writer" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve" }],
+    });
+    send(
+        &server,
+        &format!("POST {RBAC}/clusterrolebindings"),
+        binding,
+    )
+    .await;
+    server
+}
+
+fn role(rules: Value) -> Value {
+    json!({ "metadata": { "name": "r" }, "rules": rules })
+}
+
+#[tokio::test]
+async fn a_role_grants_no_more_than_its_writer_has() {
+    let server = server().await;
+    let roles = format!("POST {RBAC}/namespaces/default/roles");
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["pods", "secrets"], "verbs": ["get", "list"] },
+    ]);
+    let refused = send_as(&server, "eve", &roles, role(rules)).await;
+    assert_eq!(refused.code, 403);
+    assert_eq!(
+        refused.message(),
+        "roles.rbac.authorization.k8s.io \"r\" is forbidden: user \"eve\" \
+         (groups=[\"system:authenticated\"]) is attempting to grant RBAC permissions not currently \
+         held:\n{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"list\"]}\n\
+         {APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\"]}"
+    );
+    let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
+    let created = send_as(&server, "eve", &roles, role(rules)).await;
+    assert_eq!((created.code, created.warnings.len()), (201, 0));
+}
+
+#[tokio::test]
+async fn a_binding_grants_no_more_than_its_writer_has() {
+    let server = server().await;
+    let bindings = format!("POST {RBAC}/namespaces/default/rolebindings");
+    let binding = |role: &str| {
+        json!({
+            "metadata": { "name": "b" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+        })
+    };
+    let refused = send_as(&server, "eve", &bindings, binding("cluster-admin")).await;
+    assert_eq!(refused.code, 403);
+    assert!(
+        refused
+            .message()
+            .contains("{APIGroups:[\"*\"], Resources:[\"*\"], Verbs:[\"*\"]}"),
+        "{}",
+        refused.message()
+    );
+    let refused = send_as(&server, "eve", &bindings, binding("none")).await;
+    assert_eq!(
+        refused.message(),
+        "clusterroles.rbac.authorization.k8s.io \"none\" not found"
+    );
+    assert_eq!(
+        send_as(&server, "eve", &bindings, binding("writer"))
+            .await
+            .code,
+        201
+    );
+}
