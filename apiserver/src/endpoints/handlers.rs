@@ -323,6 +323,10 @@ pub(crate) fn route(
         || resource.has_verb(verb.as_str())
         // The route of a list takes the query of a watch and refuses it itself.
         || (verb == Verb::Watch && query.flag("watch") && resource.has_verb("list"));
+    if verb == Verb::Watch && !is_served && !query.flag("watch") {
+        // A path below `watch` exists for what can be watched only.
+        return Err(ApiError::NoSuchPath);
+    }
     match fits && is_served && (is_read || !all_namespaces) {
         true => Ok(verb),
         false => Err(ApiError::MethodNotAllowed),
