@@ -115,6 +115,28 @@ async fn numbers_are_read_before_selectors_and_selectors_before_what_excludes_wh
 }
 
 #[tokio::test]
+async fn logs_are_routed_as_text_and_refused_as_objects() {
+    let server = ApiServer::builder().build();
+    let path = "GET /api/v1/namespaces/default/pods/p/log";
+    let rows = [
+        (
+            "text/plain",
+            "only the following media types are accepted: application/json, ",
+        ),
+        (
+            "text/html",
+            "406: Not Acceptable\n\nAvailable representations: text/plain, ",
+        ),
+    ];
+    for (accept, want) in rows {
+        let (code, _, status) = send(&server, path, accept, "").await;
+        let message = status["message"].as_str().unwrap();
+        assert_eq!(code, 406);
+        assert!(message.starts_with(want), "{accept}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn what_can_be_listed_and_not_watched_says_so() {
     let server = ApiServer::builder().build();
     let path = "GET /api/v1/componentstatuses?watch=1";
