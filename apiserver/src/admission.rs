@@ -10,6 +10,7 @@ mod priority;
 pub(crate) mod quota;
 mod runtime_class;
 mod storage;
+pub(crate) mod topology;
 pub(crate) mod webhook;
 
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub(crate) fn admit_create(
         priority::admit_pod(core, object)?;
         default_toleration_seconds(object);
         runtime_class::admit_pod(core, object)?;
+        let node = object["spec"]["nodeName"].as_str().map(str::to_owned);
+        topology::label(core, &node.unwrap_or_default(), object);
     }
     match (
         resource.gvr().group.as_str(),

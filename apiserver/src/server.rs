@@ -199,8 +199,7 @@ impl ApiServer {
         let info = RequestInfo::parse(&parts.method, &path, &query_text);
         let query = Query::parse(&query_text);
         let is_long_running = info.as_ref().is_some_and(RequestInfo::is_long_running);
-        let verb = info.as_ref().and_then(|info| info.verb);
-        let negotiated = handlers::negotiate(&parts.headers, &query, verb);
+        let negotiated = handlers::negotiate(&parts.headers, &query, info.as_ref());
         // Who cannot be answered as they want is still told what else is wrong.
         let accepted = *negotiated.as_ref().unwrap_or(&Accepted::JSON);
         let timeout = match is_long_running {

@@ -91,3 +91,33 @@ async fn a_binding_grants_no_more_than_its_writer_has() {
         201
     );
 }
+
+#[tokio::test]
+async fn who_writes_a_role_needs_all_that_it_grants_but_to_let_it_go() {
+    let server = server().await;
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
+    let created = send(&server, &format!("POST {roles}"), role(rules.clone())).await;
+    let replace = |metadata: Value| {
+        let mut replacement = created.body.clone();
+        for (field, value) in metadata.as_object().unwrap() {
+            replacement["metadata"][field] = value.clone();
+        }
+        replacement
+    };
+    let put = format!("PUT {roles}/r");
+    let labelled = replace(json!({ "labels": { "a": "b" } }));
+    assert_eq!(send_as(&server, "eve", &put, labelled).await.code, 403);
+    let held = replace(json!({ "finalizers": ["example.com/f"] }));
+    assert_eq!(send_as(&server, "eve", &put, held).await.code, 200);
+    let bindings = format!("POST {RBAC}/namespaces/default/rolebindings");
+    let odd = json!({
+        "metadata": { "name": "b" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Zap", "name": "r" },
+    });
+    let refused = send_as(&server, "eve", &bindings, odd).await;
+    assert_eq!(
+        (refused.code, refused.message()),
+        (500, "unsupported role reference kind: \"Zap\"")
+    );
+}

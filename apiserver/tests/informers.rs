@@ -253,12 +253,12 @@ async fn informers_stay_in_sync_over_dropped_and_compacted_watches() {
                 informer.watch = None;
             }
             let mut count = number(&mut random, 32) as usize;
-            if round % CHECKPOINT == 0 {
+            if round.is_multiple_of(CHECKPOINT) {
                 // Each event, the list before them, and the refusal and the drop before that.
                 count = writer.ledger.len() + 3;
             }
             informer.take(count, &writer.ledger).await;
-            if round % CHECKPOINT == 0 {
+            if round.is_multiple_of(CHECKPOINT) {
                 assert_eq!(informer.objects, writer.objects, "in round {round}");
             }
         }

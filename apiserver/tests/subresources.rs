@@ -229,3 +229,35 @@ async fn nothing_is_created_below_what_is_in_a_namespace_that_goes() {
     let message = "namespaces \"none\" not found";
     assert_eq!((code, &answer["message"]), (404, &json!(message)));
 }
+
+#[tokio::test]
+async fn a_binding_brings_labels_and_those_of_the_nodes_place() {
+    let server = with_pod("Pending").await;
+    let zone = "topology.kubernetes.io/zone";
+    let node = json!({"metadata": {"name": "n", "labels": {zone: "z", "other": "x"}}});
+    send(&server, "POST /api/v1/nodes", node).await;
+    let binding = |metadata: Value| json!({"metadata": metadata, "target": {"name": "n"}});
+    let bind = format!("POST {PODS}/p/binding");
+    let (code, status) = send(
+        &server,
+        &bind,
+        binding(json!({"name": "p", "namespace": "x"})),
+    )
+    .await;
+    assert_eq!(code, 400, "{status}");
+    let bindings = "POST /api/v1/namespaces/default/bindings";
+    let (code, status) = send(&server, bindings, binding(json!({}))).await;
+    let message = &status["message"];
+    assert_eq!((code, message), (400, &json!("Name parameter required.")));
+    let labelled = binding(json!({"name": "p", "labels": {"l": "m"}}));
+    assert_eq!(send(&server, &bind, labelled).await.0, 201);
+    let (_, pod) = send(&server, &format!("GET {PODS}/p"), Value::Null).await;
+    let labels = json!({"a": "b", "l": "m", zone: "z"});
+    assert_eq!(pod["metadata"]["labels"], labels);
+    let placed = json!({
+        "metadata": {"name": "q"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+    });
+    let (_, pod) = send(&server, &format!("POST {PODS}"), placed).await;
+    assert_eq!(pod["metadata"]["labels"], json!({zone: "z"}));
+}

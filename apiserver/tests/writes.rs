@@ -391,3 +391,32 @@ async fn a_path_says_whether_the_resource_is_in_a_namespace() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_service_account_keeps_its_old_name_beside_the_new_one_in_every_pod_spec() {
+    let server = server();
+    let templates = "/api/v1/namespaces/default/podtemplates";
+    let body = json!({
+        "metadata": {"name": "t"},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {
+            "serviceAccountName": "x", "containers": [{"name": "c", "image": "i"}],
+        }},
+    });
+    let created = send(&server, &format!("POST {templates}"), body).await;
+    assert_eq!(created.body["template"]["spec"]["serviceAccount"], "x");
+    let rows = [
+        (json!({"serviceAccountName": "y"}), json!("y")),
+        (json!({"serviceAccountName": null}), json!("y")),
+        (
+            json!({"serviceAccountName": null, "serviceAccount": null}),
+            Value::Null,
+        ),
+    ];
+    for (spec, want) in rows {
+        let patch = json!({"template": {"spec": spec}});
+        let patched = send(&server, &format!("PATCH {templates}/t"), patch).await;
+        let spec = &patched.body["template"]["spec"];
+        assert_eq!((patched.code, &spec["serviceAccount"]), (200, &want));
+        assert_eq!(spec["serviceAccountName"], want);
+    }
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::rbac::{self, Attributes, Decision, GROUP, authorize};
 use super::{Authorization, MASTERS, User};
 use crate::meta::GroupResource;
-use crate::meta::object::name;
+use crate::meta::object::{meta_mut, name};
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
 use crate::status::ApiError;
@@ -47,9 +47,12 @@ pub(crate) fn check(
         namespace,
         name: name(object),
     };
+    if old.is_some_and(|old| only_collects_garbage(object, old)) {
+        return Ok(());
+    }
     match gvr.resource.as_str() {
         "roles" | "clusterroles" => check.role(object, old),
-        "rolebindings" | "clusterrolebindings" => check.binding(object, old),
+        "rolebindings" | "clusterrolebindings" => check.binding(object),
         _ => Ok(()),
     }
 }
@@ -85,15 +88,12 @@ impl Check<'_> {
     }
 
     fn role(&self, role: &Value, old: Option<&Value>) -> Result<(), ApiError> {
-        let same = |field: &str| old.is_some_and(|old| old[field] == role[field]);
-        if (same("rules") && same("aggregationRule"))
-            || self.may("escalate", &self.resource.resource, self.name)
-        {
+        if self.may("escalate", &self.resource.resource, self.name) {
             return Ok(());
         }
         self.grants(&role["rules"])?;
-        let selectors = role["aggregationRule"]["clusterRoleSelectors"].as_array();
-        if selectors.is_some_and(|own| !own.is_empty()) {
+        let aggregates = |role: &Value| !role["aggregationRule"].is_null();
+        if aggregates(role) || old.is_some_and(aggregates) {
             let everything = serde_json::json!([
                 { "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] },
                 { "nonResourceURLs": ["*"], "verbs": ["*"] },
@@ -106,16 +106,17 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn binding(&self, binding: &Value, old: Option<&Value>) -> Result<(), ApiError> {
-        let same = |field: &str| old.is_some_and(|old| old[field] == binding[field]);
-        if same("roleRef") && same("subjects") {
-            return Ok(());
-        }
+    fn binding(&self, binding: &Value) -> Result<(), ApiError> {
         let role = &binding["roleRef"];
         let text = |field: &str| role[field].as_str().unwrap_or_default();
         let plural = match text("kind") {
             "Role" => "roles",
-            _ => "clusterroles",
+            "ClusterRole" => "clusterroles",
+            kind => {
+                return Err(ApiError::Unknown(format!(
+                    "unsupported role reference kind: {kind:?}"
+                )));
+            }
         };
         if self.may("bind", plural, text("name")) {
             return Ok(());
@@ -156,6 +157,19 @@ impl Check<'_> {
             missing.join("\n")
         )))
     }
+}
+
+/// Whether an update does no more than the garbage collector does before an object goes.
+fn only_collects_garbage(new: &Value, old: &Value) -> bool {
+    let without = |object: &Value| {
+        let mut object = object.clone();
+        let metadata = meta_mut(&mut object);
+        for field in ["ownerReferences", "finalizers", "managedFields", "selfLink"] {
+            metadata.remove(field);
+        }
+        object
+    };
+    without(new) == without(old)
 }
 
 fn texts<'v>(rule: &'v Value, field: &str) -> impl Iterator<Item = &'v str> + Clone {

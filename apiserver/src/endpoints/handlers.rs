@@ -37,7 +37,7 @@ use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::metrics::{RequestLabels, RequestMeter};
-use super::negotiation::{self, Accepted, Transform};
+use super::negotiation::{self, Accepted, Produces, Transform};
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
 use super::table::{IncludeObject, TableOptions};
@@ -323,6 +323,10 @@ pub(crate) fn route(
         || resource.has_verb(verb.as_str())
         // The route of a list takes the query of a watch and refuses it itself.
         || (verb == Verb::Watch && query.flag("watch") && resource.has_verb("list"));
+    if verb == Verb::Watch && !is_served && !query.flag("watch") {
+        // A path below `watch` exists for what can be watched only.
+        return Err(ApiError::NoSuchPath);
+    }
     match fits && is_served && (is_read || !all_namespaces) {
         true => Ok(verb),
         false => Err(ApiError::MethodNotAllowed),
@@ -351,8 +355,16 @@ fn is_path(info: &RequestInfo, resource: &ResourceInfo) -> bool {
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     query: &Query,
-    verb: Option<Verb>,
+    info: Option<&RequestInfo>,
 ) -> Result<Accepted, ApiError> {
-    let streams = matches!(verb, Some(Verb::List | Verb::Watch));
-    negotiation::accepted(headers, query.get("pretty"), streams)
+    let pretty = query.get("pretty");
+    let Some(info) = info else {
+        return negotiation::accepted(headers, pretty, Produces::Objects);
+    };
+    let produces = match info.verb {
+        Some(Verb::List | Verb::Watch) => Produces::Streams,
+        _ if info.subresource.as_deref() == Some("log") => Produces::Text,
+        _ => Produces::Objects,
+    };
+    negotiation::accepted(headers, pretty, produces)
 }

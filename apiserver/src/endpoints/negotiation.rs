@@ -45,6 +45,16 @@ impl MediaType {
     }
 }
 
+/// What the route of a request has besides objects, as the router's refusal tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Produces {
+    Objects,
+    /// A list may be watched.
+    Streams,
+    /// Logs.
+    Text,
+}
+
 /// What an object is turned into before it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transform {
@@ -80,11 +90,11 @@ impl Accepted {
 /// and the handler then reads the clauses with their parameters, by weight.
 ///
 /// # Errors
-/// `NotAcceptable` when there is none; `streams` adds the watch forms to the router's message.
+/// `NotAcceptable` when there is none.
 pub(crate) fn accepted(
     headers: &HeaderMap,
     pretty: Option<&str>,
-    streams: bool,
+    produces: Produces,
 ) -> Result<Accepted, ApiError> {
     let Some(accept) = accept_header(headers) else {
         return Ok(Accepted {
@@ -92,11 +102,17 @@ pub(crate) fn accepted(
             ..Accepted::JSON
         });
     };
+    let mut produced = MEDIA_TYPES.to_vec();
     let mut available = MEDIA_TYPES.to_vec();
-    if streams {
-        available.extend(STREAM_MEDIA_TYPES);
+    match produces {
+        Produces::Objects => {}
+        Produces::Streams => available.extend(STREAM_MEDIA_TYPES),
+        Produces::Text => {
+            produced.insert(0, "text/plain");
+            available.insert(0, "text/plain");
+        }
     }
-    routed(accept, &MEDIA_TYPES, &available)?;
+    routed(accept, &produced, &available)?;
     by_handler(accept, is_pretty(headers, pretty), |_| true)
 }
 
@@ -348,7 +364,7 @@ mod tests {
     fn negotiated(accept: &str) -> Result<(MediaType, Transform, bool), String> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        accepted(&headers, None, false)
+        accepted(&headers, None, Produces::Objects)
             .map(|accepted| (accepted.media, accepted.transform, accepted.pretty))
             .map_err(|error| error.to_string())
     }

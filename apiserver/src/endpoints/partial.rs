@@ -65,8 +65,11 @@ mod tests {
 
     #[test]
     fn a_list_without_items_is_null() {
-        let list =
-            partial_object_metadata_list([&json!({}); 0], &json!({"resourceVersion": "7"}), "v1");
+        let list = partial_object_metadata_list(
+            Vec::<Value>::new(),
+            &json!({"resourceVersion": "7"}),
+            "v1",
+        );
         assert_eq!(list["items"], Value::Null);
     }
 }

@@ -205,7 +205,7 @@ mod tests {
             column_definitions: false,
             ..options()
         };
-        let table = table(config_maps(), [&json!({}); 0], &metadata, options);
+        let table = table(config_maps(), Vec::<Value>::new(), &metadata, options);
         assert_eq!(table["metadata"], metadata);
         assert_eq!(table["rows"], json!([]));
         assert_eq!(table["columnDefinitions"], json!([]));

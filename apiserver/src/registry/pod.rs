@@ -24,13 +24,6 @@ impl Strategy for Pod {
     fn default(&self, pod: &mut Value) {
         let spec = child_mut(pod, "spec");
         default(spec, "enableServiceLinks", true);
-        // The field's old name is kept beside it.
-        let account = ["serviceAccountName", "serviceAccount"];
-        if let Some(account_name) = account.iter().find_map(|field| spec.get(*field).cloned()) {
-            for field in account {
-                spec.insert(field.to_owned(), account_name.clone());
-            }
-        }
         for list in ["containers", "initContainers"] {
             for container in spec
                 .get_mut(list)

@@ -27,6 +27,13 @@ pub(super) fn default_pod_spec(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else {
         return;
     };
+    // The field's old name is kept beside it.
+    let account = ["serviceAccountName", "serviceAccount"];
+    if let Some(account_name) = account.iter().find_map(|field| spec.get(*field).cloned()) {
+        for field in account {
+            spec.insert(field.to_owned(), account_name.clone());
+        }
+    }
     default(spec, "dnsPolicy", "ClusterFirst");
     default(spec, "restartPolicy", "Always");
     default(spec, "schedulerName", "default-scheduler");

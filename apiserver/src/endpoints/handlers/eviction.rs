@@ -25,8 +25,9 @@ pub(super) async fn evict(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let gvk = kind(request)?;
     let mut eviction = decode::object(request, &gvk, "CreateOptions")?;
-    admit(request, request.name())?;
     let store = request.store(dry_run);
+    store.set_namespace(&mut eviction, request.namespace())?;
+    admit(request, request.name())?;
     let asked = store.admit_below(&gvk, &mut eviction);
     asked.await?;
     if name(&eviction) != request.name() {

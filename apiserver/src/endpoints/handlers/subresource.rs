@@ -81,8 +81,9 @@ async fn bind_pod(request: &Request<'_>) -> Answer {
         .subresource("binding")
         .ok_or(ApiError::NoSuchPath)?;
     let mut binding = decode::object(request, &subresource.gvk, "CreateOptions")?;
-    admit(request, request.name())?;
     let store = request.store(dry_run);
+    store.set_namespace(&mut binding, request.namespace())?;
+    admit(request, request.name())?;
     let asked = store.admit_below(&subresource.gvk, &mut binding);
     asked.await?;
     if name(&binding) != request.name() {
@@ -96,6 +97,12 @@ async fn bind_pod(request: &Request<'_>) -> Answer {
 pub(super) async fn create_binding(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
     let mut binding = decode::object(request, request.resource.gvk(), "CreateOptions")?;
+    request
+        .store(dry_run)
+        .set_namespace(&mut binding, request.namespace())?;
+    if name(&binding).is_empty() {
+        return Err(ApiError::BadRequest("Name parameter required.".to_owned()));
+    }
     admit(request, name(&binding))?;
     let (store, gvk) = (request.store(dry_run), request.resource.gvk());
     let asked = store.admit_below(gvk, &mut binding);
@@ -158,10 +165,13 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
         child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
         child_mut(&mut next, "status").remove("nominatedNodeName");
         set_scheduled(&mut next, &crate::clock::rfc3339(request.core.clock.now()));
-        let annotations = binding["metadata"]["annotations"].as_object();
-        for (key, value) in annotations.into_iter().flatten() {
-            child_mut(&mut next["metadata"], "annotations").insert(key.clone(), value.clone());
+        for field in ["annotations", "labels"] {
+            let brought = binding["metadata"][field].as_object();
+            for (key, value) in brought.into_iter().flatten() {
+                child_mut(&mut next["metadata"], field).insert(key.clone(), value.clone());
+            }
         }
+        admission::topology::label(request.core, node, &mut next);
         Ok(next)
     });
     bound.await?;

@@ -1,0 +1,37 @@
+//! A pod on a node carries the labels that tell where the node is.
+
+use serde_json::{Map, Value};
+
+use crate::meta::GroupVersionResource;
+use crate::meta::object::child_mut;
+use crate::server::Core;
+use crate::storage::ObjectKey;
+
+const LABELS: [&str; 2] = [
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+/// Copies the labels of the node called `node`, if there is one, to a pod or binding.
+pub(crate) fn label(core: &Core, node: &str, object: &mut Value) {
+    let nodes = GroupVersionResource {
+        group: String::new(),
+        version: "v1".to_owned(),
+        resource: "nodes".to_owned(),
+    };
+    if node.is_empty() {
+        return;
+    }
+    let table = core.storage.table(&nodes);
+    let Some(node) = table.get(&ObjectKey::new(None, node)) else {
+        return;
+    };
+    let labels = &node.value()["metadata"]["labels"];
+    let copied: Map<String, Value> = LABELS
+        .into_iter()
+        .filter_map(|label| Some((label.to_owned(), labels.get(label)?.clone())))
+        .collect();
+    if !copied.is_empty() {
+        child_mut(&mut object["metadata"], "labels").extend(copied);
+    }
+}
