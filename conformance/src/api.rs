@@ -242,6 +242,28 @@ impl Api {
             .await
     }
 
+    /// The objects of `resource` in the namespace.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub(crate) async fn list(&self, resource: &str) -> Result<Value, ApiError> {
+        let path = self.path(&self.resource(resource)?, None, "");
+        self.send("GET", &path, None, "").await
+    }
+
+    /// A resource as kubectl calls its kind: `pod`, `statefulset.apps`.
+    ///
+    /// # Errors
+    /// [`ApiError::UnknownResource`]
+    pub(crate) fn kind(&self, resource: &str) -> Result<String, ApiError> {
+        let resource = self.resource(resource)?;
+        let kind = resource.kind.to_lowercase();
+        Ok(match resource.group_version.split_once('/') {
+            Some((group, _)) => format!("{kind}.{group}"),
+            None => kind,
+        })
+    }
+
     /// Evicts a pod, as its disruption budgets allow.
     ///
     /// # Errors

@@ -19,6 +19,9 @@ type AddressKey = (String, String);
 /// A port as it is grouped: its place in the service, and its number.
 type PortKey = (usize, i32);
 
+/// Addresses, each with whether it is ready.
+type Addresses = BTreeSet<(AddressKey, bool)>;
+
 /// The subsets for the pods of `service`.
 pub(super) fn of(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
     let spec = service.spec.clone().unwrap_or_default();
@@ -26,7 +29,7 @@ pub(super) fn of(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
     let ports = spec.ports.unwrap_or_default();
     let mut addresses: BTreeMap<AddressKey, EndpointAddress> = BTreeMap::new();
     // Which addresses have a port, and whether each is ready. No port at all is a group of its own.
-    let mut by_port: BTreeMap<Option<PortKey>, BTreeSet<(AddressKey, bool)>> = BTreeMap::new();
+    let mut by_port: BTreeMap<Option<PortKey>, Addresses> = BTreeMap::new();
     for pod in pods {
         if addresses.len() >= ADDRESSES_MAX || !services::is_published(pod, publishes_all) {
             continue;
@@ -49,7 +52,7 @@ pub(super) fn of(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
         }
     }
     // Ports with the same addresses share a subset.
-    let mut subsets: Vec<(Vec<EndpointPort>, BTreeSet<(AddressKey, bool)>)> = Vec::new();
+    let mut subsets: Vec<(Vec<EndpointPort>, Addresses)> = Vec::new();
     for (port, of_port) in by_port {
         let port = port.map(|(index, number)| endpoint_port(&ports[index], number));
         match subsets.iter_mut().find(|(_, known)| *known == of_port) {
@@ -57,7 +60,7 @@ pub(super) fn of(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
             None => subsets.push((port.into_iter().collect(), of_port)),
         }
     }
-    let subset = |(ports, of_ports): (Vec<EndpointPort>, BTreeSet<(AddressKey, bool)>)| {
+    let subset = |(ports, of_ports): (Vec<EndpointPort>, Addresses)| {
         let listed = |wanted: bool| {
             let keys = of_ports.iter().filter(|(_, ready)| *ready == wanted);
             let listed = keys.filter_map(|(key, _)| addresses.get(key).cloned());
