@@ -57,8 +57,8 @@ mod tests {
         assert_eq!(changes(&old, &new), expected);
         let back = [
             "uncordoned",
-            "MemoryPressure False",
-            "Ready True",
+            "MemoryPressure False (NodeStatusUnknown)",
+            "Ready True (NodeStatusUnknown)",
             "taint unreachable:NoSchedule removed",
         ];
         assert_eq!(changes(&new, &old), back);

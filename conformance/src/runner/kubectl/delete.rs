@@ -1,12 +1,16 @@
 //! `kubectl delete`
 
+use std::time::Duration;
+
 use serde_json::{Map, json};
 
 use super::{Command, text};
-use crate::api::ApiError;
 use crate::runner::steps::StepError;
+use crate::scenario::{HumanDuration, Target};
 use crate::testbed::Testbed;
 
+/// The longest that a scenario waits for a deletion.
+const TIMEOUT: Duration = Duration::from_secs(3600);
 /// What kubectl says before it deletes by force.
 const WARNING: &str = "Warning: Immediate deletion does not wait for confirmation that the running \
     resource has been terminated. The resource may continue to run on the cluster indefinitely.";
@@ -52,21 +56,33 @@ pub(super) async fn perform(
     let how = if forced { "force deleted" } else { "deleted" };
     let (kind, name, namespace) = (api.kind(object.0)?, &target.name, api.namespace());
     said.push(format!("{kind} {name:?} {how} from {namespace} namespace"));
-    let waits = !forced && command.flag("wait") != Some("false");
-    let mut written = testbed.subscribe();
-    while waits {
-        written.borrow_and_update();
-        match api.get(object, None).await {
-            Ok(found) if text(&found, "/metadata/uid") == uid => {}
-            Ok(_) => break,
-            Err(error) if error.is_not_found() => break,
-            Err(error) => return Err(error.into()),
-        }
-        if written.changed().await.is_err() {
-            return Err(ApiError::UnknownResource(target.resource).into());
-        }
+    if !forced && command.flag("wait") != Some("false") {
+        wait_until_gone(testbed, &target, &uid).await?;
     }
     Ok(said)
+}
+
+/// Waits until nothing has the uid under that name.
+async fn wait_until_gone(testbed: &Testbed, target: &Target, uid: &str) -> Result<(), StepError> {
+    let object = (target.resource.as_str(), target.name.as_str());
+    let mut written = testbed.subscribe();
+    let until = async {
+        loop {
+            written.borrow_and_update();
+            match testbed.api().get(object, None).await {
+                Ok(found) if text(&found, "/metadata/uid") == uid => {}
+                Err(error) if !error.is_not_found() => return Err(error),
+                Ok(_) | Err(_) => return Ok(()),
+            }
+            if written.changed().await.is_err() {
+                return Ok(());
+            }
+        }
+    };
+    match tokio::time::timeout(TIMEOUT, until).await {
+        Ok(ended) => Ok(ended?),
+        Err(_) => Err(StepError::Timeout(HumanDuration(TIMEOUT))),
+    }
 }
 
 /// The grace period asked for: nothing is removed at once unless by force.
