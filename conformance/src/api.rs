@@ -1,6 +1,9 @@
 //! The API as a scenario's steps use it: any resource, by any of its names, as plain JSON.
 
+use std::sync::Arc;
+
 use kube::core::Status;
+use parking_lot::RwLock;
 use serde_json::Value;
 
 /// Signs the requests of steps, so that a timeline tells them from the controllers'.
@@ -53,7 +56,8 @@ pub(crate) struct Resource {
 pub struct Api {
     client: kube::Client,
     namespace: String,
-    resources: Vec<Resource>,
+    /// Grows with the definitions that steps create.
+    resources: Arc<RwLock<Vec<Resource>>>,
 }
 
 impl Api {
@@ -62,10 +66,10 @@ impl Api {
     /// # Errors
     /// [`ApiError`] when discovery fails.
     pub async fn discover(client: kube::Client) -> Result<Self, ApiError> {
-        let mut api = Self {
+        let api = Self {
             namespace: client.default_namespace().to_owned(),
             client,
-            resources: Vec::new(),
+            resources: Arc::default(),
         };
         let mut group_versions = vec!["v1".to_owned()];
         let groups = api.send("GET", "/apis", None, "").await?;
@@ -75,8 +79,8 @@ impl Api {
         for group_version in group_versions {
             let list = api.send("GET", &root(&group_version), None, "").await?;
             for resource in list["resources"].as_array().into_iter().flatten() {
-                api.resources
-                    .extend(read_resource(&group_version, resource));
+                let resource = read_resource(&group_version, resource);
+                api.resources.write().extend(resource);
             }
         }
         Ok(api)
@@ -101,8 +105,13 @@ impl Api {
     pub async fn create(&self, object: &Value) -> Result<Value, ApiError> {
         let resource = self.resource_of(object)?;
         let path = self.path(&resource, object["metadata"]["namespace"].as_str(), "");
-        self.send("POST", &path, Some(object), "application/json")
-            .await
+        let created = self
+            .send("POST", &path, Some(object), "application/json")
+            .await?;
+        if resource.plural == "customresourcedefinitions" {
+            self.resources.write().extend(defined(&created));
+        }
+        Ok(created)
     }
 
     /// Creates `object`, or merges it into the one that exists.
@@ -233,6 +242,28 @@ impl Api {
             .await
     }
 
+    /// The objects of `resource` in the namespace.
+    ///
+    /// # Errors
+    /// [`ApiError`] as the server answers.
+    pub(crate) async fn list(&self, resource: &str) -> Result<Value, ApiError> {
+        let path = self.path(&self.resource(resource)?, None, "");
+        self.send("GET", &path, None, "").await
+    }
+
+    /// A resource as kubectl calls its kind: `pod`, `statefulset.apps`.
+    ///
+    /// # Errors
+    /// [`ApiError::UnknownResource`]
+    pub(crate) fn kind(&self, resource: &str) -> Result<String, ApiError> {
+        let resource = self.resource(resource)?;
+        let kind = resource.kind.to_lowercase();
+        Ok(match resource.group_version.split_once('/') {
+            Some((group, _)) => format!("{kind}.{group}"),
+            None => kind,
+        })
+    }
+
     /// Evicts a pod, as its disruption budgets allow.
     ///
     /// # Errors
@@ -281,7 +312,8 @@ impl Api {
 
     fn resource_of(&self, object: &Value) -> Result<Resource, ApiError> {
         let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
-        self.resources
+        let resources = self.resources.read();
+        resources
             .iter()
             .find(|known| {
                 Some(known.group_version.as_str()) == api_version
@@ -296,7 +328,8 @@ impl Api {
 
     pub(crate) fn resource(&self, name: &str) -> Result<Resource, ApiError> {
         let wanted = name.to_lowercase();
-        self.resources
+        let resources = self.resources.read();
+        resources
             .iter()
             .find(|known| known.names.contains(&wanted))
             .cloned()
@@ -351,6 +384,24 @@ fn query(label_selector: Option<&str>) -> String {
 
 fn string(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
+}
+
+/// The resources that a CustomResourceDefinition defines, one a version.
+fn defined(definition: &Value) -> Vec<Resource> {
+    let spec = &definition["spec"];
+    let group = spec["group"].as_str().unwrap_or_default();
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    let defined = versions.filter_map(|version| {
+        let resource = serde_json::json!({
+            "name": spec["names"]["plural"],
+            "singularName": spec["names"]["singular"],
+            "shortNames": spec["names"]["shortNames"],
+            "kind": spec["names"]["kind"],
+            "namespaced": spec["scope"] == "Namespaced",
+        });
+        read_resource(&format!("{group}/{}", version["name"].as_str()?), &resource)
+    });
+    defined.collect()
 }
 
 /// An entry of an `APIResourceList`; `None` for subresources.

@@ -1,5 +1,6 @@
 //! Runs a scenario in process under virtual time and writes its transcript.
 
+mod kubectl;
 mod lookup;
 mod nodes;
 mod steps;

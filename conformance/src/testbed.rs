@@ -18,6 +18,10 @@ const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
 /// Watches over heartbeats.
 const NODE_LIFECYCLE: &str = "node-lifecycle";
 
+/// The certificate that pods are given where nothing is encrypted: it is anybody's, and fixed, so
+/// that equal runs write equal objects.
+pub const ROOT_CA: &str = include_str!("testbed/root-ca.pem");
+
 /// Virtual time begins here.
 const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 /// Without a write for so long, everything has come to rest.
@@ -121,6 +125,7 @@ impl Testbed {
                     stop: options.timings.stop.0,
                 },
                 lease_renewal,
+                root_ca: ROOT_CA.to_owned(),
                 now: Arc::new(move || clock.now()),
             },
         )

@@ -108,11 +108,24 @@ impl<K: Resource> Informer<K> {
     }
 
     /// Watches `api` and reports each change after the cache has taken it. Never returns.
-    pub(crate) async fn run(&self, api: Api<K>, mut on_change: impl FnMut(Change<K>))
+    pub(crate) async fn run(&self, api: Api<K>, on_change: impl FnMut(Change<K>))
     where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let events = watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
+        self.run_with(api, watcher::Config::default(), on_change)
+            .await;
+    }
+
+    /// As [`Informer::run`], of what `config` selects.
+    pub(crate) async fn run_with(
+        &self,
+        api: Api<K>,
+        config: watcher::Config,
+        mut on_change: impl FnMut(Change<K>),
+    ) where
+        K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let events = watcher(api, config).backoff(WatchBackoff::default());
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             match event {

@@ -12,9 +12,9 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    daemonset, deployment, disruption, garbage_collector, namespace, node, node_lifecycle,
-    persistent_volume, pod_garbage_collector, replicaset, service_account, statefulset,
-    taint_eviction,
+    daemonset, deployment, disruption, endpoint_slice, endpoints, garbage_collector, namespace,
+    node, node_lifecycle, persistent_volume, pod_garbage_collector, replicaset, root_ca,
+    service_account, statefulset, taint_eviction,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -22,12 +22,15 @@ pub const CONTROLLERS: &[&str] = &[
     "daemonset",
     "deployment",
     "disruption",
+    "endpoints",
+    "endpointslice",
     "garbage-collector",
     "namespace",
     "node-lifecycle",
     "persistent-volume",
     "pod-garbage-collector",
     "replicaset",
+    "root-ca-certificate-publisher",
     "serviceaccount",
     "statefulset",
     "taint-eviction",
@@ -44,6 +47,8 @@ pub struct Options {
     pub timings: node::Timings,
     /// How often a kubelet renews its Lease; [`node::LEASE_RENEWAL`] on a cluster.
     pub lease_renewal: Duration,
+    /// The certificate, in PEM, by which pods are to know the API server.
+    pub root_ca: String,
     /// Where controllers read the time.
     pub now: Now,
 }
@@ -92,7 +97,8 @@ impl Manager {
         let chosen = |name: &str| options.controllers.iter().any(|chosen| chosen == name);
         for name in CONTROLLERS {
             if chosen(name) {
-                manager.spawn(controller(name, ctx.clone()), stopped.clone());
+                let controller = controller(name, ctx.clone(), &options.root_ca);
+                manager.spawn(controller, stopped.clone());
             }
         }
         let conduct = node::Conduct {
@@ -144,17 +150,20 @@ impl Manager {
     }
 }
 
-fn controller(name: &str, ctx: Context) -> BoxFuture<'static, ()> {
+fn controller(name: &str, ctx: Context, root_ca: &str) -> BoxFuture<'static, ()> {
     match name {
         "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
         "disruption" => disruption::run(ctx).boxed(),
+        "endpoints" => endpoints::run(ctx).boxed(),
+        "endpointslice" => endpoint_slice::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
         "node-lifecycle" => node_lifecycle::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
+        "root-ca-certificate-publisher" => root_ca::run(ctx, root_ca.to_owned()).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx).boxed(),
         "taint-eviction" => taint_eviction::run(ctx).boxed(),
@@ -182,6 +191,7 @@ mod tests {
             nodes,
             timings: node::Timings::default(),
             lease_renewal: node::LEASE_RENEWAL,
+            root_ca: String::new(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }
     }
@@ -190,8 +200,8 @@ mod tests {
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
         let message = "unknown controller \"cron\" (known: daemonset, deployment, disruption, \
-            garbage-collector, namespace, node-lifecycle, persistent-volume, \
-            pod-garbage-collector, replicaset, serviceaccount, statefulset, taint-eviction)";
+            endpoints, endpointslice, garbage-collector, namespace, node-lifecycle, persistent-volume, \
+            pod-garbage-collector, replicaset, root-ca-certificate-publisher, serviceaccount, statefulset, taint-eviction)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 

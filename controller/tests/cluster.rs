@@ -40,6 +40,7 @@ impl Cluster {
             nodes: 2,
             timings,
             lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
+            root_ca: "the certificate\n".to_owned(),
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();
@@ -320,16 +321,16 @@ async fn a_pod_takes_its_time_from_start_to_stop() {
         .unwrap();
     cluster.settle().await;
     let expected = [
-        "0 Added Pending -",
-        "0 Modified Pending -",
-        "0 Modified Pending False",
-        "2 Modified Running False",
-        "5 Modified Running True",
-        "120 Modified Running True",
-        "124 Modified Succeeded False",
+        "120 Added Pending -",
+        "120 Modified Pending -",
+        "120 Modified Pending False",
+        "122 Modified Running False",
+        "125 Modified Running True",
+        "240 Modified Running True",
+        "244 Modified Succeeded False",
         // The grace period falls to zero before the pod goes.
-        "124 Modified Succeeded False",
-        "124 Deleted Succeeded False",
+        "244 Modified Succeeded False",
+        "244 Deleted Succeeded False",
     ];
     assert_eq!(cluster.history("one"), expected);
     cluster.manager.shutdown().await;

@@ -17,6 +17,7 @@ use kubeproof::api::Api;
 use kubeproof::nodes;
 use kubeproof::scenario::read_objects;
 use kubeproof::suite;
+use kubeproof::testbed::ROOT_CA;
 use kubeproof_apiserver::{ApiServer, Authorization, Clock, Tls};
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
@@ -100,6 +101,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     if !controllers.is_empty() {
         server.set_component_running("controller-manager");
     }
+    let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
     let manager = Manager::start(
         client,
         Options {
@@ -110,6 +112,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
                 ..Timings::default()
             },
             lease_renewal: LEASE_RENEWAL,
+            root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
             now: Arc::new(move || clock.now()),
         },
     )?;
@@ -118,7 +121,6 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
-    let tls = args.tls.then(|| Tls::generate(address.ip()));
     let scheme = if args.tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     if let Some(path) = &args.kubeconfig_out {

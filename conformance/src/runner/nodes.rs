@@ -9,6 +9,8 @@ use crate::api::{Api, ApiError};
 use crate::scenario::NodeStep;
 use crate::testbed::Testbed;
 
+/// What has been switched off stops within this time.
+const NOTICE: Duration = Duration::from_secs(1);
 /// How long `kubectl drain` waits before it tries again what a budget has refused.
 const EVICTION_PAUSE: Duration = Duration::from_secs(5);
 /// How often a drain tries to evict one pod until it gives up.
@@ -18,7 +20,10 @@ const EVICTIONS_MAX: usize = 60;
 pub(super) async fn perform(testbed: &Testbed, step: &NodeStep) -> Result<Vec<String>, StepError> {
     let (api, faults) = (testbed.api(), testbed.faults());
     match step {
-        NodeStep::Down(name) => faults.power_off(name)?,
+        NodeStep::Down(name) => {
+            faults.power_off(name)?;
+            tokio::time::sleep(NOTICE).await;
+        }
         NodeStep::Disconnect(name) => faults.disconnect(name)?,
         NodeStep::Back(name) => faults.restore(name)?,
         NodeStep::Cordon(name) => cordon(api, name, json!(true)).await?,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::lookup::resolve;
-use super::nodes;
+use super::{kubectl, nodes};
 use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
 use crate::scenario::{
@@ -36,6 +36,9 @@ pub enum StepError {
         /// What the server said.
         got: String,
     },
+    /// The command is none that the harness can carry out.
+    #[error("{0}")]
+    Command(String),
     /// There is no such simulated node.
     #[error(transparent)]
     UnknownNode(#[from] kubeproof_controller::node::UnknownNode),
@@ -119,6 +122,7 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
         }
         Verb::Pod(step) => annotate(api, step).await?,
         Verb::Node(step) => return nodes::perform(testbed, step).await,
+        Verb::Kubectl(command) => return kubectl::perform(testbed, command).await,
         Verb::Containers(name) => return Ok(nodes::containers(testbed, name)),
         Verb::Wait(step) => wait(testbed, step).await?,
         Verb::Settle(quiet) => {

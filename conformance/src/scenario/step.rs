@@ -43,6 +43,8 @@ pub enum Verb {
     Pod(PodStep),
     /// Makes a node fail or come back, or takes its pods away from it.
     Node(NodeStep),
+    /// Does and prints what kubectl would.
+    Kubectl(String),
     /// Shows what runs on the simulated nodes, whatever the API says.
     Containers(String),
     /// Lets time pass until an object is as described.
@@ -376,6 +378,7 @@ struct StepFields {
     pod: Option<PodStep>,
     node: Option<NodeStep>,
     containers: Option<String>,
+    kubectl: Option<String>,
     wait: Option<WaitStep>,
     advance: Option<HumanDuration>,
     table: Option<TableStep>,
@@ -402,6 +405,7 @@ impl TryFrom<StepFields> for Step {
             fields.pod.map(Verb::Pod),
             fields.node.map(Verb::Node),
             fields.containers.map(Verb::Containers),
+            fields.kubectl.map(Verb::Kubectl),
             fields.wait.map(Verb::Wait),
             quiet.map(Verb::Settle),
             fields.advance.map(Verb::Advance),
@@ -412,7 +416,7 @@ impl TryFrom<StepFields> for Step {
         .flatten();
         let verb = verbs.next().ok_or(
             "a step needs a verb: apply, create, update, patch, scale, delete, \
-             deleteCollection, pod, node, containers, wait, settle: {quiet: …}, advance, table \
+             deleteCollection, pod, node, containers, kubectl, wait, settle: {quiet: …}, advance, table \
              or show",
         )?;
         if verbs.next().is_some() {
@@ -437,6 +441,10 @@ impl Verb {
     /// Whether everything comes to rest after the verb unless the step says otherwise.
     fn settles(&self) -> bool {
         match self {
+            Self::Kubectl(command) => {
+                let only_reads = ["get ", "rollout status ", "rollout history "];
+                !only_reads.iter().any(|read| command.starts_with(read))
+            }
             Self::Apply(_)
             | Self::Create(_)
             | Self::Update(_)

@@ -4,7 +4,7 @@ use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
 use super::names::RevisionNames;
-use super::{diff, meta, node};
+use super::{conditions, diff, meta, node};
 
 /// Resources whose writes say nothing about the controllers under test.
 const UNTOLD: &[&str] = &[
@@ -18,7 +18,8 @@ const UNTOLD: &[&str] = &[
 /// The lines for one write.
 pub(super) fn describe(entry: &JournalEntry, revisions: &RevisionNames) -> Vec<String> {
     let resource = entry.gvr.resource.as_str();
-    if UNTOLD.contains(&resource) {
+    let is_published = entry.object["metadata"]["name"] == "kube-root-ca.crt";
+    if UNTOLD.contains(&resource) || is_published {
         return Vec::new();
     }
     if resource == "events" {
@@ -114,9 +115,13 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
             }
         }
         _ => {
-            for part in ["data", "spec", "status"] {
+            for part in ["data", "spec"] {
                 changes.extend(diff::fields(part, &old[part], &new[part]));
             }
+            let (before, after) = (&old["status"], &new["status"]);
+            let (counts, rest) = (conditions::without(before), conditions::without(after));
+            changes.extend(diff::fields("status", &counts, &rest));
+            changes.extend(conditions::changes(before, after));
         }
     }
     changes
@@ -209,14 +214,15 @@ fn readiness_gates(old: &Value, new: &Value) -> Vec<String> {
 
 /// Why the control plane deletes the pod.
 fn disruption(old: &Value, new: &Value) -> Option<String> {
-    let target = "DisruptionTarget";
-    if condition(old, target) == condition(new, target) {
-        return None;
-    }
-    let conditions = new["status"]["conditions"].as_array()?;
-    let known = conditions.iter().find(|known| known["type"] == target)?;
-    let reason = known["reason"].as_str().unwrap_or_default();
-    Some(format!("condition {target} ({reason})"))
+    let reason = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array()?;
+        let known = conditions
+            .iter()
+            .find(|known| known["type"] == "DisruptionTarget")?;
+        Some(known["reason"].as_str().unwrap_or_default().to_owned())
+    };
+    let told = reason(new).filter(|told| reason(old).as_ref() != Some(told))?;
+    Some(format!("condition DisruptionTarget ({told})"))
 }
 
 /// `status 3/3/3/2/1 cur=A upd=B`: replicas, ready, available, current, updated.

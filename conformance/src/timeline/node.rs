@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::conditions;
+
 /// What changed from `old` to `new`, each as a few words.
 pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
     let mut changes = Vec::new();
@@ -9,7 +11,8 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
     if cordoned != cordoned_before {
         changes.push(if cordoned { "cordoned" } else { "uncordoned" }.to_owned());
     }
-    changes.extend(conditions(old, new));
+    let (old_status, new_status) = (&old["status"], &new["status"]);
+    changes.extend(conditions::changes(old_status, new_status));
     let (before, after) = (taints(old), taints(new));
     let gone = before.iter().filter(|taint| !after.contains(taint));
     changes.extend(gone.map(|taint| format!("taint {taint} removed")));
@@ -20,37 +23,6 @@ pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
 
 fn is_cordoned(node: &Value) -> bool {
     node["spec"]["unschedulable"] == true
-}
-
-/// The conditions whose status is new, together by status and reason.
-fn conditions(old: &Value, new: &Value) -> Vec<String> {
-    let list = |node: &Value| {
-        let conditions = node["status"]["conditions"].as_array();
-        conditions.cloned().unwrap_or_default()
-    };
-    let before = list(old);
-    let mut told: Vec<(String, Vec<String>)> = Vec::new();
-    for condition in list(new) {
-        let is_known = before.iter().any(|known| {
-            known["type"] == condition["type"] && known["status"] == condition["status"]
-        });
-        if is_known {
-            continue;
-        }
-        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-        let (type_, status, reason) = (text("type"), text("status"), text("reason"));
-        let how = match status.as_str() {
-            "Unknown" => format!("{status} ({reason})"),
-            _ => status,
-        };
-        match told.iter_mut().find(|(known, _)| *known == how) {
-            Some((_, types)) => types.push(type_),
-            None => told.push((how, vec![type_])),
-        }
-    }
-    let told = told.into_iter();
-    told.map(|(how, types)| format!("{} {how}", types.join(", ")))
-        .collect()
 }
 
 fn taints(node: &Value) -> Vec<String> {
@@ -85,8 +57,8 @@ mod tests {
         assert_eq!(changes(&old, &new), expected);
         let back = [
             "uncordoned",
-            "MemoryPressure False",
-            "Ready True",
+            "MemoryPressure False (NodeStatusUnknown)",
+            "Ready True (NodeStatusUnknown)",
             "taint unreachable:NoSchedule removed",
         ];
         assert_eq!(changes(&new, &old), back);

@@ -90,7 +90,13 @@ impl Report<'_> {
         }
         if !self.pod_ip.is_empty() {
             status["podIP"] = json!(self.pod_ip);
-            status["podIPs"] = json!([{ "ip": self.pod_ip }]);
+            // A list merged by its items would keep an address that the pod has lost.
+            status["podIPs"] = match self.before.and_then(|status| status.pod_ip.as_deref()) {
+                Some(before) if before != self.pod_ip => {
+                    json!([{ "$patch": "replace" }, { "ip": self.pod_ip }])
+                }
+                _ => json!([{ "ip": self.pod_ip }]),
+            };
         }
         let init = self.init_container_statuses();
         if !init.is_empty() {

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
+mod network;
 mod support;
 
 use std::collections::BTreeSet;

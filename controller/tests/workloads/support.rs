@@ -55,6 +55,7 @@ impl Cluster {
             nodes: 2,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
+            root_ca: "the certificate\n".to_owned(),
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();

@@ -57,6 +57,7 @@ impl Verb {
                 format!("let pod {} be: {}", pod.name, behaviour.join(", "))
             }
             Self::Node(node) => node.in_words(),
+            Self::Kubectl(command) => format!("kubectl {command}"),
             Self::Containers(name) => format!("containers of {name} that run, by node"),
             Self::Wait(wait) => wait.in_words(),
             Self::Settle(quiet) => format!("settle: no write for {quiet}"),

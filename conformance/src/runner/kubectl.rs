@@ -1,0 +1,151 @@
+//! What kubectl would do and print, for the commands by which people drive workloads.
+
+mod delete;
+mod rollout;
+
+use serde_json::{Value, json};
+
+use super::steps::StepError;
+use crate::api::{Api, ApiError};
+use crate::generated::GeneratedNames;
+use crate::scenario::Target;
+use crate::table;
+use crate::testbed::Testbed;
+
+/// One command, taken apart.
+struct Command<'a> {
+    words: Vec<&'a str>,
+    flags: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Command<'a> {
+    /// `--flag=value` and `--flag` are flags, everything else is a word.
+    fn parse(text: &'a str) -> Self {
+        let (flags, words): (Vec<&str>, Vec<&str>) = text
+            .split_whitespace()
+            .partition(|part| part.starts_with("--"));
+        let flags = flags.into_iter().map(|flag| {
+            let flag = flag.trim_start_matches("--");
+            flag.split_once('=').unwrap_or((flag, "true"))
+        });
+        Self {
+            words,
+            flags: flags.collect(),
+        }
+    }
+
+    fn flag(&self, name: &str) -> Option<&'a str> {
+        let mut flags = self.flags.iter();
+        flags
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| *value)
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        self.flag(name)?.parse().ok()
+    }
+
+    /// The object named by the word at `index`, as `kind/name`.
+    fn target(&self, index: usize) -> Result<Target, StepError> {
+        let word = self.words.get(index).copied().unwrap_or_default();
+        Target::try_from(word.to_owned()).map_err(StepError::Command)
+    }
+}
+
+/// Carries out the command; returns what kubectl prints, errors included.
+pub(super) async fn perform(testbed: &Testbed, command: &str) -> Result<Vec<String>, StepError> {
+    let command = Command::parse(command);
+    let api = testbed.api();
+    match command.words.as_slice() {
+        ["get", resources] => get(testbed, resources).await,
+        ["scale", ..] => scale(api, &command).await,
+        ["delete", ..] => delete::perform(testbed, &command).await,
+        ["rollout", "status", ..] => rollout::status(testbed, &command.target(2)?).await,
+        ["rollout", "history", ..] => rollout::history(api, &command).await,
+        ["rollout", "undo", ..] => rollout::undo(api, &command).await,
+        ["rollout", "restart", ..] => rollout::restart(testbed, &command.target(2)?).await,
+        words => Err(StepError::Command(format!(
+            "kubectl {} is not known here",
+            words.join(" ")
+        ))),
+    }
+}
+
+/// `statefulset.apps/web`, as kubectl calls an object.
+fn full_name(api: &Api, target: &Target) -> Result<String, ApiError> {
+    Ok(format!("{}/{}", api.kind(&target.resource)?, target.name))
+}
+
+async fn get(testbed: &Testbed, resources: &str) -> Result<Vec<String>, StepError> {
+    let api = testbed.api();
+    let names = GeneratedNames::of(&testbed.journal());
+    let mut lines = Vec::new();
+    let is_mixed = resources.contains(',');
+    for resource in resources.split(',') {
+        let mut table = api.table(resource, None).await?;
+        names.mask_table(&mut table);
+        if is_mixed {
+            prefix_names(&mut table, &api.kind(resource)?);
+        }
+        let rows = table::render(&table, false);
+        if !rows.is_empty() && !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(rows);
+    }
+    if lines.is_empty() {
+        let namespace = api.namespace();
+        lines.push(format!("No resources found in {namespace} namespace."));
+    }
+    Ok(lines)
+}
+
+/// Names of several kinds say which one they are of.
+fn prefix_names(table: &mut Value, kind: &str) {
+    for row in table["rows"].as_array_mut().into_iter().flatten() {
+        if let Some(name) = row["cells"][0].as_str() {
+            row["cells"][0] = json!(format!("{kind}/{name}"));
+        }
+    }
+}
+
+async fn scale(api: &Api, command: &Command<'_>) -> Result<Vec<String>, StepError> {
+    let target = command.target(1)?;
+    let wanted = command.number("replicas").unwrap_or_default();
+    let object = (target.resource.as_str(), target.name.as_str());
+    if let Some(expected) = command.number("current-replicas") {
+        let scale = api.get(object, Some("scale")).await?;
+        let present = scale["spec"]["replicas"].as_i64().unwrap_or_default();
+        if present != expected {
+            let said = format!("error: Expected replicas to be {expected}, was {present}");
+            return Ok(vec![said]);
+        }
+    }
+    let patch = json!({"spec": {"replicas": wanted}});
+    let merge = "application/merge-patch+json";
+    api.patch(object, Some("scale"), merge, &patch).await?;
+    Ok(vec![format!("{} scaled", full_name(api, &target)?)])
+}
+
+/// The text at a JSON pointer, empty when there is none.
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_told_from_words_wherever_they_stand() {
+        let command = Command::parse("delete --now pod/web-0 --grace-period=5");
+        assert_eq!(command.words, ["delete", "pod/web-0"]);
+        assert_eq!(command.flag("now"), Some("true"));
+        assert_eq!(command.number("grace-period"), Some(5));
+        assert_eq!(command.target(1).unwrap().name, "web-0");
+        assert!(command.target(2).is_err());
+    }
+}
