@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Strategy;
 use super::checks::{default_text, invalid_each, one_of, text};
+use super::volume_attributes_class::validate_parameters;
 use crate::meta::validation::{qualified_name, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -28,6 +29,8 @@ impl Strategy for StorageClass {
             let faults = qualified_name(&provisioner.to_lowercase());
             invalid_each(faults, &provisioner.into(), &path, &mut errors);
         }
+        let path = FieldPath::new("parameters");
+        validate_parameters(&class["parameters"], &path, &mut errors);
         let path = FieldPath::new("reclaimPolicy");
         let policies = ["Delete", "Retain"];
         one_of(&class["reclaimPolicy"], &path, &policies, &mut errors);
