@@ -201,3 +201,22 @@ async fn a_service_account_knows_its_secrets_by_name() {
     assert_eq!(created.body["secrets"], json!([{ "name": "s" }]));
     assert_eq!(created.warnings.len(), 1);
 }
+
+#[tokio::test]
+async fn a_certificate_signing_request_is_one() {
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let spec = json!({
+        "request": "Zm9v", "signerName": "x", "usages": ["any", "any"], "expirationSeconds": 1,
+    });
+    assert_eq!(
+        refused(path, json!({ "spec": spec })).await,
+        [
+            "spec.request: Invalid value: \"Zm9v\": PEM block type must be CERTIFICATE REQUEST",
+            "spec.usages[1]: Duplicate value: \"any\"",
+            "spec.signerName: Invalid value: \"x\": must be a fully qualified domain and path of \
+             the form 'example.com/signer-name'",
+            "spec.expirationSeconds: Invalid value: 1: may not specify a duration less than 600 \
+             seconds (10 minutes)",
+        ]
+    );
+}
