@@ -149,8 +149,7 @@ async fn addresses_attachments_and_classes_of_volumes_have_their_rules() {
     assert_eq!(
         refused(addresses, object).await,
         [
-            "metadata.name: Invalid value: \"010.0.0.1\": must be a valid IP address, (e.g. \
-             10.9.8.7 or 2001:db8::ffff)",
+            "metadata.name: Invalid value: \"010.0.0.1\": must not have leading 0s",
             "spec.parentRef.resource: Required value",
             "spec.parentRef.name: Required value",
         ]
@@ -217,6 +216,89 @@ async fn a_certificate_signing_request_is_one() {
              the form 'example.com/signer-name'",
             "spec.expirationSeconds: Invalid value: 1: may not specify a duration less than 600 \
              seconds (10 minutes)",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_policies_of_a_job_have_rules() {
+    let template = json!({ "spec": {
+        "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
+    } });
+    let spec = json!({
+        "template": template, "completionMode": "Indexed", "completions": 2,
+        "podFailurePolicy": { "rules": [
+            { "action": "Odd" },
+            { "action": "FailIndex", "onExitCodes": {
+                "operator": "In", "values": [1, 0, 1], "containerName": "x" } },
+            { "onPodConditions": [{ "type": "a b", "status": "Odd" }] },
+        ] },
+        "successPolicy": { "rules": [
+            {}, { "succeededIndexes": "0-5" }, { "succeededIndexes": "0", "succeededCount": 2 },
+        ] },
+    });
+    let causes = refused(
+        "/apis/batch/v1/namespaces/default/jobs",
+        json!({ "spec": spec }),
+    )
+    .await;
+    let shown: Vec<&str> = causes
+        .iter()
+        .map(|own| own.split(" (e.g.").next().unwrap())
+        .collect();
+    let rules = "spec.podFailurePolicy.rules";
+    assert_eq!(
+        shown,
+        [
+            format!("{rules}[0].action: Unsupported value: \"Odd\": supported values: \"Count\", \"FailIndex\", \"FailJob\", \"Ignore\""),
+            format!("{rules}[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"),
+            format!("{rules}[1].action: Invalid value: \"FailIndex\": requires the backoffLimitPerIndex to be set"),
+            format!("{rules}[1].onExitCodes.containerName: Invalid value: \"x\": must be one of the container or initContainer names in the pod template"),
+            format!("{rules}[1].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator"),
+            format!("{rules}[1].onExitCodes.values[2]: Duplicate value: 1"),
+            format!("{rules}[1].onExitCodes.values: Invalid value: [1,0,1]: must be ordered"),
+            format!("{rules}[2].action: Required value: valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"),
+            format!("{rules}[2].onPodConditions[0].type: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"),
+            format!("{rules}[2].onPodConditions[0].status: Unsupported value: \"Odd\": supported values: \"False\", \"True\", \"Unknown\""),
+            "spec.successPolicy.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be specified".to_owned(),
+            "spec.successPolicy.rules[1].succeededIndexes: Invalid value: \"0-5\": error parsing succeededIndexes: too large index: \"5\"".to_owned(),
+            "spec.successPolicy.rules[2].succeededCount: Invalid value: 2: must be less than or equal to 1 (the number of indexes in the specified succeededIndexes field)".to_owned(),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn claims_and_volumes_say_where_and_what_from() {
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+        "dataSourceRef": { "kind": "Odd", "name": "" },
+    });
+    assert_eq!(
+        refused(claims, json!({ "spec": spec })).await,
+        [
+            "spec.dataSource.name: Required value",
+            "spec.dataSource: Invalid value: \"Odd\": must be 'PersistentVolumeClaim' when \
+             referencing the default apiGroup",
+            "spec.dataSourceRef.name: Required value",
+            "spec.dataSourceRef: Invalid value: \"Odd\": must be 'PersistentVolumeClaim' when \
+             referencing the default apiGroup",
+        ]
+    );
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" },
+        "hostPath": { "path": "/x", "type": "Odd" }, "nodeAffinity": {},
+    });
+    assert_eq!(
+        refused("/api/v1/persistentvolumes", json!({ "spec": spec })).await[0],
+        "spec.nodeAffinity.required: Required value: must specify required node constraints"
+    );
+    let cidrs = json!({ "spec": { "cidrs": ["10.0.0.1/24"] } });
+    assert_eq!(
+        refused("/apis/networking.k8s.io/v1/servicecidrs", cidrs).await,
+        [
+            "spec.cidrs[0]: Invalid value: \"10.0.0.1/24\": must not have bits set beyond the \
+             prefix length"
         ]
     );
 }

@@ -41,15 +41,29 @@ impl NameRule {
 
 /// An IP address, in the one form that Go writes it in.
 fn ip_address(value: &str) -> Vec<String> {
-    match value.parse::<IpAddr>() {
-        Err(_) => {
-            vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()]
+    let without_zeros = || {
+        let parts = value
+            .split('.')
+            .map(|part| match part.trim_start_matches('0') {
+                "" if !part.is_empty() => "0",
+                rest => rest,
+            });
+        parts.collect::<Vec<_>>().join(".")
+    };
+    let fault = match value.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+            "must not be an IPv4-mapped IPv6 address".to_owned()
         }
         Ok(address) if address.to_string() != value => {
-            vec![format!("must be in canonical form (\"{address}\")")]
+            format!("must be in canonical form (\"{address}\")")
         }
-        Ok(_) => Vec::new(),
-    }
+        Ok(_) => return Vec::new(),
+        Err(_) if without_zeros().parse::<IpAddr>().is_ok() => {
+            "must not have leading 0s".to_owned()
+        }
+        Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned(),
+    };
+    vec![fault]
 }
 
 /// A prefix may end in a dash, since characters follow. Upstream drops the character before the
