@@ -1,6 +1,7 @@
 //! What a cluster's default admission plugins do to writes, in upstream's order.
 
 mod asker;
+mod certificates;
 mod limit_ranger;
 pub(crate) mod plugins;
 mod pod_resources;

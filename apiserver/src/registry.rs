@@ -17,6 +17,7 @@ mod container_validation;
 mod controller_revision;
 mod cron_job;
 mod csi_driver;
+mod csi_node;
 mod csi_storage_capacity;
 pub(crate) mod custom_resource;
 mod daemon_set;
@@ -26,10 +27,12 @@ mod device_class;
 mod endpoint_slice;
 mod endpoints;
 pub(crate) mod event;
+mod flow_schema;
 mod go_struct;
 mod horizontal_pod_autoscaler;
 mod ingress;
 mod ingress_class;
+mod ip_address;
 mod job;
 pub(crate) mod json_path;
 mod lease;
@@ -62,11 +65,14 @@ mod runtime_class;
 mod secret;
 mod security_context;
 mod service;
+mod service_account;
 mod service_cidr;
 mod statefulset;
 mod storage_class;
 pub(crate) mod store;
 mod strategy;
+mod volume_attachment;
+mod volume_attributes_class;
 mod volume_sources;
 mod volume_validation;
 mod webhook_configuration;
@@ -154,7 +160,14 @@ fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         ("resource.k8s.io", "resourceclaimtemplates") => &resource_claim::ResourceClaimTemplate,
         ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
         ("resource.k8s.io", "deviceclasses") => &device_class::DeviceClass,
-        ("flowcontrol.apiserver.k8s.io", _) => &Generic { generation: true },
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => &flow_schema::FlowSchema,
+        ("networking.k8s.io", "ipaddresses") => &ip_address::IpAddress,
+        ("storage.k8s.io", "csinodes") => &csi_node::CsiNode,
+        ("storage.k8s.io", "volumeattachments") => &volume_attachment::VolumeAttachment,
+        ("storage.k8s.io", "volumeattributesclasses") => {
+            &volume_attributes_class::VolumeAttributesClass
+        }
+        ("", "serviceaccounts") => &service_account::ServiceAccount,
         _ => &Generic { generation: false },
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{limit_ranger, pod_security};
+use super::{certificates, limit_ranger, pod_security};
+use crate::auth::User;
 use crate::meta::GroupVersionResource;
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
@@ -54,6 +55,8 @@ fn open<'t>(held: &'t OnceLock<Arc<Table>>, plural: &str, storage: &Storage) -> 
 pub(crate) struct Written<'a> {
     pub(crate) core: &'a Core,
     pub(crate) resource: &'a ResourceInfo,
+    /// Who writes; nobody, where the server itself does.
+    pub(crate) user: Option<&'a User>,
     pub(crate) subresource: &'a str,
     pub(crate) object: &'a Value,
     pub(crate) old: Option<&'a Value>,
@@ -68,7 +71,8 @@ impl Written<'_> {
     /// The first refusal.
     pub(crate) fn check(self) -> Result<(), ApiError> {
         pod_security::check(self)?;
-        limit_ranger::check(self)
+        limit_ranger::check(self)?;
+        certificates::check(self)
     }
 
     pub(super) fn warn(self, warning: String) {

@@ -14,7 +14,7 @@ use crate::status::{CauseReason, FieldErrors, FieldPath};
 pub use label_selector::validate_label_selector;
 pub use names::{
     NameRule, config_map_key, dns1035_label, dns1123_label, dns1123_subdomain, label_value,
-    path_segment_name, path_segment_prefix, qualified_name,
+    path_segment_name, path_segment_prefix, qualified_name, wildcard_subdomain,
 };
 pub use owner_references::validate_owner_references;
 

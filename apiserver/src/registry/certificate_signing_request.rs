@@ -1,5 +1,7 @@
 //! Requests for certificates: what each of their three parts may write.
 
+pub(crate) mod request;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -20,6 +22,15 @@ pub(crate) struct CertificateSigningRequest {
 }
 
 impl Strategy for CertificateSigningRequest {
+    fn validate(&self, request: &Value) -> FieldErrors {
+        request::validate(request)
+    }
+
+    fn validate_update(&self, _new: &Value, _old: &Value) -> FieldErrors {
+        // The spec stays, and what is stored was valid when it was made.
+        FieldErrors::new()
+    }
+
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
         copy_field(new, old, "spec");
     }

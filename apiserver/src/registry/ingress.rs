@@ -1,8 +1,11 @@
 //! Ingresses.
 
+pub(super) mod validation;
+
 use serde_json::Value;
 
 use super::Strategy;
+use crate::status::FieldErrors;
 
 const CLASS: &str = "kubernetes.io/ingress.class";
 
@@ -12,6 +15,18 @@ pub(super) struct Ingress;
 impl Strategy for Ingress {
     fn counts_generation(&self) -> bool {
         true
+    }
+
+    fn validate(&self, ingress: &Value) -> FieldErrors {
+        validation::validate_new(ingress)
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        validation::validate_changed(new, old)
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        validation::validate_status(new)
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {

@@ -3,11 +3,14 @@
 use serde_json::Value;
 
 use super::Strategy;
-use super::checks::{default_text, one_of, required, text};
+use super::checks::{default_text, invalid_each, one_of, text};
+use super::ingress::validation::validate_reference;
 use super::job::validate_domain_prefixed_path;
 use crate::meta::object::child_mut;
-use crate::meta::validation::validate_immutable;
+use crate::meta::validation::{dns1123_label, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
+
+const CONTROLLER_BYTES_MAX: usize = 250;
 
 #[derive(Debug)]
 pub(super) struct IngressClass;
@@ -29,15 +32,16 @@ impl Strategy for IngressClass {
         let path = FieldPath::new("spec");
         let spec = &class["spec"];
         let controller = path.child("controller");
+        if text(&spec["controller"]).len() > CONTROLLER_BYTES_MAX {
+            errors.too_long(&controller, CONTROLLER_BYTES_MAX);
+        }
         validate_domain_prefixed_path(text(&spec["controller"]), &controller, &mut errors);
         let parameters = &spec["parameters"];
         if parameters.is_null() {
             return errors;
         }
         let path = path.child("parameters");
-        for field in ["kind", "name"] {
-            required(&parameters[field], &path.child(field), &mut errors);
-        }
+        validate_reference(parameters, &path, &mut errors);
         let scope = text(&parameters["scope"]);
         let scopes = ["Cluster", "Namespace"];
         one_of(
@@ -52,6 +56,9 @@ impl Strategy for IngressClass {
             errors.required(&path, "`parameters.scope` is set to 'Namespace'");
         } else if scope == "Cluster" && namespaced {
             errors.forbidden(&path, "`parameters.scope` is set to 'Cluster'");
+        } else if scope == "Namespace" {
+            let own = &parameters["namespace"];
+            invalid_each(dns1123_label(text(own)), own, &path, &mut errors);
         }
         errors
     }

@@ -1,5 +1,6 @@
 //! Jobs.
 
+mod policies;
 mod status;
 
 use serde_json::{Map, Value, json};
@@ -270,11 +271,9 @@ pub(super) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldEr
                 errors.invalid(&path.child(field), &spec[field], detail);
             }
         }
-        if !spec["successPolicy"].is_null() {
-            let detail = "requires indexed completion mode";
-            errors.invalid(&path.child("successPolicy"), &spec["successPolicy"], detail);
-        }
     }
+    policies::validate_failure_policy(spec, &path.child("podFailurePolicy"), errors);
+    policies::validate_success_policy(spec, &path.child("successPolicy"), errors);
     let replacement = &spec["podReplacementPolicy"];
     if !replacement.is_null() {
         let path = path.child("podReplacementPolicy");

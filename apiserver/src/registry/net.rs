@@ -37,6 +37,37 @@ pub(super) fn validate_cidr(value: &Value, path: &FieldPath, errors: &mut FieldE
     valid
 }
 
+/// Whether `value` is a range in the one form that Go writes it in; a fault if not.
+pub(super) fn validate_strict_cidr(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if !validate_cidr(value, path, errors) {
+        return;
+    }
+    let (own, given) = match parse_cidr(text(value)).zip(text(value).split_once('/')) {
+        Some((own, (address, _))) => (own, address.parse::<IpAddr>().ok()),
+        None => return,
+    };
+    let kept = match own.length {
+        0 => 0,
+        length => own.bits >> (128 - length) << (128 - length),
+    };
+    let is_mapped = matches!(given, Some(IpAddr::V6(own)) if own.to_ipv4_mapped().is_some());
+    if is_mapped {
+        errors.invalid(path, value, "must not have an IPv4-mapped IPv6 address");
+    } else if kept != own.bits {
+        errors.invalid(
+            path,
+            value,
+            "must not have bits set beyond the prefix length",
+        );
+    } else if let Some(address) = given {
+        let canonical = format!("{address}/{}", own.length);
+        if canonical != text(value) {
+            let detail = format!("must be in canonical form ({canonical:?})");
+            errors.invalid(path, value, &detail);
+        }
+    }
+}
+
 /// Whether `value` is an address; a fault if not.
 pub(super) fn validate_ip(
     value: &Value,

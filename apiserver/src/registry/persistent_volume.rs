@@ -5,8 +5,10 @@ use serde_json::{Value, json};
 use super::checks::{
     default_text, entries, invalid_each, is_empty, items, object_in, one_of, required, text,
 };
+use super::pod_affinity::validate_node_selector;
 use super::pod_template::SOURCE_DEFAULTS;
 use super::pod_warnings::GONE_SOURCES;
+use super::volume_sources::{HOST_PATH_TYPES, validate_csi_driver_name};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
@@ -86,6 +88,13 @@ impl Strategy for PersistentVolume {
         let policies = ["Delete", "Recycle", "Retain"];
         let policy_path = path.child("persistentVolumeReclaimPolicy");
         one_of(policy, &policy_path, &policies, &mut errors);
+        let affinity = &spec["nodeAffinity"];
+        let at = path.child("nodeAffinity").child("required");
+        if !affinity["required"].is_null() {
+            validate_node_selector(&affinity["required"], &at, &mut errors);
+        } else if !affinity.is_null() {
+            errors.required(&at, "must specify required node constraints");
+        }
         validate_sources(spec, &path, &mut errors);
         if policy == "Recycle" && spec["hostPath"]["path"] == "/" {
             let detail = "may not be 'recycle' for a hostPath mount of '/'";
@@ -180,11 +189,22 @@ fn validate_sources(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
                 errors.invalid(&path.child("path"), &value["path"], detail);
             }
         }
+        if source == "hostPath" && !text(&value["path"]).is_empty() {
+            one_of(
+                &value["type"],
+                &path.child("type"),
+                &HOST_PATH_TYPES,
+                errors,
+            );
+        }
+        if source == "csi" && !text(&value["driver"]).is_empty() {
+            validate_csi_driver_name(&value["driver"], &path.child("driver"), errors);
+        }
     }
     if count == 0 {
         errors.required(path, "must specify a volume type");
     }
-    if !spec["local"].is_null() && spec["nodeAffinity"]["required"].is_null() {
+    if !spec["local"].is_null() && spec["nodeAffinity"].is_null() {
         let detail = "Local volume requires node affinity";
         errors.required(&path.child("nodeAffinity"), detail);
     }

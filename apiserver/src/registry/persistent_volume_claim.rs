@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 
 use serde_json::{Value, json};
 
-use super::checks::{entries, is_empty, one_of};
+use super::checks::{entries, invalid_each, is_empty, one_of, required, text};
 use super::go_struct;
 use super::persistent_volume::{VOLUME_MODES, validate_access_modes};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, copy_field, default};
-use crate::meta::validation::validate_immutable;
+use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -115,6 +115,25 @@ fn changeable(bound: bool, unbound: bool) -> Vec<&'static str> {
 /// The older of two fields for what fills a volume says what the newer one says.
 fn agree_on_data_source(claim: &mut Value) {
     let spec = child_mut(claim, "spec");
+    // Sources in other namespaces are not there by default.
+    if spec
+        .get("dataSourceRef")
+        .is_some_and(|own| !own["namespace"].is_null())
+    {
+        spec.remove("dataSourceRef");
+    }
+    // The older field knows two kinds of sources only.
+    if let Some(source) = spec.get("dataSource") {
+        let group = source["apiGroup"].as_str().unwrap_or_default();
+        let is_known = matches!(
+            (group, source["kind"].as_str()),
+            ("", Some("PersistentVolumeClaim"))
+                | ("snapshot.storage.k8s.io", Some("VolumeSnapshot"))
+        );
+        if !is_known {
+            spec.remove("dataSource");
+        }
+    }
     match (
         spec.get("dataSource").cloned(),
         spec.get("dataSourceRef").cloned(),
@@ -152,6 +171,10 @@ pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut F
     if is_empty(&spec["accessModes"]) {
         errors.required(&modes, "at least 1 access mode is required");
     }
+    let selector = &spec["selector"];
+    if !selector.is_null() {
+        validate_label_selector(selector, false, &path.child("selector"), errors);
+    }
     validate_access_modes(&spec["accessModes"], &modes, errors);
     let storage = &spec["resources"]["requests"]["storage"];
     let size_path = path.child("resources").key("storage");
@@ -162,8 +185,53 @@ pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut F
         }
         Some(_) => {}
     }
+    validate_class(spec, "storageClassName", path, errors);
     let mode = &spec["volumeMode"];
     if !mode.is_null() {
         one_of(mode, &path.child("volumeMode"), &VOLUME_MODES, errors);
+    }
+    let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
+    validate_source(source, &path.child("dataSource"), errors);
+    validate_source(reference, &path.child("dataSourceRef"), errors);
+    if !source.is_null() && !reference.is_null() && source != reference {
+        let shown = path.child("dataSource").to_string();
+        errors.invalid(path, &shown.into(), "must match dataSourceRef");
+    }
+    validate_class(spec, "volumeAttributesClassName", path, errors);
+}
+
+fn validate_class(spec: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let class = &spec[field];
+    if !text(class).is_empty() {
+        invalid_each(
+            dns1123_subdomain(text(class)),
+            class,
+            &path.child(field),
+            errors,
+        );
+    }
+}
+
+/// Faults of what a volume is filled from.
+fn validate_source(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if source.is_null() {
+        return;
+    }
+    for field in ["name", "kind"] {
+        required(&source[field], &path.child(field), errors);
+    }
+    let group = &source["apiGroup"];
+    if text(group).is_empty() {
+        if source["kind"] != "PersistentVolumeClaim" {
+            let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            errors.invalid(path, &text(&source["kind"]).into(), detail);
+        }
+    } else {
+        invalid_each(
+            dns1123_subdomain(text(group)),
+            group,
+            &path.child("apiGroup"),
+            errors,
+        );
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::checks::{invalid_as, is_empty, items, text};
-use super::net::validate_cidr;
+use super::net::{validate_cidr, validate_strict_cidr};
 use super::{Context, Strategy};
-use crate::meta::validation::validate_immutable;
+use crate::meta::validation::FIELD_IMMUTABLE;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -33,13 +33,12 @@ impl Strategy for ServiceCidr {
             return errors;
         }
         let families: BTreeSet<bool> = items(all).map(|own| text(own).contains(':')).collect();
-        let valid = |index: usize, own: &Value, errors: &mut FieldErrors| {
-            validate_cidr(own, &path.index(index), errors)
-        };
         for (index, own) in items(all).enumerate() {
-            valid(index, own, &mut errors);
+            validate_strict_cidr(own, &path.index(index), &mut errors);
         }
-        if errors.is_empty() && families.len() < count {
+        let is_range = |own: &Value| validate_cidr(own, &path, &mut FieldErrors::new());
+        let families = families.len() + usize::from(!items(all).all(is_range));
+        if families < count {
             let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
             errors.invalid(&path, all, detail);
         }
@@ -47,10 +46,32 @@ impl Strategy for ServiceCidr {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec.cidrs");
-        let ranges = |range: &Value| range["spec"]["cidrs"].clone();
-        validate_immutable(&ranges(new), &ranges(old), &path, &mut errors);
+        let ranges = |range: &Value| {
+            range["spec"]["cidrs"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default()
+        };
+        let (now, before) = (ranges(new), ranges(old));
+        match (before.len(), now.len()) {
+            // One of the other family may be added.
+            (1, 2) => {
+                if now[0] != before[0] {
+                    errors.invalid(&path.index(0), &now[0], FIELD_IMMUTABLE);
+                }
+                errors.extend(self.validate(new));
+            }
+            (old, new) if old == new => {
+                for (index, (now, before)) in now.iter().zip(&before).enumerate() {
+                    if now != before {
+                        errors.invalid(&path.index(index), now, FIELD_IMMUTABLE);
+                    }
+                }
+            }
+            _ => errors.invalid(&path, &new["spec"]["cidrs"], FIELD_IMMUTABLE),
+        }
         errors
     }
 }

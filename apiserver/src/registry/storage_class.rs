@@ -1,9 +1,12 @@
 //! StorageClasses.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use super::Strategy;
-use super::checks::{default_text, invalid_each, one_of, text};
+use super::checks::{default_text, invalid_each, is_empty, items, one_of, text};
+use super::volume_attributes_class::validate_parameters;
 use crate::meta::validation::{qualified_name, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -28,12 +31,16 @@ impl Strategy for StorageClass {
             let faults = qualified_name(&provisioner.to_lowercase());
             invalid_each(faults, &provisioner.into(), &path, &mut errors);
         }
+        let path = FieldPath::new("parameters");
+        validate_parameters(&class["parameters"], &path, &mut errors);
         let path = FieldPath::new("reclaimPolicy");
         let policies = ["Delete", "Retain"];
         one_of(&class["reclaimPolicy"], &path, &policies, &mut errors);
         let path = FieldPath::new("volumeBindingMode");
         let modes = ["Immediate", "WaitForFirstConsumer"];
         one_of(&class["volumeBindingMode"], &path, &modes, &mut errors);
+        let path = FieldPath::new("allowedTopologies");
+        validate_topologies(&class["allowedTopologies"], &path, &mut errors);
         errors
     }
 
@@ -53,5 +60,40 @@ impl Strategy for StorageClass {
             &mut errors,
         );
         errors
+    }
+}
+
+/// Terms by which volumes are placed: each has keys of its own, and no two are the same.
+fn validate_topologies(terms: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let mut seen: Vec<BTreeMap<&str, BTreeSet<&str>>> = Vec::new();
+    // Upstream starts with as many empty terms as there are terms.
+    let blanks = items(terms).count();
+    for (index, term) in items(terms).enumerate() {
+        let path = path.index(index).child("matchLabelExpressions");
+        let mut own = BTreeMap::new();
+        for (index, expression) in items(&term["matchLabelExpressions"]).enumerate() {
+            let path = path.index(index);
+            let mut values = BTreeSet::new();
+            let at = path.child("values");
+            if is_empty(&expression["values"]) {
+                errors.required(&at, "");
+            }
+            for (index, value) in items(&expression["values"]).enumerate() {
+                if !values.insert(text(value)) {
+                    errors.duplicate(&at.index(index), value);
+                }
+            }
+            let (key, at) = (&expression["key"], path.child("key"));
+            invalid_each(qualified_name(text(key)), key, &at, errors);
+            if own.insert(text(key), values).is_some() {
+                errors.duplicate(&at, key);
+            }
+        }
+        let blanks = if own.is_empty() { blanks } else { 0 };
+        let same = seen.iter().filter(|other| **other == own).count();
+        for _ in 0..blanks + same {
+            errors.duplicate(&path, &"".into());
+        }
+        seen.push(own);
     }
 }

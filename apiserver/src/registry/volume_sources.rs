@@ -47,7 +47,7 @@ const SOURCES: [&str; 30] = [
     "ephemeral",
     "image",
 ];
-const HOST_PATH_TYPES: [&str; 8] = [
+pub(super) const HOST_PATH_TYPES: [&str; 8] = [
     "",
     "BlockDevice",
     "CharDevice",

@@ -2,6 +2,8 @@
 //!
 //! Each function answers every fault of the value; nothing when it is well formed.
 
+use std::net::IpAddr;
+
 /// The rule that names of a resource follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
@@ -13,6 +15,8 @@ pub enum NameRule {
     Dns1035Label,
     /// Anything that fits one segment of a path: RBAC and custom storage names.
     PathSegment,
+    /// An IP address as Go writes it.
+    IpAddress,
 }
 
 impl NameRule {
@@ -30,8 +34,36 @@ impl NameRule {
             Self::Dns1035Label => dns1035_label(&masked),
             Self::PathSegment if prefix => path_segment_prefix(name),
             Self::PathSegment => path_segment_name(name),
+            Self::IpAddress => ip_address(name),
         }
     }
+}
+
+/// An IP address, in the one form that Go writes it in.
+fn ip_address(value: &str) -> Vec<String> {
+    let without_zeros = || {
+        let parts = value
+            .split('.')
+            .map(|part| match part.trim_start_matches('0') {
+                "" if !part.is_empty() => "0",
+                rest => rest,
+            });
+        parts.collect::<Vec<_>>().join(".")
+    };
+    let fault = match value.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+            "must not be an IPv4-mapped IPv6 address".to_owned()
+        }
+        Ok(address) if address.to_string() != value => {
+            format!("must be in canonical form (\"{address}\")")
+        }
+        Ok(_) => return Vec::new(),
+        Err(_) if without_zeros().parse::<IpAddr>().is_ok() => {
+            "must not have leading 0s".to_owned()
+        }
+        Err(_) => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned(),
+    };
+    vec![fault]
 }
 
 /// A prefix may end in a dash, since characters follow. Upstream drops the character before the
@@ -97,6 +129,21 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
 }
 
 /// Upstream counts the same length in `characters` or in `bytes`, depending on the caller.
+/// A subdomain of any one label, `*.example.com`.
+pub fn wildcard_subdomain(value: &str) -> Vec<String> {
+    let is_valid = value.strip_prefix("*.").is_some_and(is_subdomain);
+    match is_valid {
+        true => Vec::new(),
+        false => vec![pattern_fault(
+            "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, \
+             which must consist of lower case alphanumeric characters, '-' or '.' and end with an \
+             alphanumeric character",
+            &format!(r"\*\.{DNS1123_SUBDOMAIN}"),
+            &["*.example.com"],
+        )],
+    }
+}
+
 fn subdomain_in(value: &str, unit: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > 253 {

@@ -129,6 +129,7 @@ impl Store<'_> {
         let written = Written {
             core: self.core,
             resource: self.resource,
+            user: self.requester.map(|own| own.user),
             subresource: self.requester.map_or("", |own| own.subresource),
             object,
             old,

@@ -1,0 +1,84 @@
+//! Who may approve and sign certificates, and which nobody may ask for.
+
+use serde_json::Value;
+
+use super::plugins::Written;
+use crate::auth::{Attributes, Decision, User, authorize};
+use crate::registry::certificate_signing_request::request::der_of;
+use crate::status::ApiError;
+
+const GROUP: &str = "certificates.k8s.io";
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+/// The group that no certificate can be asked for, behind the bytes that say it is one.
+const MASTERS: &[u8] = b"system:masters";
+const ORGANIZATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
+
+/// Asks whether the user may do that to a certificate signing request.
+///
+/// # Errors
+/// `Forbidden`.
+pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
+    let gvr = written.resource.gvr();
+    if gvr.group != GROUP || gvr.resource != "certificatesigningrequests" {
+        return Ok(());
+    }
+    let (request, signer) = (written.object, &written.object["spec"]["signerName"]);
+    let signer = signer.as_str().unwrap_or_default();
+    let changed = |field: &str| {
+        let status = |own: &Value| own["status"][field].clone();
+        written
+            .old
+            .is_some_and(|old| status(old) != status(request))
+    };
+    let (verb, what) = match (written.subresource, written.old) {
+        ("", None) => return check_subject(written, signer),
+        ("approval", _) => ("approve", "approve"),
+        ("status", Some(_)) if changed("certificate") || changed("conditions") => ("sign", "sign"),
+        _ => return Ok(()),
+    };
+    match written.user {
+        Some(user) if !may(written, user, verb, signer) => Err(written.forbidden(format!(
+            "user not permitted to {what} requests with signerName {signer:?}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Signers are named in roles one by one, or all of a domain.
+fn may(written: Written<'_>, user: &User, verb: &str, signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or_default();
+    [signer.to_owned(), format!("{domain}/*")]
+        .into_iter()
+        .any(|name| {
+            let attributes = Attributes::Resource {
+                verb: verb.to_owned(),
+                group: GROUP.to_owned(),
+                resource: "signers".to_owned(),
+                subresource: String::new(),
+                namespace: String::new(),
+                name,
+            };
+            authorize(written.core, user, &attributes) != Decision::Denied
+        })
+}
+
+fn check_subject(written: Written<'_>, signer: &str) -> Result<(), ApiError> {
+    if signer != CLIENT_SIGNER {
+        return Ok(());
+    }
+    let der = der_of(&written.object["spec"]["request"]).unwrap_or_default();
+    // The type of an attribute is followed by the tag and length of its value.
+    let is_master = der
+        .windows(ORGANIZATION.len())
+        .enumerate()
+        .any(|(at, own)| {
+            let value = der.get(at + ORGANIZATION.len() + 2..).unwrap_or_default();
+            own == ORGANIZATION && value.starts_with(MASTERS)
+        });
+    match is_master {
+        true => Err(written.forbidden(format!(
+            "use of {CLIENT_SIGNER} signer with system:masters group is not allowed"
+        ))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,53 @@
+//! IPAddresses: which address is whose.
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::checks::{invalid_each, text};
+use crate::meta::validation::{NameRule, dns1123_subdomain, path_segment_name, validate_immutable};
+use crate::status::{FieldErrors, FieldPath};
+
+#[derive(Debug)]
+pub(super) struct IpAddress;
+
+impl Strategy for IpAddress {
+    fn name_rule(&self) -> NameRule {
+        NameRule::IpAddress
+    }
+
+    fn counts_generation(&self) -> bool {
+        true
+    }
+
+    fn validate(&self, address: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec.parentRef");
+        let parent = &address["spec"]["parentRef"];
+        if !parent.is_object() {
+            errors.required(&path, "");
+            return errors;
+        }
+        let group = &parent["group"];
+        if !text(group).is_empty() {
+            let faults = dns1123_subdomain(text(group));
+            invalid_each(faults, group, &path.child("group"), &mut errors);
+        }
+        for (field, is_required) in [("resource", true), ("name", true), ("namespace", false)] {
+            let (own, path) = (&parent[field], path.child(field));
+            if !text(own).is_empty() {
+                invalid_each(path_segment_name(text(own)), own, &path, &mut errors);
+            } else if is_required {
+                errors.required(&path, "");
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec.parentRef");
+        let parent = |address: &Value| address["spec"]["parentRef"].clone();
+        validate_immutable(&parent(new), &parent(old), &path, &mut errors);
+        errors
+    }
+}

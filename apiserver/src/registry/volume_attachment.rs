@@ -1,0 +1,98 @@
+//! VolumeAttachments.
+
+use serde_json::Value;
+
+use super::Strategy;
+use super::checks::{entries, invalid_as, invalid_each, text};
+use super::go_struct::shown_as;
+use crate::meta::GroupVersionKind;
+use crate::meta::validation::dns1123_subdomain;
+use crate::schema::{Schema, builtin};
+use crate::status::{FieldErrors, FieldPath};
+
+const ONE_OF: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+const METADATA_BYTES_MAX: usize = 256 * 1024;
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+#[derive(Debug)]
+pub(super) struct VolumeAttachment;
+
+impl Strategy for VolumeAttachment {
+    fn validate(&self, attachment: &Value) -> FieldErrors {
+        let mut errors = validate_both(attachment);
+        let (spec, path) = (&attachment["spec"], FieldPath::new("spec"));
+        let attacher = &spec["attacher"];
+        let faults = dns1123_subdomain(text(attacher));
+        let at = path.child("attacher");
+        if text(attacher).is_empty() {
+            errors.required(&at, "");
+        } else {
+            invalid_each(faults, attacher, &at, &mut errors);
+        }
+        let volume = &spec["source"]["persistentVolumeName"];
+        if !volume.is_null() {
+            let path = path.child("source").child("persistentVolumeName");
+            invalid_each(dns1123_subdomain(text(volume)), volume, &path, &mut errors);
+        }
+        errors
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = validate_both(new);
+        if new["spec"] != old["spec"] {
+            let kind = GroupVersionKind {
+                group: "storage.k8s.io".to_owned(),
+                version: "v1".to_owned(),
+                kind: "VolumeAttachment".to_owned(),
+            };
+            let field = builtin(&kind).and_then(|own| own.field("spec"));
+            if let Some(Schema::Object(spec)) = field.map(|own| &own.schema) {
+                let shown = shown_as(spec, &new["spec"]);
+                let path = FieldPath::new("spec");
+                invalid_as(&path, &shown, "field is immutable", &mut errors);
+            }
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        validate_both(new)
+    }
+}
+
+/// What upstream asks of an attachment whenever it is written.
+fn validate_both(attachment: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let (spec, path) = (&attachment["spec"], FieldPath::new("spec"));
+    if text(&spec["attacher"]).is_empty() {
+        errors.required(&path.child("attacher"), "");
+    }
+    let (source, at) = (&spec["source"], path.child("source"));
+    let volume = &source["persistentVolumeName"];
+    match (volume.is_null(), source["inlineVolumeSpec"].is_null()) {
+        (true, true) => errors.required(&at, ONE_OF),
+        (false, false) => errors.forbidden(&at, ONE_OF),
+        (false, true) if text(volume).is_empty() => {
+            let detail = "must specify non empty persistentVolumeName";
+            errors.required(&at.child("persistentVolumeName"), detail);
+        }
+        _ => {}
+    }
+    let node = &spec["nodeName"];
+    let faults = dns1123_subdomain(text(node));
+    invalid_each(faults, node, &path.child("nodeName"), &mut errors);
+    let (status, path) = (&attachment["status"], FieldPath::new("status"));
+    let bytes: usize = entries(&status["attachmentMetadata"])
+        .map(|(key, value)| key.len() + text(value).len())
+        .sum();
+    if bytes > METADATA_BYTES_MAX {
+        errors.too_long(&path.child("attachmentMetadata"), METADATA_BYTES_MAX);
+    }
+    for field in ["attachError", "detachError"] {
+        if text(&status[field]["message"]).len() > MESSAGE_BYTES_MAX {
+            let path = path.child(field).child("message");
+            errors.too_long(&path, METADATA_BYTES_MAX);
+        }
+    }
+    errors
+}
