@@ -103,6 +103,14 @@ pub(crate) async fn post(
     })
 }
 
+/// Whether the authority that a configuration names can be read.
+///
+/// # Errors
+/// Upstream's text for why it can't.
+pub(crate) fn check_authority(config: &Value) -> Result<(), String> {
+    tls::roots(&ca_bundle(config)).map(drop)
+}
+
 /// The certificates of a configuration's authority, in PEM.
 fn ca_bundle(config: &Value) -> Vec<u8> {
     let bundle = config["caBundle"].as_str().unwrap_or_default();

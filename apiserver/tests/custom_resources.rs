@@ -487,3 +487,70 @@ async fn formats_that_mean_nothing_are_warned_of() {
         [r#"299 - "unrecognized format \"made-up\"""#]
     );
 }
+
+#[tokio::test]
+async fn objects_are_of_the_kind_and_version_of_their_path() {
+    let server = server(&json!({})).await;
+    let widget = |api_version: Value, kind: Value| {
+        let mut widget = json!({ "metadata": { "name": "a" } });
+        for (field, value) in [("apiVersion", api_version), ("kind", kind)] {
+            if !value.is_null() {
+                widget[field] = value;
+            }
+        }
+        widget
+    };
+    let post = format!("POST {WIDGETS}");
+    let body = widget(json!("example.com/v1"), Value::Null);
+    let unknown = send(&server, &post, body.clone()).await;
+    let text = body.to_string();
+    let excerpt = &text[..30];
+    let expected = format!(
+        "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing in '{text}' ({excerpt} ...)"
+    );
+    assert_eq!(
+        (unknown.code, unknown.body["message"].as_str()),
+        (400, Some(&*expected))
+    );
+    let ignored = format!("{post}?fieldValidation=Ignore");
+    let unknown = send(&server, &ignored, body).await;
+    let expected = format!(
+        "Widget in version \"v1\" cannot be handled as a Widget: Object 'Kind' is missing in '{text}'"
+    );
+    assert_eq!(unknown.body["message"], expected);
+    for (api_version, shown) in [
+        (json!("example.com/v2"), "example.com/v2"),
+        (Value::Null, ""),
+        (json!("v1"), "v1"),
+    ] {
+        let refused = send(&server, &post, widget(api_version, json!("Widget"))).await;
+        let expected = format!(
+            "the API version in the data ({shown}) does not match the expected API version (example.com/v1)"
+        );
+        assert_eq!(
+            (refused.code, refused.body["message"].as_str()),
+            (400, Some(&*expected))
+        );
+    }
+    let other = widget(json!("example.com/v1"), json!("Gadget"));
+    let refused = send(&server, &post, other).await;
+    assert_eq!(
+        refused.causes(),
+        ["kind: Invalid value: \"Gadget\": must be Widget"]
+    );
+    assert_eq!(
+        refused.body["message"],
+        "Gadget.example.com \"a\" is invalid: kind: Invalid value: \"Gadget\": must be Widget"
+    );
+    let created = widget(json!("example.com/v1"), json!("Widget"));
+    assert_eq!(send(&server, &post, created).await.code, 201);
+    let patch = format!("PATCH {WIDGETS}/a");
+    let moved = json!({ "kind": "Gadget", "apiVersion": "example.com/v2" });
+    assert_eq!(
+        send(&server, &patch, moved).await.causes(),
+        [
+            "kind: Invalid value: \"Gadget\": must be Widget",
+            "apiVersion: Invalid value: \"example.com/v2\": must be example.com/v1",
+        ]
+    );
+}

@@ -35,6 +35,12 @@ impl EvalError {
     }
 }
 
+impl From<String> for EvalError {
+    fn from(message: String) -> Self {
+        Self::Failed(message)
+    }
+}
+
 /// A failed operation.
 pub(super) fn failed<T>(message: impl Into<String>) -> Result<T, EvalError> {
     Err(EvalError::Failed(message.into()))

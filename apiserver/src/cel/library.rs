@@ -1,7 +1,7 @@
 //! The functions of CEL and of the Kubernetes libraries.
 
 pub(super) mod authorization;
-mod format;
+pub(super) mod format;
 mod lists;
 mod network;
 mod objects;

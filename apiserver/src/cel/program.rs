@@ -7,7 +7,7 @@ use super::{
     checker::{Checked, Environment, check},
     cost::estimate,
     eval::{Evaluated, evaluate, fold},
-    library::regex,
+    library::{format, regex},
     numbers,
     parser::parse,
     source::{Issues, Source},
@@ -151,11 +151,31 @@ fn validated(checked: Checked) -> Result<Checked, Issues> {
                 _ => {}
             }
         }
+        if let Some((text, args)) = literal_format(expr)
+            && let Err((message, offset)) = format::check(text, args, &checked)
+        {
+            issues.report(offset.unwrap_or(expr.offset), message);
+        }
     });
     if issues.is_empty() {
         Ok(checked)
     } else {
         Err(issues)
+    }
+}
+
+/// The text and the arguments of a call of `format()` that are both literals.
+fn literal_format(expr: &Expr) -> Option<(&str, &[Element])> {
+    let ExprKind::Call(call) = &expr.kind else {
+        return None;
+    };
+    let target = call.target.as_deref().map(|target| &target.kind);
+    match (&*call.function, target, call.args.as_slice()) {
+        ("format", Some(ExprKind::Literal(Value::String(text))), [args]) => match &args.kind {
+            ExprKind::List(items) => Some((text, items)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -180,6 +180,51 @@ fn rules_with_issues() {
 }
 
 #[test]
+fn literal_formats_are_checked_against_their_literal_arguments() {
+    for (rule, at, issue) in [
+        (
+            "'%d'.format(['a']) == ''",
+            14,
+            "error during formatting: decimal clause can only be used on integers, was given string",
+        ),
+        (
+            "'%s'.format([[ip('::1')]]) == ''",
+            17,
+            "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given net.IP",
+        ),
+        (
+            "'%z'.format([1]) == ''",
+            12,
+            "could not parse formatting clause: unrecognized formatting clause \"z\"",
+        ),
+        (
+            "'%.f'.format([1.0]) == ''",
+            13,
+            "could not parse formatting clause: error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \"\": invalid syntax",
+        ),
+        ("'%s %s'.format([1]) == ''", 15, "index 1 out of range"),
+        (
+            "'%s'.format([1, 2]) == ''",
+            12,
+            "too many arguments supplied to string.format (expected 1, got 2)",
+        ),
+        ("'%'.format([1]) == ''", 11, "unexpected end of string"),
+    ] {
+        let found = find(&schema(), rule, &object()).value.unwrap_err();
+        let want = format!("compilation failed: ERROR: <input>:1:{at}: {issue}\n");
+        assert!(found.starts_with(&want), "{found}");
+    }
+    for rule in [
+        "'%s %d %x %b %.1f'.format([[1, 'a'], 1u, b'a', true, 1.25]) == '[1, \"a\"] 1 61 1 1.2'",
+        "'%f %e'.format(['Infinity', 'NaN']) == '\u{221e} NaN'",
+        "'%d'.format([dyn(1)]) == '1'",
+    ] {
+        let found = find(&schema(), rule, &object()).value;
+        assert!(matches!(found, Ok(Value::Bool(true))), "{rule}: {found:?}");
+    }
+}
+
+#[test]
 fn rules_of_other_types_or_with_faulty_constants() {
     let table = [
         ("self.i", "cel expression must evaluate to a bool"),

@@ -54,6 +54,20 @@ impl Type {
         }
     }
 
+    /// What values of the type say their type is called.
+    pub(super) fn runtime_name(&self) -> String {
+        match self {
+            Self::Null => "null_type".to_owned(),
+            Self::Duration => "google.protobuf.Duration".to_owned(),
+            Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Self::List(_) => "list".to_owned(),
+            Self::Map(..) => "map".to_owned(),
+            Self::Type(_) => "type".to_owned(),
+            Self::Opaque(name, _) => name.to_string(),
+            other => other.to_string(),
+        }
+    }
+
     pub(super) fn is_dyn_or_error(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }

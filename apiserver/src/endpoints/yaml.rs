@@ -68,9 +68,7 @@ impl Emitter {
     }
 
     fn mapping(&mut self, entries: &Map<String, Value>, indent: usize) {
-        let mut entries: Vec<(&String, &Value)> = entries.iter().collect();
-        entries.sort_by(|(a, _), (b, _)| natural_order(a, b));
-        for (key, value) in entries {
+        for (key, value) in in_natural_order(entries.iter().collect()) {
             self.indent_to(indent);
             if key.len() > SIMPLE_KEY_BYTES_MAX {
                 self.write("? ");
@@ -218,6 +216,27 @@ impl Emitter {
 enum Place {
     Key,
     Value,
+}
+
+/// Entries in the natural order of their keys. That of upstream has circles among odd keys, which
+/// the sort of the standard library may panic at.
+fn in_natural_order<'v>(mut entries: Vec<(&'v String, &'v Value)>) -> Vec<(&'v String, &'v Value)> {
+    if entries.len() < 2 {
+        return entries;
+    }
+    let right = entries.split_off(entries.len() / 2);
+    let mut left = in_natural_order(entries).into_iter().peekable();
+    let mut right = in_natural_order(right).into_iter().peekable();
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    while let (Some((a, _)), Some((b, _))) = (left.peek(), right.peek()) {
+        let next = match natural_order(a, b) {
+            Ordering::Greater => right.next(),
+            Ordering::Less | Ordering::Equal => left.next(),
+        };
+        merged.extend(next);
+    }
+    merged.extend(left.chain(right));
+    merged
 }
 
 /// Letters behind other characters, and numbers by their value.

@@ -12,18 +12,7 @@ use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore,
 /// # Errors
 /// When the bundle has no certificate that can be read.
 pub(super) fn connector(bundle: &[u8]) -> Result<TlsConnector, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(bundle) {
-        let added = certificate.map(|certificate| roots.add(certificate));
-        if !matches!(added, Ok(Ok(()))) {
-            break;
-        }
-    }
-    if roots.is_empty() && !bundle.is_empty() {
-        return Err(
-            "unable to load root certificates: unable to parse bytes as PEM block".to_owned(),
-        );
-    }
+    let roots = roots(bundle)?;
     let provider = Arc::new(crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -32,6 +21,25 @@ pub(super) fn connector(bundle: &[u8]) -> Result<TlsConnector, String> {
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// The authorities of `bundle`, as far as they can be read.
+///
+/// # Errors
+/// When there are none although the bundle is not empty.
+pub(super) fn roots(bundle: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(bundle).collect();
+    let is_pem = !certificates.is_empty();
+    roots.add_parsable_certificates(certificates.into_iter().flatten());
+    if !roots.is_empty() || bundle.is_empty() {
+        return Ok(roots);
+    }
+    let why = match is_pem {
+        true => "failed to parse certificate",
+        false => "unable to parse bytes as PEM block",
+    };
+    Err(format!("unable to load root certificates: {why}"))
 }
 
 /// A failed handshake with `host`, as Go's client tells of it.

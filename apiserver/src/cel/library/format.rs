@@ -1,99 +1,294 @@
-//! `format()` of strings.
+//! `format()` of strings, and what can be told of it before it is called.
 
 use std::fmt::Write;
 
 use super::RESULT_SIZE_MAX;
 use crate::cel::{
+    ast::{Element, Expr, ExprKind},
+    checker::Checked,
     eval::{EvalError, Evaluated, failed},
     numbers,
+    types::Type,
     value::Value,
 };
 
 /// How many digits follow the point unless a clause says so.
 const PRECISION: usize = 6;
 
+/// And how many may follow it.
+const PRECISION_MAX: usize = 1000;
+
+/// A part of a text with clauses.
+enum Part<'t> {
+    Text(&'t str),
+    Clause(Clause),
+}
+
+/// What one of the arguments is to look like.
+#[derive(Clone, Copy)]
+struct Clause {
+    verb: char,
+    precision: usize,
+}
+
+/// Reads the parts of a text, of which each clause takes one of `count` arguments.
+fn read<E: From<String>>(
+    text: &str,
+    count: usize,
+    mut each: impl FnMut(Part<'_>, usize) -> Result<(), E>,
+) -> Result<usize, E> {
+    let mut rest = text;
+    let mut next = 0;
+    while let Some(at) = rest.find('%') {
+        each(Part::Text(&rest[..at]), next)?;
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix('%') {
+            each(Part::Text("%"), next)?;
+            rest = after;
+            continue;
+        }
+        if rest.is_empty() {
+            return Err("unexpected end of string".to_owned().into());
+        }
+        if next >= count {
+            return Err(format!("index {next} out of range").into());
+        }
+        let (clause, after) = Clause::read(rest)
+            .map_err(|why| E::from(format!("could not parse formatting clause: {why}")))?;
+        each(Part::Clause(clause), next)?;
+        next += 1;
+        rest = after;
+    }
+    each(Part::Text(rest), next)?;
+    Ok(next)
+}
+
+impl Clause {
+    /// The clause after a `%`, and what follows it.
+    fn read(text: &str) -> Result<(Self, &str), String> {
+        let mut precision = PRECISION;
+        let mut rest = text;
+        if let Some(after) = text.strip_prefix('.') {
+            let failed = |why: String| Err(format!("error while parsing precision: {why}"));
+            let Some(end) = after.find(|letter: char| !letter.is_ascii_digit()) else {
+                return failed("could not find end of precision specifier".to_owned());
+            };
+            let (digits, after) = after.split_at(end);
+            precision = match digits
+                .parse()
+                .ok()
+                .filter(|number| *number <= PRECISION_MAX)
+            {
+                Some(number) => number,
+                None => {
+                    let why = if digits.is_empty() {
+                        "invalid syntax"
+                    } else {
+                        "value out of range"
+                    };
+                    return failed(format!(
+                        "error while converting precision to integer: strconv.Atoi: parsing \
+                         {digits:?}: {why}"
+                    ));
+                }
+            };
+            rest = after;
+        }
+        let mut letters = rest.chars();
+        match letters.next() {
+            Some(verb) if "sdfebxXo".contains(verb) => {
+                Ok((Self { verb, precision }, letters.as_str()))
+            }
+            Some(other) => Err(format!("unrecognized formatting clause \"{other}\"")),
+            None => Err("unexpected end of string".to_owned()),
+        }
+    }
+
+    /// What it can be used on.
+    fn rule(self) -> &'static str {
+        match self.verb {
+            's' => {
+                "string clause can only be used on strings, bools, bytes, ints, doubles, maps, \
+                 lists, types, durations, and timestamps"
+            }
+            'd' => "decimal clause can only be used on integers",
+            'f' => "fixed-point clause can only be used on doubles",
+            'e' => "scientific clause can only be used on doubles",
+            'b' => "only integers and bools can be formatted as binary",
+            'o' => "octal clause can only be used on integers",
+            _ => "only integers, byte buffers, and strings can be formatted as hex",
+        }
+    }
+
+    fn refusal(self, type_name: &str) -> String {
+        let rule = self.rule();
+        format!("error during formatting: {rule}, was given {type_name}")
+    }
+}
+
 /// The text with each `%` clause replaced by one of `args`.
 pub(super) fn format(text: &str, args: &[Value]) -> Evaluated {
     let mut out = String::new();
-    let mut next = 0;
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
+    let read = read::<EvalError>(text, args.len(), |part, index| {
         if out.len() > RESULT_SIZE_MAX {
             return Err(EvalError::CostLimit);
         }
-        if letter != '%' {
-            out.push(letter);
-            continue;
+        match part {
+            Part::Text(text) => out.push_str(text),
+            Part::Clause(clause) => write_clause(clause, &args[index], &mut out)?,
         }
-        if letters.next_if_eq(&'%').is_some() {
-            out.push('%');
-            continue;
-        }
-        let mut precision = None;
-        if letters.next_if_eq(&'.').is_some() {
-            let mut digits = String::new();
-            while let Some(digit) = letters.next_if(char::is_ascii_digit) {
-                digits.push(digit);
-            }
-            let Some(number) = digits.parse().ok().filter(|number| *number <= 1000) else {
-                return failed(
-                    "error while parsing precision: unable to find end of precision specifier",
-                );
-            };
-            precision = Some(number);
-        }
-        let Some(verb) = letters.next() else {
-            return failed("unexpected end of string");
-        };
-        if !"sdfebxXo".contains(verb) {
-            return failed(format!(
-                "could not parse formatting clause: unrecognized formatting clause \"{verb}\""
-            ));
-        }
-        let Some(arg) = args.get(next) else {
-            return failed(format!("index {next} out of range"));
-        };
-        next += 1;
-        clause(verb, precision.unwrap_or(PRECISION), arg, &mut out)?;
-    }
-    Ok(Value::string(&out))
+        Ok(())
+    });
+    read.map(|_| Value::string(&out))
 }
 
-fn clause(verb: char, precision: usize, arg: &Value, out: &mut String) -> Result<(), EvalError> {
-    let refused = |rule: &str| {
-        failed(format!(
-            "error during formatting: {rule}, was given {}",
-            arg.type_name()
-        ))
-    };
-    match (verb, arg) {
-        ('s', _) => out.push_str(&shown(arg)?),
-        ('d', Value::Int(_) | Value::Uint(_)) => out.push_str(&arg.to_string()),
-        ('d', _) => return refused("decimal clause can only be used on integers"),
-        ('f', Value::Double(number)) => out.push_str(&fixed(*number, precision)),
-        ('f', _) => return refused("fixed-point clause can only be used on doubles"),
-        ('e', Value::Double(number)) => out.push_str(&scientific(*number, precision)),
-        ('e', _) => return refused("scientific clause can only be used on doubles"),
-        ('b', Value::Bool(flag)) => out.push(if *flag { '1' } else { '0' }),
-        ('b', _) => match radix(arg, |n| format!("{n:b}")) {
-            Some(digits) => out.push_str(&digits),
-            None => return refused("only integers and bools can be formatted as binary"),
-        },
-        ('o', _) => match radix(arg, |n| format!("{n:o}")) {
-            Some(digits) => out.push_str(&digits),
-            None => return refused("octal clause can only be used on integers"),
-        },
-        (_, Value::String(text)) => hex_bytes(text.as_bytes(), verb, out),
-        (_, Value::Bytes(bytes)) => hex_bytes(bytes, verb, out),
-        _ => match radix(arg, |n| format!("{n:x}")) {
-            Some(digits) if verb == 'X' => out.push_str(&digits.to_uppercase()),
-            Some(digits) => out.push_str(&digits),
-            None => {
-                return refused("only integers, byte buffers, and strings can be formatted as hex");
+/// What is wrong with a literal text and the literal list of its arguments, whatever their values
+/// are, and which argument it is wrong with.
+pub(in crate::cel) fn check(
+    text: &str,
+    args: &[Element],
+    checked: &Checked,
+) -> Result<(), (String, Option<usize>)> {
+    let read = read::<Fault>(text, args.len(), |part, index| {
+        let Part::Clause(clause) = part else {
+            return Ok(());
+        };
+        let faulty = match clause.verb {
+            's' => unprintable(&args[index].value, checked),
+            _ => {
+                let arg = &args[index].value;
+                let fits = clause.takes(checked.type_of(arg));
+                (!fits).then_some(arg)
             }
-        },
+        };
+        match faulty {
+            None => Ok(()),
+            Some(expr) => Err(Fault {
+                message: clause.refusal(&checked.type_of(expr).runtime_name()),
+                offset: Some(expr.offset),
+            }),
+        }
+    });
+    match read {
+        Ok(used) if used < args.len() => {
+            let given = args.len();
+            let message = format!(
+                "too many arguments supplied to string.format (expected {used}, got {given})"
+            );
+            Err((message, None))
+        }
+        Ok(_) => Ok(()),
+        Err(fault) => Err((fault.message, fault.offset)),
     }
-    Ok(())
+}
+
+struct Fault {
+    message: String,
+    offset: Option<usize>,
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            offset: None,
+        }
+    }
+}
+
+impl Clause {
+    /// Whether values of a type may fit.
+    fn takes(self, of: &Type) -> bool {
+        match (self.verb, of) {
+            (_, Type::Dyn)
+            | ('d' | 'o' | 'b' | 'x' | 'X', Type::Int | Type::Uint)
+            | ('f' | 'e', Type::Double | Type::String)
+            | ('b', Type::Bool)
+            | ('x' | 'X', Type::String | Type::Bytes) => true,
+            ('s', of) => matches!(
+                of,
+                Type::List(_)
+                    | Type::Map(..)
+                    | Type::Int
+                    | Type::Uint
+                    | Type::Double
+                    | Type::Bool
+                    | Type::String
+                    | Type::Timestamp
+                    | Type::Bytes
+                    | Type::Duration
+                    | Type::Type(_)
+                    | Type::Null
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// What within an argument no `%s` can show.
+fn unprintable<'e>(arg: &'e Expr, checked: &Checked) -> Option<&'e Expr> {
+    let clause = Clause {
+        verb: 's',
+        precision: PRECISION,
+    };
+    if !clause.takes(checked.type_of(arg)) {
+        return Some(arg);
+    }
+    match &arg.kind {
+        ExprKind::List(items) => {
+            let mut items = items.iter();
+            items.find_map(|item| unprintable(&item.value, checked))
+        }
+        ExprKind::Map(entries) => entries.iter().find_map(|entry| {
+            unprintable(&entry.key, checked).or_else(|| unprintable(&entry.value, checked))
+        }),
+        _ => None,
+    }
+}
+
+fn write_clause(clause: Clause, arg: &Value, out: &mut String) -> Result<(), EvalError> {
+    let precision = clause.precision;
+    let text = match (clause.verb, arg) {
+        ('s', _) => Some(shown(arg)?),
+        ('d', Value::Int(_) | Value::Uint(_)) => Some(arg.to_string()),
+        ('f', arg) => double(arg).map(|number| fixed(number, precision)),
+        ('e', arg) => double(arg).map(|number| scientific(number, precision)),
+        ('b', Value::Bool(flag)) => Some(u8::from(*flag).to_string()),
+        ('b', _) => radix(arg, |n| format!("{n:b}")),
+        ('o', _) => radix(arg, |n| format!("{n:o}")),
+        ('x' | 'X', Value::String(text)) => {
+            hex_bytes(text.as_bytes(), clause.verb, out);
+            return Ok(());
+        }
+        ('x' | 'X', Value::Bytes(bytes)) => {
+            hex_bytes(bytes, clause.verb, out);
+            return Ok(());
+        }
+        ('x', _) => radix(arg, |n| format!("{n:x}")),
+        ('X', _) => radix(arg, |n| format!("{n:X}")),
+        _ => None,
+    };
+    match text {
+        Some(text) => {
+            out.push_str(&text);
+            Ok(())
+        }
+        None => Err(EvalError::from(clause.refusal(arg.type_name()))),
+    }
+}
+
+/// A double, or one of the texts that stand for those without digits.
+fn double(arg: &Value) -> Option<f64> {
+    match arg {
+        Value::Double(number) => Some(*number),
+        Value::String(text) => match &**text {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn radix(arg: &Value, digits: impl Fn(u64) -> String) -> Option<String> {
@@ -190,11 +385,13 @@ fn shown(value: &Value) -> Result<String, EvalError> {
         _ => match numbers::to_string(value) {
             Some(Ok(Value::String(text))) => Ok(text.to_string()),
             Some(Err(error)) => Err(error),
-            _ => failed(format!(
-                "error during formatting: string clause can only be used on strings, bools, \
-                 bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {}",
-                value.type_name()
-            )),
+            _ => {
+                let clause = Clause {
+                    verb: 's',
+                    precision: PRECISION,
+                };
+                failed(clause.refusal(value.type_name()))
+            }
         },
     }
 }

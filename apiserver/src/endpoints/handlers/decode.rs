@@ -23,7 +23,9 @@ use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object};
 use crate::status::ApiError;
 
-use kind::{TypeMeta, check_kind, not_registered, type_meta, type_of};
+use kind::{
+    TypeMeta, check_custom, check_kind, foreign_version, not_registered, type_meta, type_of,
+};
 pub(super) use patched::{applied, patched};
 use skim::Skimmed;
 
@@ -86,9 +88,21 @@ pub(super) fn object(
             found.api_version
         )));
     };
-    check_kind(gvk, &found, &group_version)?;
     let disowns = disowns(&parsed);
     if let Some(custom) = request.custom(gvk) {
+        if found.kind.is_empty() {
+            let body = String::from_utf8_lossy(&request.body);
+            let why = format!("Object 'Kind' is missing in '{body}'");
+            // Only the strict way of reading forgets what was expected.
+            return Err(match validation {
+                FieldValidation::Ignore => cannot_handle(gvk, why),
+                FieldValidation::Warn | FieldValidation::Strict => unrecognized(&why),
+            });
+        }
+        if group_version != gvk.group_version() {
+            return Err(foreign_version(gvk, &found));
+        }
+        check_custom(gvk, &found, &parsed)?;
         let faults = schema::duplicate_fields(&json);
         let coerced = custom::coerce(custom, with_type_meta(parsed, false, gvk));
         let coerced = coerced.map_err(|error| cannot_handle(gvk, error))?;
@@ -103,6 +117,7 @@ pub(super) fn object(
         }
         return Ok(with_type_meta(coerced.value, disowns, gvk));
     }
+    check_kind(gvk, &found, &group_version)?;
     let is_refused = validation == FieldValidation::Strict && !duplicates.is_empty();
     let decoded = match schema {
         Some(schema) if is_refused => schema::decode_json(schema, &json, FieldValidation::Warn),

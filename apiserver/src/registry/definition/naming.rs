@@ -9,6 +9,7 @@ use crate::clock::rfc3339;
 use crate::meta::object::child_mut;
 use crate::registry::store::{Part, Store, at_once};
 use crate::storage::StoredObject;
+use crate::webhook;
 
 /// Accepts the names of a definition as far as nobody in its group has them.
 pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
@@ -65,14 +66,23 @@ pub(super) fn establish(store: &Store<'_>, definition: &StoredObject) {
     if !conditions::is_true(value, "NamesAccepted") || conditions::is_true(value, "Established") {
         return;
     }
-    let now = rfc3339(store.core.clock.now());
-    write_status(store, &definition, |next| {
-        let established = Condition {
+    let client = &value["spec"]["conversion"]["webhook"]["clientConfig"];
+    let established = match webhook::check_authority(client) {
+        Ok(()) => Condition {
             condition_type: "Established",
             status: "True",
             reason: "InitialNamesAccepted",
             message: "the initial names have been accepted",
-        };
+        },
+        Err(_) => Condition {
+            condition_type: "Established",
+            status: "False",
+            reason: "InvalidCABundle",
+            message: "The conversion webhook CABundle is invalid",
+        },
+    };
+    let now = rfc3339(store.core.clock.now());
+    write_status(store, &definition, |next| {
         conditions::set(next, established, &now);
     });
 }

@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::conditions;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1035_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
+use crate::webhook;
 
 /// The versions of `ConversionReview` that a server can send.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -33,7 +34,7 @@ pub(super) fn create(definition: &Value) -> FieldErrors {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         errors.invalid(&FieldPath::new("metadata.name"), &name.into(), detail);
     }
-    validate_spec(spec, &mut errors);
+    validate_spec(spec, false, &mut errors);
     validate_status(definition, &mut errors);
     validate_approval(definition, None, &mut errors);
     validate_preserved(spec, &mut errors);
@@ -44,7 +45,11 @@ pub(super) fn create(definition: &Value) -> FieldErrors {
 pub(super) fn update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, old_spec) = (&new["spec"], &old["spec"]);
-    validate_spec(spec, &mut errors);
+    // What can't be read is only allowed where it was so before, or does not matter yet.
+    let established = conditions::is_true(old, "Established");
+    let client = &old_spec["conversion"]["webhook"]["clientConfig"];
+    let checks_authority = established && webhook::check_authority(client).is_ok();
+    validate_spec(spec, checks_authority, &mut errors);
     let mut immutable = |names: &[&str]| {
         let value = |spec: &Value| {
             names
@@ -56,7 +61,7 @@ pub(super) fn update(new: &Value, old: &Value) -> FieldErrors {
             errors.invalid(&path, &value(spec), FIELD_IMMUTABLE);
         }
     };
-    if conditions::is_true(old, "Established") {
+    if established {
         immutable(&["scope"]);
         immutable(&["names", "kind"]);
     }
@@ -97,7 +102,7 @@ fn has_status(subresources: &Value) -> bool {
     subresources["status"].is_object()
 }
 
-fn validate_spec(spec: &Value, errors: &mut FieldErrors) {
+fn validate_spec(spec: &Value, checks_authority: bool, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     validate_group(text(spec, "group"), &path.child("group"), errors);
     let scope = path.child("scope");
@@ -115,6 +120,11 @@ fn validate_spec(spec: &Value, errors: &mut FieldErrors) {
                 errors.required(&path.child("schema").child("openAPIV3Schema"), "");
             }
         }
+    }
+    let mut schemas = versions.iter().map(|own| &own["schema"]["openAPIV3Schema"]);
+    if spec["preserveUnknownFields"] == true && schemas.any(structural::has_defaults) {
+        let detail = "must be false in order to use defaults in the schema";
+        errors.invalid(&path.child("preserveUnknownFields"), &true.into(), detail);
     }
     for (index, version) in versions.iter().enumerate() {
         let path = path.child("versions").index(index);
@@ -146,7 +156,8 @@ fn validate_spec(spec: &Value, errors: &mut FieldErrors) {
             }
         }
     }
-    validate_conversion(spec, &path.child("conversion"), errors);
+    let path = path.child("conversion");
+    validate_conversion(spec, checks_authority, &path, errors);
 }
 
 fn validate_group(group: &str, path: &FieldPath, errors: &mut FieldErrors) {
@@ -222,7 +233,12 @@ fn shown_versions(versions: &Value) -> Value {
     shown.collect()
 }
 
-fn validate_conversion(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_conversion(
+    spec: &Value,
+    checks_authority: bool,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let conversion = &spec["conversion"];
     if conversion.is_null() {
         return;
@@ -255,7 +271,11 @@ fn validate_conversion(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
     if webhook["clientConfig"].is_null() {
         errors.required(&client, "required when strategy is set to Webhook");
     } else {
-        webhook_client::validate(&webhook["clientConfig"], &client, errors);
+        let config = &webhook["clientConfig"];
+        webhook_client::validate(config, &client, errors);
+        if let (true, Err(why)) = (checks_authority, webhook::check_authority(config)) {
+            errors.invalid(&client.child("caBundle"), &config["caBundle"], &why);
+        }
     }
     validate_review_versions(&webhook["conversionReviewVersions"], &reviewed, errors);
 }

@@ -50,6 +50,11 @@ impl Store<'_> {
         let table = self.table();
         loop {
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
+            // What can't be shown in the version of a request can't be deleted in it either.
+            let shown = match self.requester {
+                Some(_) => self.converted(Arc::clone(&current)).await?,
+                None => Arc::clone(&current),
+            };
             self.check_delete_preconditions(&current.value(), name, options)?;
             crate::admission::admit_delete(self.resource, &current.value())?;
             let (next, gone) = match self.decide(&current.value(), options) {
@@ -61,7 +66,7 @@ impl Store<'_> {
             };
             // What is on its way already goes without being asked about again.
             if pending_grace(&current.value()) == 0 {
-                self.admit_deletion(&current).await?;
+                self.admit_deletion(&shown).await?;
             }
             if self.dry_run || options.dry_run {
                 let value = Arc::new(next);

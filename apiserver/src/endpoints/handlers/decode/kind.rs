@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::meta::object::meta;
+use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::schema;
-use crate::status::ApiError;
+use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// Group, version and kinds that upstream can still read, though it serves none of them by default.
 const OLD_KINDS: &[(&str, &str, &str)] = &[
@@ -182,13 +183,56 @@ pub(super) fn check_kind(
         )));
     }
     if !found.api_version.is_empty() && *group_version != gvk.group_version() {
-        return Err(ApiError::BadRequest(format!(
-            "the API version in the data ({}) does not match the expected API version ({})",
-            found.api_version,
-            gvk.api_version()
-        )));
+        return Err(foreign_version(gvk, found));
     }
     Ok(())
+}
+
+/// Whether an object that says it is `found` is a custom resource of this version. Unlike the types
+/// of built-in kinds, what holds it takes any, so this is found out late, by validation.
+///
+/// # Errors
+/// `Invalid`; upstream stumbles over an object without a version.
+pub(super) fn check_custom(
+    gvk: &GroupVersionKind,
+    found: &TypeMeta,
+    object: &Value,
+) -> Result<(), ApiError> {
+    if found.api_version.is_empty() {
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        return Err(ApiError::Internal(why.to_owned()));
+    }
+    let mut errors = FieldErrors::new();
+    for (field, own, wanted) in [
+        ("kind", &found.kind, &gvk.kind),
+        ("apiVersion", &found.api_version, &gvk.api_version()),
+    ] {
+        if own != wanted {
+            let detail = format!("must be {wanted}");
+            errors.invalid(&FieldPath::new(field), &own.as_str().into(), &detail);
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let group = GroupVersion::parse(&found.api_version).map(|own| own.group);
+    Err(ApiError::Invalid {
+        kind: GroupKind {
+            group: group.unwrap_or_default(),
+            kind: found.kind.clone(),
+        },
+        name: meta(object, "name").to_owned(),
+        errors,
+    })
+}
+
+/// The refusal of an object in another version than that of its request.
+pub(super) fn foreign_version(gvk: &GroupVersionKind, found: &TypeMeta) -> ApiError {
+    ApiError::BadRequest(format!(
+        "the API version in the data ({}) does not match the expected API version ({})",
+        found.api_version,
+        gvk.api_version()
+    ))
 }
 
 /// Why an object that says it is `found` does not become a `gvk`. Other versions of a kind do.

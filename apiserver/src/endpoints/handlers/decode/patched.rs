@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::kind::{type_meta, unconvertible};
+use super::kind::{check_custom, type_meta, unconvertible};
 use super::{custom, disowns, with_type_meta};
 use crate::endpoints::handlers::Request;
 use crate::endpoints::options::field_validation;
@@ -110,23 +110,7 @@ fn custom_text(
     if found.kind.is_empty() {
         return Err(invalid(&format!("Object 'Kind' is missing in '{text}'")));
     }
-    if found.kind != gvk.kind {
-        let mut errors = FieldErrors::new();
-        let detail = format!("must be {}", gvk.kind);
-        errors.invalid(
-            &FieldPath::new("kind"),
-            &found.kind.as_str().into(),
-            &detail,
-        );
-        return Err(ApiError::Invalid {
-            name: meta(&parsed, "name").to_owned(),
-            kind: GroupKind {
-                group: gvk.group.clone(),
-                kind: found.kind,
-            },
-            errors,
-        });
-    }
+    check_custom(gvk, &found, &parsed)?;
     let disowns = disowns(&parsed);
     let coerced = custom::coerce(custom, parsed);
     let coerced = coerced.map_err(|error| invalid(&error.to_string()))?;

@@ -46,6 +46,9 @@ const NOT_AT_ROOT: [&str; 22] = [
     "x-kubernetes-map-type",
 ];
 
+/// Those of them that come before the type.
+const BEFORE_TYPE: [&str; 3] = ["id", "$schema", "$ref"];
+
 /// The faults of `validation`, which has the schema as `openAPIV3Schema`.
 pub(super) fn validate(
     validation: &Value,
@@ -58,6 +61,7 @@ pub(super) fn validate(
         return;
     }
     let path = path.child("openAPIV3Schema");
+    let before = errors.causes().len();
     if has_status {
         validate_root(schema, &path, errors);
     }
@@ -67,15 +71,18 @@ pub(super) fn validate(
             "nullable cannot be true at the root",
         );
     }
-    let found = structural::validate(schema, &path);
-    let found = if found.is_empty() {
-        defaults::validate(&Structural::parse(schema), &path)
-    } else {
-        found
-    };
+    // A schema that upstream can't bring into its own form is not looked at in that form.
+    let has_form = structural::has_form(schema);
+    let mut found = FieldErrors::new();
+    if has_form {
+        found = structural::validate(schema, &path);
+        if found.is_empty() {
+            found = defaults::validate(&Structural::parse(schema), &path);
+        }
+    }
     let mut visit = Visit {
         // Expressions of schemas that are not structural have no types.
-        rules: found.is_empty().then(RuleFaults::default),
+        rules: (has_form && found.is_empty()).then(RuleFaults::default),
         errors,
     };
     visit.errors.extend(found);
@@ -85,14 +92,21 @@ pub(super) fn validate(
     if let Some(rules) = visit.rules {
         errors.extend(rules.into_errors(&path));
     }
+    // All else that has no form has been told of by its name.
+    if !has_form && errors.causes().len() == before {
+        let detail = "OpenAPIV3Schema 'schema' is not supported";
+        errors.invalid(&path, &"".into(), detail);
+    }
 }
 
 fn validate_root(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let value_type = text(schema, "type");
-    if !matches!(value_type, "" | "object") {
+    let is_set = |field: &&str| schema.get(field).is_some();
+    // The fields are looked at in Go's order, which ends with the first fault.
+    if !BEFORE_TYPE.iter().any(is_set) && !matches!(value_type, "" | "object") {
         let detail = r#"only "object" is allowed as the type at the root of the schema if the status subresource is enabled"#;
         errors.invalid(&path.child("type"), &value_type.into(), detail);
-    } else if NOT_AT_ROOT.iter().any(|field| schema.get(field).is_some()) {
+    } else if NOT_AT_ROOT.iter().any(is_set) {
         let detail = format!(
             "only {ROOT_FIELDS} fields are allowed at the root of the schema if the status subresource is enabled"
         );

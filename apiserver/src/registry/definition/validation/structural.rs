@@ -25,6 +25,39 @@ pub(super) fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
     errors.sorted()
 }
 
+/// Whether upstream has a form for the schema at all: for what it never supports it has none.
+pub(super) fn has_form(schema: &Value) -> bool {
+    let is_text = |field: &str| !text(schema, field).is_empty();
+    let is_filled = |field: &str| {
+        let fields = schema[field].as_object();
+        fields.is_some_and(|fields| !fields.is_empty())
+    };
+    let is_unsupported = ["id", "$schema", "$ref"].into_iter().any(is_text)
+        || ["patternProperties", "dependencies", "definitions"]
+            .into_iter()
+            .any(is_filled)
+        || !schema["additionalItems"].is_null()
+        || !list(&schema["items"]).is_empty()
+        || schema["x-kubernetes-preserve-unknown-fields"] == false;
+    !is_unsupported && children(schema).all(has_form)
+}
+
+/// Whether a node anywhere in the schema sets a default.
+pub(super) fn has_defaults(schema: &Value) -> bool {
+    !schema["default"].is_null() || children(schema).any(has_defaults)
+}
+
+/// The schemas right below a node.
+fn children(schema: &Value) -> impl Iterator<Item = &Value> {
+    let single = ["items", "additionalProperties", "not"];
+    let single = single.into_iter().map(|field| &schema[field]);
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let listed = ["allOf", "anyOf", "oneOf"];
+    let listed = listed.into_iter().flat_map(|field| list(&schema[field]));
+    let below = single.chain(properties.map(|(_, property)| property));
+    below.chain(listed).filter(|below| below.is_object())
+}
+
 fn is_true(schema: &Value, field: &str) -> bool {
     schema[field] == true
 }

@@ -1,7 +1,9 @@
 //! One version of a definition: its deprecation, subresources, columns and selectable fields.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::Value;
 
 use super::{common, field_path, has_status, list, schema, text};
@@ -26,6 +28,11 @@ const SELECTABLE_FIELDS_MAX: usize = 8;
 
 /// Bytes that a warning may have.
 const WARNING_BYTES_MAX: usize = 256;
+
+/// What Go does not take for printable: of all spaces it only takes one.
+static UNPRINTABLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"[^\p{L}\p{M}\p{N}\p{P}\p{S} ]").expect("the pattern is one of this program")
+});
 
 /// The faults of a version, apart from what it has in common with all the others.
 pub(super) fn validate(
@@ -78,13 +85,7 @@ fn validate_warning(version: &Value, path: &FieldPath, errors: &mut FieldErrors)
     if warning.is_empty() {
         invalid("must not be an empty string");
     }
-    // Of all spaces Go takes only this one for printable.
-    let is_printable =
-        |letter: char| letter == ' ' || !(letter.is_control() || letter.is_whitespace());
-    if let Some((index, _)) = warning
-        .char_indices()
-        .find(|(_, letter)| !is_printable(*letter))
-    {
+    if let Some(index) = UNPRINTABLE.find(warning).map(|found| found.start()) {
         invalid(&format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
         ));

@@ -1,0 +1,124 @@
+//! Definitions that are refused, and those that are stored but not established.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use kubeproof_apiserver::ApiServer;
+use serde_json::{Value, json};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const SCHEMA: &str = "spec.validation.openAPIV3Schema";
+
+async fn send(server: &ApiServer, request: &str, body: &Value) -> (u16, Value) {
+    let (method, path) = request.split_once(' ').unwrap();
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", "application/json")
+        .body(Full::<Bytes>::from(body.to_string()))
+        .unwrap();
+    let response = server.handle(request).await;
+    let code = response.status().as_u16();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+}
+
+/// The causes of a refusal, as `field: message`.
+fn causes(answer: &Value) -> Vec<String> {
+    let causes = answer["details"]["causes"].as_array().into_iter().flatten();
+    let text = |cause: &Value, field: &str| cause[field].as_str().unwrap_or("").to_owned();
+    causes
+        .map(|cause| format!("{}: {}", text(cause, "field"), text(cause, "message")))
+        .collect()
+}
+
+fn definition(schema: Value) -> Value {
+    json!({
+        "metadata": { "name": "widgets.example.com" },
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "kind": "Widget", "plural": "widgets" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    })
+}
+
+fn with_field(field: Value) -> Value {
+    json!({ "type": "object", "properties": { "spec": {
+        "type": "object", "properties": { "a": field } } } })
+}
+
+/// What creating a definition is refused for.
+async fn faults(definition: &Value) -> Vec<String> {
+    let server = ApiServer::builder().build();
+    let (_, answer) = send(&server, &format!("POST {DEFINITIONS}"), definition).await;
+    causes(&answer)
+}
+
+#[tokio::test]
+async fn what_no_schema_supports_hides_whether_it_is_structural() {
+    let reference = definition(with_field(json!({ "$ref": "#/x" })));
+    let field = format!("{SCHEMA}.properties[spec].properties[a]");
+    assert_eq!(
+        faults(&reference).await,
+        [format!("{field}.$ref: Forbidden: $ref is not supported")]
+    );
+    let mut named = with_field(json!({ "type": "string" }));
+    named["$schema"] = "http://json-schema.org/schema".into();
+    let expected = "Invalid value: \"\": OpenAPIV3Schema 'schema' is not supported";
+    assert_eq!(
+        faults(&definition(named)).await,
+        [format!("{SCHEMA}: {expected}")]
+    );
+}
+
+#[tokio::test]
+async fn defaults_need_pruning() {
+    let mut kept = definition(with_field(json!({ "type": "string", "default": "x" })));
+    kept["spec"]["preserveUnknownFields"] = true.into();
+    assert_eq!(
+        faults(&kept).await,
+        [
+            "spec.preserveUnknownFields: Invalid value: true: must be false in order to use defaults in the schema",
+            "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_authority_that_cannot_be_read_keeps_a_definition_from_being_established() {
+    let server = ApiServer::builder().build();
+    let mut broken = definition(with_field(json!({ "type": "string" })));
+    let conversion = json!({ "strategy": "Webhook", "webhook": {
+        "conversionReviewVersions": ["v1"],
+        "clientConfig": { "url": "https://example.com/", "caBundle": "Cg==" },
+    } });
+    broken["spec"]["conversion"] = conversion.clone();
+    let (code, _) = send(&server, &format!("POST {DEFINITIONS}"), &broken).await;
+    assert_eq!(code, 201);
+    let path = format!("{DEFINITIONS}/widgets.example.com");
+    let (_, mut stored) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    let established = &stored["status"]["conditions"][1];
+    assert_eq!(established["status"], "False");
+    assert_eq!(established["reason"], "InvalidCABundle");
+
+    stored["spec"]["conversion"] = json!({ "strategy": "None" });
+    send(&server, &format!("PUT {path}"), &stored).await;
+    let (_, mut stored) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    assert_eq!(stored["status"]["conditions"][1]["status"], "True");
+
+    stored["spec"]["conversion"] = conversion;
+    let (code, refused) = send(&server, &format!("PUT {path}"), &stored).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        causes(&refused),
+        [
+            "spec.conversion.webhookClientConfig.caBundle: Invalid value: \"Cg==\": unable to load root certificates: unable to parse bytes as PEM block"
+        ]
+    );
+}
