@@ -17,8 +17,9 @@ use tokio::sync::Notify;
 use super::{EventType, JournalEntry, ObjectKey, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
 
-/// How many objects of a table hold their values beside their texts.
-const AWAKE_MAX: usize = 256;
+/// How many objects of a table hold their values beside their texts: those of a few writes, whose
+/// trees are still near the processor when they are dropped.
+const AWAKE_MAX: usize = 32;
 
 /// A past event, shared by all who watch.
 #[derive(Debug)]
