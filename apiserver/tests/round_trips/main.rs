@@ -115,12 +115,14 @@ impl Subject {
         let name = self.name(&mut object);
         let path = self.resource.object(&name);
         let created = self.send("POST", &self.resource.collection, &object).await;
+        let mut warnings = created.warnings.iter();
+        assert!(warnings.all(|warning| warning.starts_with("299 - \"")));
         if created.code != 201 {
             assert!(
                 (400..500).contains(&created.code),
                 "{object}\nis answered by {} {}",
                 created.code,
-                created.body,
+                created.message(),
             );
             let found = self.send("GET", &path, &Value::Null).await;
             assert_eq!(found.code, 404, "{object}\nis refused and stored");
