@@ -341,7 +341,8 @@ impl ResourceInfo {
 
     /// Whether this version shows every object as it is stored.
     pub(crate) fn shows_as_stored(&self) -> bool {
-        self.custom.is_none() && self.gvr.group != event::GROUP
+        let converts = self.gvr.group == event::GROUP || conversion::is_first_version(&self.gvr);
+        self.custom.is_none() && !converts
     }
 
     /// An object as it is stored.

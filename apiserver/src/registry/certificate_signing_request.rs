@@ -101,7 +101,8 @@ fn keep_decisions(new: &mut Value, old: &Value) {
 
 /// Sets the times that were left out; a condition that stays keeps the time since it holds.
 fn date(new: &mut Value, old: &Value, now: &str) {
-    let conditions_of_new = new["status"]["conditions"].as_array_mut();
+    let conditions_of_new = new.pointer_mut("/status/conditions");
+    let conditions_of_new = conditions_of_new.and_then(Value::as_array_mut);
     for condition in conditions_of_new.into_iter().flatten() {
         if condition["lastUpdateTime"].is_null() {
             condition["lastUpdateTime"] = now.into();

@@ -11,11 +11,12 @@ mod structural;
 mod version;
 pub(super) mod webhook_client;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::conditions;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1035_label, dns1123_subdomain};
-use crate::status::{FieldErrors, FieldPath};
+
+use crate::status::{CauseReason, FieldErrors, FieldPath};
 use crate::webhook;
 
 /// The versions of `ConversionReview` that a server can send.
@@ -179,19 +180,21 @@ fn validate_group(group: &str, path: &FieldPath, errors: &mut FieldErrors) {
 fn validate_version_list(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let versions = list(&spec["versions"]);
     let shown = shown_versions(&spec["versions"]);
+    let mut invalid = |detail: &str| {
+        let text = format!("Invalid value: {shown}: {detail}");
+        errors.push(CauseReason::Invalid, &path.child("versions"), text);
+    };
     let names: Vec<&str> = versions
         .iter()
         .map(|version| text(version, "name"))
         .collect();
     let is_repeated = |(index, name): (usize, &&str)| names[..index].contains(name);
     if names.iter().enumerate().any(is_repeated) {
-        let detail = "must contain unique version names";
-        errors.invalid(&path.child("versions"), &shown, detail);
+        invalid("must contain unique version names");
     }
     let stored = versions.iter().filter(|version| version["storage"] == true);
     if stored.count() != 1 {
-        let detail = "must have exactly one version marked as storage version";
-        errors.invalid(&path.child("versions"), &shown, detail);
+        invalid("must have exactly one version marked as storage version");
     }
     if let Some(first) = names.first().filter(|name| !name.is_empty()) {
         let faults = dns1035_label(first);
@@ -201,18 +204,17 @@ fn validate_version_list(spec: &Value, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-/// The versions as upstream's own form of them shows in JSON.
-fn shown_versions(versions: &Value) -> Value {
+/// The versions as upstream's own form of them shows in JSON, its fields in their order.
+fn shown_versions(versions: &Value) -> String {
     let Some(versions) = versions.as_array() else {
-        return Value::Null;
+        return "null".to_owned();
     };
     let own = |version: &Value, field: &str| match common(versions, field) {
         Some(_) => Value::Null,
         None => version[field].clone(),
     };
     let shown = versions.iter().map(|version| {
-        let mut shown = Map::new();
-        for (name, value) in [
+        let fields = [
             ("Name", version["name"].clone()),
             ("Served", version["served"].clone()),
             ("Storage", version["storage"].clone()),
@@ -225,12 +227,11 @@ fn shown_versions(versions: &Value) -> Value {
                 own(version, "additionalPrinterColumns"),
             ),
             ("SelectableFields", own(version, "selectableFields")),
-        ] {
-            shown.insert(name.to_owned(), value);
-        }
-        Value::Object(shown)
+        ];
+        let fields = fields.map(|(name, value)| format!("{name:?}:{value}"));
+        format!("{{{}}}", fields.join(","))
     });
-    shown.collect()
+    format!("[{}]", shown.collect::<Vec<_>>().join(","))
 }
 
 fn validate_conversion(
