@@ -41,5 +41,7 @@ pub use endpoints::body::{Dropped, ResponseBody};
 pub use kubelet::{
     ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
 };
-pub use server::{ApiServer, ApiServerBuilder, Tls, serve, serve_tls};
+pub use server::{
+    ApiServer, ApiServerBuilder, LoadError, Loader, ManifestError, Manifests, Tls, serve, serve_tls,
+};
 pub use storage::{EventType, JournalEntry, WatchControl};

@@ -5,6 +5,8 @@ mod control;
 mod filters;
 mod flow_control;
 mod listener;
+mod load;
+mod manifests;
 mod paths;
 mod stall;
 mod tls;
@@ -47,6 +49,8 @@ use flow_control::{Flow, FlowControl};
 
 pub use builder::ApiServerBuilder;
 pub use listener::{serve, serve_tls};
+pub use load::{LoadError, Loader};
+pub use manifests::{ManifestError, Manifests};
 pub use tls::Tls;
 
 /// Names of the components that run beside a server.

@@ -92,12 +92,6 @@ impl Api {
         &self.namespace
     }
 
-    /// Whether the kind of `object` was served when the resources were discovered.
-    #[must_use]
-    pub fn serves(&self, object: &Value) -> bool {
-        self.resource_of(object).is_ok()
-    }
-
     /// Creates `object`.
     ///
     /// # Errors

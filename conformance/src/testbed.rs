@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
+use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
 use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
@@ -45,6 +45,8 @@ pub struct TestbedOptions {
     pub heartbeats: bool,
     /// How long simulated pods take.
     pub timings: Timings,
+    /// What is created before any controller runs, definitions of one's own kinds above all.
+    pub manifests: Manifests,
 }
 
 impl Default for TestbedOptions {
@@ -59,6 +61,7 @@ impl Default for TestbedOptions {
                 .collect(),
             heartbeats: false,
             timings: Timings::default(),
+            manifests: Manifests::new(),
         }
     }
 }
@@ -77,6 +80,9 @@ pub enum TestbedError {
     /// The controllers did not start.
     #[error("the controllers do not start: {0}")]
     Start(#[source] kubeproof_controller::Error),
+    /// Something given cannot be created.
+    #[error(transparent)]
+    Load(#[from] LoadError),
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -94,10 +100,10 @@ pub enum TestbedError {
 }
 
 impl Testbed {
-    /// Starts the server, the nodes and the controllers.
+    /// Starts the server, creates what is given, then starts the nodes and the controllers.
     ///
     /// # Errors
-    /// [`TestbedError`] when a controller does not start or discovery fails.
+    /// [`TestbedError`] when something given is refused, a controller does not start or discovery fails.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -107,7 +113,8 @@ impl Testbed {
             .clock(clock.clone())
             .seed(options.seed)
             .journal(true)
-            .build();
+            .build_with(options.manifests)
+            .await?;
         let recorder = Recorder::new(server.clone());
         let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
         if !options.heartbeats {

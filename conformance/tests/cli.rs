@@ -165,6 +165,38 @@ fn serve_loads_manifests_before_it_listens() {
 }
 
 #[test]
+fn serve_loads_a_directory_of_definitions_and_their_objects() {
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
+        metadata: {name: widgets.example.com}\nspec:\n  group: example.com\n  scope: Namespaced\n  \
+        names: {plural: widgets, kind: Widget}\n  versions:\n  - {name: v1, served: true, \
+        storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: \
+        {type: integer, default: 1}}}}}\n";
+    let widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: small}\n";
+    // Their order is not that of their names.
+    file("load-both/a-widget.yaml", widget);
+    let path = file("load-both/z-definition.yaml", definition);
+    let directory = path.parent().expect("it is in a directory");
+    let (child, url) = serve(&[
+        "--load",
+        directory.to_str().expect("cargo's paths are UTF-8"),
+    ]);
+    let path = "/apis/example.com/v1/namespaces/default/widgets/small";
+    let answer = get(&url, path, "");
+    assert!(answer.contains("\"size\":1"), "{answer}");
+    terminate(child);
+
+    let refused = output(&[
+        "serve",
+        "--load",
+        file("load-one/widget.yaml", widget).to_str().unwrap(),
+    ]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).expect("it prints UTF-8");
+    let why = "cannot create Widget.v1.example.com small: nothing serves this kind";
+    assert!(said.contains(why), "{said}");
+}
+
+#[test]
 fn what_is_not_built_is_refused_in_words() {
     for arguments in [
         &["serve", "--authorization", "Webhook"][..],

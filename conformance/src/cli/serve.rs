@@ -13,12 +13,9 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
-use kubeproof::api::Api;
 use kubeproof::nodes;
-use kubeproof::scenario::read_objects;
-use kubeproof::suite;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof_apiserver::{ApiServer, Authorization, Clock, Tls};
+use kubeproof_apiserver::{ApiServer, Authorization, Clock, Manifests, Tls};
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
 use serde_json::json;
@@ -51,7 +48,8 @@ pub(super) struct ServeArgs {
     /// The controllers that run: all, none, or names between commas.
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all")]
     controllers: String,
-    /// Create the objects of a manifest, or of all manifests in a directory; may be repeated.
+    /// Create the objects of a manifest, or of all manifests in a directory, before listening;
+    /// definitions are served by then. May be repeated.
     #[arg(long, value_name = "FILE|DIR")]
     load: Vec<PathBuf>,
     /// Write a kubeconfig for this server there.
@@ -94,7 +92,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let server = builder.build();
     let client = client(&server, args.token.as_deref())?;
     let controllers = super::controllers(&args.controllers)?;
-    load(&client, &args.load).await?;
+    load(&server, &args.load).await?;
     if args.nodes > 0 {
         server.set_component_running("scheduler");
     }
@@ -192,31 +190,24 @@ fn client(server: &ApiServer, token: Option<&str>) -> anyhow::Result<kube::Clien
     Ok(kube::Client::new(service, "default"))
 }
 
-async fn load(client: &kube::Client, paths: &[PathBuf]) -> anyhow::Result<()> {
-    if paths.is_empty() {
-        return Ok(());
-    }
-    let mut api = Api::discover(client.clone()).await?;
+async fn load(server: &ApiServer, paths: &[PathBuf]) -> anyhow::Result<()> {
+    let mut loader = server.loader();
     for root in paths {
-        let files = suite::find(root).with_context(|| format!("cannot list {}", root.display()))?;
         // Files are read ahead on other threads; their objects are created in order.
         let read = |file: PathBuf| async {
-            let objects = tokio::task::spawn_blocking(move || (read_objects(&file), file));
+            let objects = tokio::task::spawn_blocking(move || (Manifests::new().read(&file), file));
             objects.await.context("reading a file does not panic")
         };
-        let mut manifests = stream::iter(files).map(read).buffered(FILES_AHEAD);
+        let files = stream::iter(Manifests::files(root)?);
+        let mut manifests = files.map(read).buffered(FILES_AHEAD);
         while let Some((objects, file)) = manifests.try_next().await? {
-            for object in objects.map_err(anyhow::Error::msg)? {
-                // A definition loaded before may have added its kind.
-                if !api.serves(&object) {
-                    api = Api::discover(client.clone()).await?;
-                }
-                let created = api.create(&object).await;
-                created.with_context(|| format!("cannot create {}", file.display()))?;
+            for object in objects? {
+                let created = loader.create(object).await;
+                created.with_context(|| file.display().to_string())?;
             }
         }
     }
-    Ok(())
+    Ok(loader.finish().await?)
 }
 
 fn write_kubeconfig(

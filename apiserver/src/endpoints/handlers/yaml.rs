@@ -50,18 +50,32 @@ impl Yaml {
     /// The message of Go's decoder.
     pub(crate) fn parse(yaml: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(yaml).map_err(|_| "yaml: invalid leading UTF-8 octet")?;
-        let mut reader = Reader {
-            text,
-            events: Parser::new_from_str(text),
-            anchors: BTreeMap::new(),
-            values: 0,
-            duplicates: Vec::new(),
-        };
+        let mut reader = Reader::new(text);
         let root = reader.document()?;
         Ok(Self {
             json: root.to_string().into(),
             duplicates: reader.duplicates,
         })
+    }
+
+    /// Reads all documents of a text.
+    ///
+    /// # Errors
+    /// The message of Go's decoder.
+    pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
+        let mut reader = Reader::new(text);
+        let mut documents = Vec::new();
+        loop {
+            match reader.next()? {
+                (Event::StreamEnd, _) => return Ok(documents),
+                (Event::StreamStart | Event::DocumentEnd, _) => {}
+                (Event::DocumentStart(..), _) => {
+                    reader.anchors.clear();
+                    reader.values = 0;
+                }
+                (event, span) => documents.push(reader.value(event, span, 0)?),
+            }
+        }
     }
 }
 
@@ -85,6 +99,16 @@ struct Reader<'y> {
 }
 
 impl<'y> Reader<'y> {
+    fn new(text: &'y str) -> Self {
+        Self {
+            text,
+            events: Parser::new_from_str(text),
+            anchors: BTreeMap::new(),
+            values: 0,
+            duplicates: Vec::new(),
+        }
+    }
+
     fn document(&mut self) -> Result<Value, String> {
         loop {
             let (event, span) = self.next()?;
