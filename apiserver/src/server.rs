@@ -123,6 +123,12 @@ impl ApiServer {
         ApiServerBuilder::default()
     }
 
+    /// What lies behind the requests.
+    #[cfg(test)]
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// The server's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {

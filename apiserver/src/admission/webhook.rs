@@ -5,6 +5,8 @@ mod answer;
 mod configuration;
 mod matching;
 mod review;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};

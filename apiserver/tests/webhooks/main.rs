@@ -407,6 +407,29 @@ async fn a_dry_run_asks_only_webhooks_without_side_effects() {
     let request = &hook.seen()[0]["request"];
     assert_eq!(request["dryRun"], true);
     assert_eq!(request["options"]["dryRun"], json!(["All"]));
+
+    let mut careful = for_configmaps("careful.example.com", hook.by_url("/"));
+    careful["sideEffects"] = "NoneOnDryRun".into();
+    mutating(&server, careful).await;
+    let body = json!({ "metadata": { "name": "b" } });
+    assert_eq!(send(&server, &path, body.clone()).await.code, 201);
+    assert_eq!(hook.seen()[1]["request"]["dryRun"], true);
+    let create = format!("POST {CONFIGMAPS}");
+    assert_eq!(send(&server, &create, body).await.code, 201);
+    assert_eq!(hook.seen()[3]["request"]["dryRun"], false);
+
+    for effects in ["Some", "Unknown"] {
+        let mut effective = for_configmaps("effective.example.com", hook.by_url("/"));
+        effective["sideEffects"] = effects.into();
+        let body = json!({ "metadata": { "name": "no" }, "webhooks": [effective] });
+        let path = format!("POST {CONFIGURATIONS}/mutatingwebhookconfigurations");
+        let refused = send(&server, &path, body).await;
+        let cause = &refused.body["details"]["causes"][0];
+        assert_eq!(cause["field"], "webhooks[0].sideEffects");
+        let message =
+            format!("Unsupported value: {effects:?}: supported values: \"None\", \"NoneOnDryRun\"");
+        assert_eq!(cause["message"], message);
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::webhook;
 
 /// Accepts the names of a definition as far as nobody in its group has them.
 pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
-    let value = &*definition.value();
+    let value = &*definition.fields(&["spec.group", "spec.names", "status"]);
     if value["spec"]["names"] == value["status"]["acceptedNames"] {
         return;
     }
@@ -62,7 +62,7 @@ pub(super) fn establish(store: &Store<'_>, definition: &StoredObject) {
     let Some(definition) = store.table().get(&definition.key) else {
         return;
     };
-    let value = &*definition.value();
+    let value = &*definition.fields(&["spec.conversion", "status"]);
     if !conditions::is_true(value, "NamesAccepted") || conditions::is_true(value, "Established") {
         return;
     }
@@ -124,7 +124,8 @@ impl Accepted {
 
 /// The names that the definition has from now on, and whether they are all it asks for.
 fn accept(store: &Store<'_>, definition: &Value) -> (Map<String, Value>, Accepted) {
-    let taken = Taken::in_group(store, &definition["spec"]["group"]);
+    let group = definition["spec"]["group"].as_str();
+    let taken = Taken::in_group(store, group.unwrap_or_default());
     let wanted = &definition["spec"]["names"];
     let held = &definition["status"]["acceptedNames"];
     let mut names = held.as_object().cloned().unwrap_or_default();
@@ -175,16 +176,17 @@ struct Taken {
 }
 
 impl Taken {
-    fn in_group(store: &Store<'_>, group: &Value) -> Self {
+    fn in_group(store: &Store<'_>, group: &str) -> Self {
         let mut taken = Self {
             resources: BTreeSet::new(),
             kinds: BTreeSet::new(),
         };
         for definition in super::all(store) {
-            if definition.value()["spec"]["group"] != *group {
+            if super::group_of(definition.key.as_str()) != group {
                 continue;
             }
-            let names = &definition.value()["status"]["acceptedNames"];
+            let definition = definition.fields(&["status.acceptedNames"]);
+            let names = &definition["status"]["acceptedNames"];
             let text = |field: &str| names[field].as_str().unwrap_or_default().to_owned();
             taken.resources.extend([text("plural"), text("singular")]);
             taken.resources.extend(texts(&names["shortNames"]));

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{conditions, hash};
+use super::{conditions, group_of, hash};
 use crate::endpoints::openapi::CustomKind;
+use crate::meta::object::is_terminating;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::registry::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
 use crate::registry::columns::printer_columns;
 use crate::registry::custom_resource::{CustomResource, ScalePaths, Versions};
-use crate::storage::StoredObject;
+use crate::storage::{ObjectKey, StoredObject};
 
 /// The verbs of a custom resource in the order of its discovery, and those that are left while its
 /// definition is being deleted.
@@ -45,6 +46,8 @@ struct Definition {
     /// Whether it is in discovery, and whether it is served at all.
     established: bool,
     served: bool,
+    /// Whether it is being deleted.
+    terminating: bool,
     versions: Arc<Versions>,
     /// The versions that are served or stored.
     resources: Vec<Arc<ResourceInfo>>,
@@ -104,12 +107,7 @@ impl Served {
 
     /// The groups of which a definition came, changed or went since this was made.
     pub(super) fn outdated_groups(&self, definitions: &[Arc<StoredObject>]) -> BTreeSet<String> {
-        // A definition is called by its plural and its group.
-        let group = |name: &str| {
-            name.split_once('.')
-                .map_or("", |(_, group)| group)
-                .to_owned()
-        };
+        let group = |name: &str| group_of(name).to_owned();
         let mut gone: BTreeSet<&str> = self.definitions.keys().map(String::as_str).collect();
         let mut groups = BTreeSet::new();
         for definition in definitions {
@@ -122,6 +120,12 @@ impl Served {
         }
         groups.extend(gone.into_iter().map(group));
         groups
+    }
+
+    /// Whether a definition is being deleted.
+    pub(super) fn is_terminating(&self, key: &ObjectKey) -> bool {
+        let definition = self.definitions.get(key.as_str());
+        definition.is_some_and(|definition| definition.terminating)
     }
 
     /// Whether nothing has changed since `before`.
@@ -177,6 +181,7 @@ impl Definition {
             rv: stored.rv,
             established,
             served: established || conditions::is_true(value, "NamesAccepted"),
+            terminating: is_terminating(value),
             resources: used
                 .map(|version| Arc::new(resource(value, version, &versions)))
                 .collect(),
