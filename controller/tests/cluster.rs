@@ -415,7 +415,9 @@ async fn a_pod_waits_until_a_node_suits_it() {
         .filter(|event| event.involved_object.kind.as_deref() == Some("Pod"))
         .filter_map(|event| event.message.as_deref())
         .collect();
-    let expected = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.";
+    let expected = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. \
+         no new claims to deallocate, preemption: \
+         0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
     assert_eq!(messages, [expected]);
     let nodes: Api<Node> = Api::all(cluster.client.clone());
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "disk": "fast" } } }));

@@ -1,8 +1,8 @@
 //! Whether a node is one a pod asks for: node selector and required node affinity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec};
+use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec};
 
 /// Whether `node` matches all that `spec` requires of a node.
 pub(crate) fn matches(spec: &PodSpec, node: &Node) -> bool {
@@ -24,6 +24,43 @@ pub(crate) fn matches(spec: &PodSpec, node: &Node) -> bool {
             let mut terms = required.node_selector_terms.iter();
             terms.any(|term| term_matches(term, node, labels))
         })
+}
+
+/// How much the pod's preferences like the node.
+pub(super) fn preference(pod: &Pod, node: &Node) -> i64 {
+    let empty = BTreeMap::new();
+    let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
+    let terms = pod.spec.iter().filter_map(|spec| {
+        let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+        affinity
+            .preferred_during_scheduling_ignored_during_execution
+            .as_ref()
+    });
+    terms
+        .flatten()
+        .filter(|term| term_matches(&term.preference, node, labels))
+        .map(|term| i64::from(term.weight))
+        .sum()
+}
+
+/// The names of the only nodes that required affinity can match, where each of its terms names
+/// some; only those are looked at.
+pub(super) fn pinned(spec: &PodSpec) -> Option<BTreeSet<String>> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    let mut names = BTreeSet::new();
+    for term in &required.node_selector_terms {
+        let fields = term.match_fields.iter().flatten();
+        let lists: Vec<BTreeSet<String>> = fields
+            .filter(|rule| rule.key == "metadata.name" && rule.operator == "In")
+            .map(|rule| rule.values.iter().flatten().cloned().collect())
+            .collect();
+        let common = lists.into_iter().reduce(|one, other| &one & &other)?;
+        names.extend(common);
+    }
+    Some(names)
 }
 
 /// An empty term matches nothing.

@@ -106,6 +106,19 @@ impl Container {
         (process, running)
     }
 
+    /// Runs `argv` to its end: its exit code, as from [`Container::process`], and what it wrote.
+    pub(crate) async fn collect(&self, argv: Vec<String>) -> (Option<i32>, Vec<u8>) {
+        let (process, running) = self.process(argv, false);
+        let reading = async {
+            let mut written = Vec::new();
+            while let Some((_, bytes)) = process.output.read().await {
+                written.extend_from_slice(&bytes);
+            }
+            written
+        };
+        tokio::join!(running, reading)
+    }
+
     /// Runs `argv` to its end, which is the log's too, with everything it writes going there;
     /// `None` at once where the image has no such program.
     pub(crate) async fn run(&self, argv: Vec<String>, log: &Arc<Log>) -> Option<i32> {

@@ -41,6 +41,9 @@ pub(super) enum Missing {
         name: String,
         key: String,
     },
+    /// A volume can't be filled.
+    #[error("MountVolume.SetUp failed for volume \"{volume}\" : {cause}")]
+    Volume { volume: String, cause: Box<Self> },
 }
 
 /// What containers of one pod are made from.

@@ -1,10 +1,21 @@
 //! Which node a pod goes to: a pure choice over the nodes and what runs on them.
 
+mod neighbours;
+mod refusal;
+mod spread;
+
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint, Toleration};
 
 use super::affinity;
+use super::resources::{self, Amounts};
+use neighbours::Neighbours;
+use spread::Spread;
+
+pub(super) use refusal::{Misfit, Reason};
 
 /// A host port as it is taken: protocol, address, port.
 type HostPort = (String, String, i32);
@@ -12,81 +23,95 @@ type HostPort = (String, String, i32);
 /// What runs on a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
-    pub(super) pods: usize,
+    pods: Vec<Arc<Pod>>,
     ports: BTreeSet<HostPort>,
+    requested: Amounts,
 }
 
 impl Load {
     /// Counts a pod that holds a place on the node.
-    pub(super) fn add(&mut self, pod: &Pod) {
-        self.pods += 1;
-        self.ports.extend(pod.spec.iter().flat_map(host_ports));
-    }
-}
-
-/// Why a pod does not fit on a node, in the order the filters ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Misfit {
-    Cordoned,
-    Tainted,
-    Affinity,
-    Ports,
-    Full,
-}
-
-impl Misfit {
-    fn message(self) -> &'static str {
-        match self {
-            Self::Cordoned => "node(s) were unschedulable",
-            Self::Tainted => "node(s) had untolerated taint(s)",
-            Self::Affinity => "node(s) didn't match Pod's node affinity/selector",
-            Self::Ports => "node(s) didn't have free ports for the requested pod ports",
-            Self::Full => "Too many pods",
+    pub(super) fn add(&mut self, pod: &Arc<Pod>) {
+        if let Some(spec) = &pod.spec {
+            self.ports.extend(host_ports(spec));
+            resources::add(&mut self.requested, &resources::requests(spec));
         }
+        self.pods.push(Arc::clone(pod));
     }
 }
 
-/// The node for `pod`: of those it fits on the one with the fewest pods, then the first.
+/// Looks up the labels of a Namespace by its name.
+pub(super) type NamespaceLabels<'a> = dyn Fn(&str) -> BTreeMap<String, String> + Sync + 'a;
+
+/// What a choice is made from.
+pub(super) struct Cluster<'a> {
+    pub(super) nodes: Vec<&'a Node>,
+    /// By the name of the node.
+    pub(super) loads: &'a BTreeMap<String, Load>,
+    /// The labels of a Namespace.
+    pub(super) namespace_labels: &'a NamespaceLabels<'a>,
+}
+
+static IDLE: Load = Load {
+    pods: Vec::new(),
+    ports: BTreeSet::new(),
+    requested: Amounts::new(),
+};
+
+impl<'a> Cluster<'a> {
+    fn load(&self, node: &Node) -> &'a Load {
+        self.loads.get(name(node)).unwrap_or(&IDLE)
+    }
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// The node for `pod`: of those it fits on the one it prefers, then the one with the fewest pods,
+/// then the first.
 ///
 /// # Errors
 ///
 /// The message of the `FailedScheduling` event when it fits on none.
-pub(super) fn choose<'a>(
-    pod: &Pod,
-    nodes: impl IntoIterator<Item = &'a Node>,
-    loads: &BTreeMap<String, Load>,
-) -> Result<String, String> {
-    let idle = Load::default();
-    let mut total = 0_usize;
-    let mut refusals: BTreeMap<&'static str, usize> = BTreeMap::new();
-    let mut best: Option<(usize, (usize, &str))> = None;
-    for node in nodes {
-        total += 1;
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let load = loads.get(name).unwrap_or(&idle);
-        match misfit(pod, node, load) {
-            Some(misfit) => *refusals.entry(misfit.message()).or_default() += 1,
+pub(super) fn choose(pod: &Pod, cluster: &Cluster<'_>) -> Result<String, String> {
+    if cluster.nodes.is_empty() {
+        return Err("no nodes available to schedule pods".to_owned());
+    }
+    let neighbours = Neighbours::of(pod, cluster);
+    let spread = Spread::of(pod, cluster);
+    let pinned = pod.spec.as_ref().and_then(affinity::pinned);
+    let mut misfits: Vec<Misfit> = Vec::new();
+    let mut best = None;
+    for node in &cluster.nodes {
+        let load = cluster.load(node);
+        let misfit = match &pinned {
+            Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
+            _ => misfit(pod, node, load)
+                .or_else(|| spread.misfit(node))
+                .or_else(|| neighbours.misfit(node)),
+        };
+        match misfit {
+            Some(misfit) => misfits.push(misfit),
             None => {
-                let rank = (load.pods, natural(name));
-                best = Some(best.map_or(rank, |best| best.min(rank)));
+                let unwanted = unwanted_taints(pod, node);
+                let liked = affinity::preference(pod, node) + neighbours.preference(node);
+                let rank = (
+                    unwanted,
+                    Reverse(liked),
+                    load.pods.len(),
+                    natural(name(node)),
+                );
+                best = Some(match best {
+                    Some(best) => rank.min(best),
+                    None => rank,
+                });
             }
         }
     }
-    if let Some((_, (_, name))) = best {
-        return Ok(name.to_owned());
+    match best {
+        Some((_, _, _, (_, name))) => Ok(name.to_owned()),
+        None => Err(refusal::message(pod, &misfits)),
     }
-    if total == 0 {
-        return Err("no nodes available to schedule pods".to_owned());
-    }
-    let mut reasons: Vec<String> = refusals
-        .iter()
-        .map(|(message, count)| format!("{count} {message}"))
-        .collect();
-    reasons.sort();
-    Err(format!(
-        "0/{total} nodes are available: {}.",
-        reasons.join(", ")
-    ))
 }
 
 /// Orders `node-2` before `node-10`.
@@ -94,46 +119,116 @@ fn natural(name: &str) -> (usize, &str) {
     (name.len(), name)
 }
 
+/// How many taints of the node would rather keep the pod away.
+fn unwanted_taints(pod: &Pod, node: &Node) -> usize {
+    let spec = pod.spec.as_ref();
+    let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
+    let taints = crate::taints::of(node).iter();
+    taints
+        .filter(|taint| taint.effect == "PreferNoSchedule")
+        .filter(|taint| !tolerated(taint, tolerations.unwrap_or_default()))
+        .count()
+}
+
+/// Why the pod does not fit on the node, whatever else is in the cluster; the first filter that
+/// refuses it says so.
 fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
     let spec = pod.spec.as_ref()?;
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
     let node_spec = node.spec.as_ref();
     if node_spec.and_then(|spec| spec.unschedulable) == Some(true) {
         let cordon = Taint {
-            key: "node.kubernetes.io/unschedulable".to_owned(),
-            effect: "NoSchedule".to_owned(),
+            key: crate::taints::UNSCHEDULABLE.to_owned(),
+            effect: crate::taints::NO_SCHEDULE.to_owned(),
             ..Taint::default()
         };
         if !tolerated(&cordon, tolerations) {
-            return Some(Misfit::Cordoned);
+            return Some(Misfit::lasting(Reason::Cordoned));
         }
     }
-    let taints = node_spec
-        .and_then(|spec| spec.taints.as_deref())
-        .unwrap_or_default();
-    let mut strict = taints
+    let mut strict = crate::taints::of(node)
         .iter()
         .filter(|taint| taint.effect != "PreferNoSchedule");
     if !strict.all(|taint| tolerated(taint, tolerations)) {
-        return Some(Misfit::Tainted);
+        return Some(Misfit::lasting(Reason::Tainted));
     }
     if !affinity::matches(spec, node) {
-        return Some(Misfit::Affinity);
+        return Some(Misfit::lasting(Reason::Affinity));
     }
-    if host_ports(spec)
+    if ports_are_taken(spec, load) {
+        return Some(Misfit::passing(Reason::Ports));
+    }
+    shortage(spec, node, load)
+}
+
+/// Whether a host port that the pod asks for is taken.
+pub(super) fn ports_are_taken(spec: &PodSpec, load: &Load) -> bool {
+    let wanted = host_ports(spec);
+    let mut taken = load.ports.iter();
+    !wanted.is_empty() && taken.any(|taken| wanted.iter().any(|port| conflict(port, taken)))
+}
+
+/// The resources that the node lacks.
+fn shortage(spec: &PodSpec, node: &Node, load: &Load) -> Option<Misfit> {
+    let lacking = lacking(spec, node, load);
+    let lasts = lacking
         .iter()
-        .any(|port| load.ports.iter().any(|taken| conflict(port, taken)))
-    {
-        return Some(Misfit::Ports);
+        .any(|lack| lack.resource != "pods" && lack.requested > lack.capacity);
+    let reasons: Vec<Reason> = lacking
+        .into_iter()
+        .map(|lack| match lack.resource.as_str() {
+            "pods" => Reason::Full,
+            _ => Reason::Insufficient(lack.resource),
+        })
+        .collect();
+    Misfit::new(reasons, lasts)
+}
+
+/// A resource of which a node has too little.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lack {
+    pub(super) resource: String,
+    pub(super) requested: i128,
+    pub(super) used: i128,
+    pub(super) capacity: i128,
+}
+
+/// What the pod asks for and the node does not have, in upstream's order.
+pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
+    let status = node.status.as_ref();
+    let allocatable = resources::amounts(status.and_then(|status| status.allocatable.as_ref()));
+    let mut requests: Vec<(String, i128)> = resources::requests(spec).into_iter().collect();
+    let order = |name: &str| match name {
+        "cpu" => 0,
+        "memory" => 1,
+        "ephemeral-storage" => 2,
+        _ => 3,
+    };
+    requests.sort_by(|one, other| (order(&one.0), &one.0).cmp(&(order(&other.0), &other.0)));
+    let mut lacking = Vec::new();
+    let pods = i128::try_from(load.pods.len()).unwrap_or(i128::MAX);
+    // A node that says nothing of pods has room for any number.
+    if let Some(capacity) = allocatable.get("pods").filter(|places| pods >= **places) {
+        lacking.push(Lack {
+            resource: "pods".to_owned(),
+            requested: 1,
+            used: pods,
+            capacity: *capacity,
+        });
     }
-    let places = node
-        .status
-        .as_ref()
-        .and_then(|status| status.allocatable.as_ref()?.get("pods"));
-    let places = places.and_then(|places| places.0.parse::<usize>().ok());
-    places
-        .is_some_and(|places| load.pods >= places)
-        .then_some(Misfit::Full)
+    for (resource, requested) in requests {
+        let used = load.requested.get(&resource).copied().unwrap_or(0);
+        let capacity = allocatable.get(&resource).copied().unwrap_or(0);
+        if requested > 0 && requested > capacity - used {
+            lacking.push(Lack {
+                resource,
+                requested,
+                used,
+                capacity,
+            });
+        }
+    }
+    lacking
 }
 
 /// Whether any of `tolerations` tolerates the taint.
@@ -178,101 +273,4 @@ fn conflict(one: &HostPort, other: &HostPort) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn node(name: &str, spec: &Value) -> Node {
-        serde_json::from_value(json!({
-            "metadata": { "name": name },
-            "spec": spec,
-            "status": { "allocatable": { "pods": "3" } },
-        }))
-        .unwrap()
-    }
-
-    fn pod(mut spec: Value) -> Pod {
-        if spec["containers"].is_null() {
-            spec["containers"] = json!([]);
-        }
-        serde_json::from_value(json!({ "metadata": { "name": "web-0" }, "spec": spec })).unwrap()
-    }
-
-    fn loads(pods: &[(&str, usize)]) -> BTreeMap<String, Load> {
-        let load = |pods| Load {
-            pods,
-            ..Load::default()
-        };
-        pods.iter()
-            .map(|(name, pods)| ((*name).to_owned(), load(*pods)))
-            .collect()
-    }
-
-    #[test]
-    fn the_emptiest_node_wins_then_the_first_in_natural_order() {
-        let nodes = [
-            node("node-10", &json!({})),
-            node("node-1", &json!({})),
-            node("node-2", &json!({})),
-        ];
-        for (taken, expected) in [
-            (&[][..], "node-1"),
-            (&[("node-1", 1)][..], "node-2"),
-            (&[("node-1", 1), ("node-2", 1)][..], "node-10"),
-            (
-                &[("node-1", 1), ("node-2", 2), ("node-10", 1)][..],
-                "node-1",
-            ),
-        ] {
-            let chosen = choose(&pod(json!({})), &nodes, &loads(taken));
-            assert_eq!(chosen.as_deref(), Ok(expected));
-        }
-    }
-
-    #[test]
-    fn refusals_are_counted_by_reason() {
-        let taint = json!({ "taints": [{ "key": "gpu", "value": "x", "effect": "NoSchedule" }] });
-        let nodes = [
-            node("node-1", &json!({ "unschedulable": true })),
-            node("node-2", &taint),
-            node("node-3", &taint),
-            node("node-4", &json!({})),
-        ];
-        let full = loads(&[("node-4", 3)]);
-        let refused = choose(&pod(json!({})), &nodes, &full);
-        let message = "0/4 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, \
-            2 node(s) had untolerated taint(s).";
-        assert_eq!(refused, Err(message.to_owned()));
-        for (toleration, expected) in [
-            (json!({ "key": "gpu", "operator": "Exists" }), "node-2"),
-            (
-                json!({ "key": "gpu", "value": "x", "effect": "NoSchedule" }),
-                "node-2",
-            ),
-            (json!({ "operator": "Exists" }), "node-1"),
-        ] {
-            let tolerant = pod(json!({ "tolerations": [toleration] }));
-            assert_eq!(choose(&tolerant, &nodes, &full).as_deref(), Ok(expected));
-        }
-        let nowhere = choose(&pod(json!({})), [], &full);
-        assert_eq!(
-            nowhere,
-            Err("no nodes available to schedule pods".to_owned())
-        );
-    }
-
-    #[test]
-    fn a_host_port_is_taken_once_per_node() {
-        let wants = |ip: &str| {
-            let port = json!({ "containerPort": 80, "hostPort": 80, "hostIP": ip });
-            pod(json!({ "containers": [{ "name": "main", "ports": [port] }] }))
-        };
-        let nodes = [node("node-1", &json!({}))];
-        let mut load = Load::default();
-        load.add(&wants("10.0.0.1"));
-        let loads = BTreeMap::from([("node-1".to_owned(), load)]);
-        assert!(choose(&wants("10.0.0.2"), &nodes, &loads).is_ok());
-        assert!(choose(&wants(""), &nodes, &loads).is_err());
-    }
-}
+mod tests;

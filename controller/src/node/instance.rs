@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::lifecycle::after;
+use super::part::Part;
 
 /// The latest run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +18,30 @@ pub(super) struct Instance {
     /// The run before.
     pub(super) last: Option<Ended>,
     pub(super) back_off: Option<BackOff>,
-    /// What its readiness probe says; a container without one is ready as soon as it runs.
+    /// What its readiness probe says; a container without one is ready as soon as it has started.
     pub(super) probed: Option<bool>,
+    /// Whether its startup probe has succeeded; a container without one starts at once.
+    pub(super) startup: Option<bool>,
+    /// Its hook postStart, which holds back the report that it runs.
+    pub(super) post_start: Option<Hook>,
+    /// Its hook preStop, once the container is to stop.
+    pub(super) pre_stop: Option<Hook>,
+    /// The kubelet is stopping it, though its pod is to stay.
+    pub(super) stopping: Option<Stopping>,
+}
+
+/// An order to a container to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stopping {
+    pub(super) since: Timestamp,
+    pub(super) grace: Duration,
+}
+
+/// How far a lifecycle hook has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hook {
+    Running,
+    Done(Timestamp),
 }
 
 /// The end of a main process.
@@ -26,6 +49,8 @@ pub(super) struct Instance {
 pub(super) struct Exit {
     pub(super) code: i32,
     pub(super) at: Timestamp,
+    /// The kubelet has brought it about.
+    pub(super) killed: bool,
 }
 
 /// A run that is over.
@@ -51,41 +76,71 @@ const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
 impl Instance {
     /// The first run of a container.
-    pub(super) fn first(image: String, now: Timestamp) -> Self {
+    pub(super) fn first(part: &Part, now: Timestamp) -> Self {
         Self {
-            image,
+            image: part.image.clone(),
             restarts: 0,
             since: now,
             exit: None,
             last: None,
             back_off: None,
-            probed: None,
+            probed: part.has_readiness_probe.then_some(false),
+            startup: part.has_startup_probe.then_some(false),
+            post_start: part.has_post_start.then_some(Hook::Running),
+            pre_stop: None,
+            stopping: None,
         }
     }
 
+    /// It runs, and whatever its start takes is over.
+    pub(super) fn is_started(&self) -> bool {
+        self.is_reported() && self.exit.is_none() && self.startup != Some(false)
+    }
+
+    /// Nothing keeps the kubelet from telling that it runs, or how it ended.
+    pub(super) fn is_reported(&self) -> bool {
+        self.exit.is_some() || self.post_start != Some(Hook::Running)
+    }
+
     /// Begins the next run: after an end of its own, or else of the kubelet's making.
-    pub(super) fn restart(&mut self, image: &str, now: Timestamp) {
+    pub(super) fn restart(&mut self, part: &Part, now: Timestamp) {
         self.back_off = self.exit.map(|exit| {
-            let wait = match self.waits(exit) {
-                Some(wait) => wait.saturating_mul(2).min(BACK_OFF_MAX),
+            let lasting = self
+                .back_off
+                .filter(|own| exit.at <= after(own.since, BACK_OFF_RESET));
+            let wait = match lasting {
+                Some(own) => own.wait.saturating_mul(2).min(BACK_OFF_MAX),
                 None => BACK_OFF_MIN,
             };
             BackOff { wait, since: now }
         });
         self.last = Some(Ended {
             since: self.since,
-            exit: self.exit.take().unwrap_or(Exit { code: 0, at: now }),
+            exit: self.exit.take().unwrap_or(Exit {
+                code: 0,
+                at: now,
+                killed: true,
+            }),
         });
-        image.clone_into(&mut self.image);
-        self.restarts += 1;
-        self.since = now;
-        self.probed = self.probed.map(|_| false);
+        *self = Self {
+            restarts: self.restarts + 1,
+            last: self.last,
+            back_off: self.back_off,
+            ..Self::first(part, now)
+        };
     }
 
     /// How long its next run has to wait after `exit`.
     pub(super) fn waits(&self, exit: Exit) -> Option<Duration> {
         let back_off = self.back_off?;
-        (exit.at <= after(back_off.since, BACK_OFF_RESET)).then_some(back_off.wait)
+        // Whom the kubelet has ended itself it starts at once, unless the wait that the run before
+        // has brought upon it is not over yet.
+        let served = exit.killed
+            && self
+                .last
+                .is_some_and(|last| exit.at >= after(last.exit.at, back_off.wait));
+        let lasts = exit.at <= after(back_off.since, BACK_OFF_RESET);
+        (lasts && !served).then_some(back_off.wait)
     }
 }
 

@@ -1,12 +1,18 @@
 //! How a simulated pod moves on: a pure function of what is known and of the time.
 
-use std::collections::BTreeMap;
+mod course;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::directives::{Delay, Directives, ForcedPhase};
-use super::instance::{Halt, Instance, RestartPolicy};
+use super::instance::{Halt, Hook, Instance, Stopping};
+use super::part::{Part, Role};
+use course::{own_ending, startable};
+
+pub(super) use course::{is_initialized, readiness};
 
 /// How far a pod has come on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +21,7 @@ pub(super) enum Stage {
     Bound,
     /// Reported as `ContainerCreating`.
     Creating { since: Timestamp },
-    /// Its containers run.
+    /// It has an address, and containers that run or have run.
     Running,
     /// All containers have ended, for good.
     Ended,
@@ -26,8 +32,12 @@ pub(super) enum Stage {
 /// What the API shows of a running pod, as far as it moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
-    /// By container name.
+    /// By container name; without init containers that are not sidecars.
     pub(super) containers: BTreeMap<String, bool>,
+    /// The containers that run, and whose start is over.
+    pub(super) started: BTreeSet<String>,
+    /// The containers whose hook postStart has not ended.
+    pub(super) hooked: BTreeSet<String>,
     /// The containers that don't run.
     pub(super) halted: BTreeMap<String, Halt>,
     /// All containers and all readiness gates.
@@ -41,13 +51,23 @@ pub(super) struct View<'a> {
     pub(super) volumes_bound: bool,
     pub(super) gates_met: bool,
     pub(super) deletion: Option<Deletion>,
-    /// Container name to image, as the spec has it.
-    pub(super) images: &'a BTreeMap<String, String>,
-    pub(super) restart_policy: RestartPolicy,
+    /// When the pod has been active for as long as it may.
+    pub(super) deadline: Option<Timestamp>,
+    /// The containers of the spec, in the order of their start.
+    pub(super) parts: &'a [Part],
     /// The containers that have been started, by name.
     pub(super) instances: &'a BTreeMap<String, Instance>,
     /// What was reported last.
     pub(super) reported: &'a Readiness,
+}
+
+impl<'a> View<'a> {
+    /// The containers that have been started.
+    fn runs(&self) -> impl Iterator<Item = (&'a Part, &'a Instance)> {
+        let instances = self.instances;
+        let parts = self.parts.iter();
+        parts.filter_map(|part| Some((part, instances.get(&part.name)?)))
+    }
 }
 
 /// A deletion the node has heard of.
@@ -64,6 +84,8 @@ pub(super) enum Ending {
     Error,
     /// By SIGKILL, at the end of the grace period.
     Killed,
+    /// The same, because the pod was active for longer than it may.
+    Overdue,
     /// The pod was deleted before any of them ran.
     Unstarted,
 }
@@ -74,14 +96,23 @@ pub(super) enum Step {
     /// Nothing until a change or, if given, that time.
     Wait(Option<Timestamp>),
     ReportCreating,
-    Start,
-    /// These containers run another image than the spec says, or have ended and are to run again.
-    Restart(Vec<String>),
+    /// The pod gets its address, and these containers run.
+    Start(Vec<String>),
+    /// These containers run: for the first time, again after they have ended, or another image
+    /// than before.
+    Launch(Vec<String>),
+    /// The hooks preStop of these containers run.
+    PreStop(Vec<String>),
+    /// These containers, told to stop, have stopped.
+    Halt(Vec<String>),
     Report(Readiness),
     End(Ending),
     /// The last DELETE, with no grace.
     Release,
 }
+
+/// What a hook has left of the grace period, a container has at least so long to stop.
+const GRACE_MIN: Duration = Duration::from_secs(2);
 
 /// The next step of a pod.
 pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
@@ -98,28 +129,75 @@ pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
             Stage::Running => stopping(view, stop, deletion, now),
         };
     }
-    match stage {
+    let step = match stage {
         Stage::Bound => Step::ReportCreating,
         Stage::Creating { since } => creating(view, since, now),
         Stage::Running => running(view, now),
-        Stage::Ended | Stage::Released => Step::Wait(None),
+        Stage::Ended | Stage::Released => return Step::Wait(None),
+    };
+    match (view.deadline, step) {
+        (Some(deadline), _) if now >= deadline => Step::End(Ending::Overdue),
+        (Some(deadline), Step::Wait(wake)) => {
+            Step::Wait(Some(wake.map_or(deadline, |wake| wake.min(deadline))))
+        }
+        (_, step) => step,
     }
 }
 
 fn stopping(view: &View<'_>, stop: Duration, deletion: Deletion, now: Timestamp) -> Step {
-    let due = after(deletion.since, stop.min(deletion.grace));
+    let order = Stopping {
+        since: deletion.since,
+        grace: deletion.grace,
+    };
+    let alive = view.runs().filter(|(_, instance)| instance.exit.is_none());
+    let mut hooks = Vec::new();
+    let mut due = after(order.since, stop.min(order.grace));
+    let mut is_killed = stop > order.grace;
+    for (part, instance) in alive {
+        if part.has_pre_stop && instance.pre_stop.is_none() {
+            hooks.push(part.name.clone());
+        }
+        let (at, killed) = stopped_at(part, instance, stop, order);
+        due = due.max(at);
+        is_killed |= killed;
+    }
+    if !hooks.is_empty() {
+        return Step::PreStop(hooks);
+    }
     if now >= due {
-        return Step::End(if stop > deletion.grace {
-            Ending::Killed
-        } else {
-            Ending::Completed
+        let has_main = view.runs().any(|(part, _)| part.role == Role::Main);
+        return Step::End(match (has_main, is_killed) {
+            (false, _) => Ending::Unstarted,
+            (true, true) => Ending::Killed,
+            (true, false) => Ending::Completed,
         });
     }
     match running(view, now) {
         Step::Wait(wake) => Step::Wait(Some(wake.map_or(due, |wake| wake.min(due)))),
         // No container of a pod on its way out is started again.
-        Step::Restart(_) => Step::Wait(Some(due)),
+        Step::Launch(_) => Step::Wait(Some(due)),
         step => step,
+    }
+}
+
+/// When a container that was told to stop has stopped, and whether it had to be killed.
+fn stopped_at(
+    part: &Part,
+    instance: &Instance,
+    stop: Duration,
+    order: Stopping,
+) -> (Timestamp, bool) {
+    let end = after(order.since, order.grace);
+    match instance.pre_stop {
+        Some(Hook::Done(at)) => {
+            let end = end.max(after(at, GRACE_MIN));
+            (after(at, stop).min(end), after(at, stop) > end)
+        }
+        _ if part.has_pre_stop => (after(end, GRACE_MIN), true),
+        _ => (
+            after(order.since, stop.min(order.grace)),
+            stop > order.grace,
+        ),
     }
 }
 
@@ -134,62 +212,90 @@ fn creating(view: &View<'_>, since: Timestamp, now: Timestamp) -> Step {
     if now < due {
         return Step::Wait(Some(due));
     }
-    forced_ending(view).map_or(Step::Start, Step::End)
+    match forced_ending(view) {
+        Some(ending) => Step::End(ending),
+        None => Step::Start(startable(view, now).0),
+    }
 }
 
 fn running(view: &View<'_>, now: Timestamp) -> Step {
     if let Some(ending) = forced_ending(view).or_else(|| own_ending(view)) {
         return Step::End(ending);
     }
-    let outdated: Vec<String> = view
-        .instances
-        .iter()
-        .filter(|(name, instance)| {
-            view.images
-                .get(*name)
-                .is_some_and(|image| *image != instance.image)
-        })
-        .map(|(name, _)| name.clone())
-        .collect();
+    let outdated = view
+        .runs()
+        .filter(|(part, instance)| part.role != Role::Init && part.image != instance.image);
+    let outdated: Vec<String> = outdated.map(|(part, _)| part.name.clone()).collect();
     if !outdated.is_empty() {
-        return Step::Restart(outdated);
+        return Step::Launch(outdated);
     }
     let (readiness, wake) = readiness(view, now);
     if readiness != *view.reported {
         return Step::Report(readiness);
     }
-    let (due, later): (Vec<_>, Vec<_>) = view
-        .instances
-        .iter()
-        .filter_map(|(name, instance)| Some((name.clone(), restart_at(view, instance)?)))
-        .partition(|(_, at)| *at <= now);
+    let halt = match halting(view, now) {
+        Ok(step) => return step,
+        Err(wake) => wake,
+    };
+    let (due, later) = startable(view, now);
     if due.is_empty() {
-        return Step::Wait(later.iter().map(|(_, at)| *at).chain(wake).min());
+        return Step::Wait(later.into_iter().chain(wake).chain(halt).min());
     }
-    Step::Restart(due.into_iter().map(|(name, _)| name).collect())
+    Step::Launch(due)
 }
 
-/// When a container that has ended is to run again, if it is.
-fn restart_at(view: &View<'_>, instance: &Instance) -> Option<Timestamp> {
-    let exit = instance.exit.filter(|_| view.deletion.is_none())?;
-    view.restart_policy
-        .restarts(exit)
-        .then(|| after(exit.at, instance.waits(exit).unwrap_or_default()))
-}
-
-/// How the pod ends of itself: when all containers have, and none is to run again.
-fn own_ending(view: &View<'_>) -> Option<Ending> {
-    let mut ending = (!view.instances.is_empty()).then_some(Ending::Completed)?;
-    for instance in view.instances.values() {
-        let exit = instance.exit?;
-        if restart_at(view, instance).is_some() {
-            return None;
+/// What to do about containers that are to stop while their pod stays; else when there will be.
+fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Timestamp>> {
+    let Delay::After(stop) = view.directives.stop else {
+        return Err(None);
+    };
+    let (mut hooks, mut stopped, mut wake) = (Vec::new(), Vec::new(), None);
+    for (part, instance) in view.runs() {
+        let Some(order) = instance.stopping.filter(|_| instance.exit.is_none()) else {
+            continue;
+        };
+        if part.has_pre_stop && instance.pre_stop.is_none() {
+            hooks.push(part.name.clone());
+            continue;
         }
-        if exit.code != 0 {
-            ending = Ending::Error;
+        let (at, _) = stopped_at(part, instance, stop, order);
+        if at <= now {
+            stopped.push(part.name.clone());
+        } else {
+            wake = Some(wake.map_or(at, |wake: Timestamp| wake.min(at)));
         }
     }
-    Some(ending)
+    match (hooks.is_empty(), stopped.is_empty()) {
+        (false, _) => Ok(Step::PreStop(hooks)),
+        (true, false) => Ok(Step::Halt(stopped)),
+        (true, true) => Err(wake),
+    }
+}
+
+/// The exit code of a container that was told to stop and has.
+pub(super) fn halt_code(part: &Part, instance: &Instance, stop: Delay) -> i32 {
+    let order = instance.stopping;
+    let killed = match (order, stop) {
+        (Some(order), Delay::After(stop)) => stopped_at(part, instance, stop, order).1,
+        _ => true,
+    };
+    Ending::code(if killed {
+        Ending::Killed
+    } else {
+        Ending::Completed
+    })
+}
+
+impl Ending {
+    /// The exit code of a container that did not end of itself.
+    pub(super) fn code(self) -> i32 {
+        match self {
+            Self::Completed => 0,
+            Self::Error => 1,
+            // 128 and the number of SIGKILL.
+            Self::Killed | Self::Overdue | Self::Unstarted => 137,
+        }
+    }
 }
 
 fn forced_ending(view: &View<'_>) -> Option<Ending> {
@@ -198,51 +304,6 @@ fn forced_ending(view: &View<'_>) -> Option<Ending> {
         ForcedPhase::Succeeded => Some(Ending::Completed),
         ForcedPhase::Pending => None,
     }
-}
-
-/// Which containers are ready at `now`, and when the next one will be.
-pub(super) fn readiness(view: &View<'_>, now: Timestamp) -> (Readiness, Option<Timestamp>) {
-    let (directives, instances) = (view.directives, view.instances);
-    let ready_at = |instance: &Instance| match directives.ready_after {
-        Delay::After(delay) if directives.ready && instance.exit.is_none() => {
-            Some(after(instance.since, delay))
-        }
-        Delay::After(_) | Delay::Never => None,
-    };
-    let containers: BTreeMap<String, bool> = instances
-        .iter()
-        .map(|(name, instance)| {
-            let probed = instance.probed.unwrap_or(true);
-            let ready = probed && ready_at(instance).is_some_and(|at| now >= at);
-            (name.clone(), ready)
-        })
-        .collect();
-    let halted = instances
-        .iter()
-        .filter_map(|(name, instance)| {
-            let exit = instance.exit?;
-            // That it has ended is told before that it waits.
-            let wait = instance.waits(exit).filter(|_| {
-                view.reported.halted.contains_key(name)
-                    && restart_at(view, instance).is_some_and(|at| now < at)
-            });
-            let told = view.reported.halted.get(name).copied();
-            let halt = wait.map_or(told.unwrap_or(Halt::Terminated), Halt::BackOff);
-            Some((name.clone(), halt))
-        })
-        .collect();
-    let pod = view.gates_met && containers.values().all(|ready| *ready);
-    let wake = instances
-        .values()
-        .filter_map(ready_at)
-        .filter(|at| *at > now)
-        .min();
-    let readiness = Readiness {
-        containers,
-        halted,
-        pod,
-    };
-    (readiness, wake)
 }
 
 /// `time` moved on by `delay`; past the end of time, its end.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container as Spec, Probe};
+use k8s_openapi::api::core::v1::{Container as Spec, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::container::Container;
@@ -13,85 +13,192 @@ const DOCUMENT_ROOTS: &[(&str, &str)] = &[
     ("nginx", "/usr/share/nginx/html"),
 ];
 
-/// A readiness probe of one container.
-#[derive(Clone)]
-pub(super) struct Prober {
-    probe: Probe,
-    container: Container,
+/// What a probe decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ProbeKind {
+    Liveness,
+    Readiness,
+    Startup,
+}
+
+impl ProbeKind {
+    /// Its name, as events have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Liveness => "Liveness",
+            Self::Readiness => "Readiness",
+            Self::Startup => "Startup",
+        }
+    }
+
+    fn of(self, spec: &Spec) -> Option<Probe> {
+        match self {
+            Self::Liveness => spec.liveness_probe.clone(),
+            Self::Readiness => spec.readiness_probe.clone(),
+            Self::Startup => spec.startup_probe.clone(),
+        }
+    }
+}
+
+/// What an image serves over HTTP.
+#[derive(Clone, Copy)]
+pub(super) struct Server {
     document_root: Option<&'static str>,
 }
 
-impl Prober {
-    /// The readiness probe of `spec`, if it has one.
-    pub(super) fn readiness(spec: &Spec, container: &Container) -> Option<Self> {
+/// What comes back from a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Status(u16),
+    Refused,
+}
+
+impl Server {
+    pub(super) fn of(spec: &Spec) -> Self {
         let image = spec.image.as_deref().unwrap_or_default();
         let served = DOCUMENT_ROOTS.iter().find(|(name, _)| image.contains(name));
-        Some(Self {
-            probe: spec.readiness_probe.clone()?,
-            container: container.clone(),
+        Self {
             document_root: served.map(|(_, directory)| *directory),
+        }
+    }
+
+    /// Answers a GET out of the container's files.
+    pub(super) fn get(self, get: &HTTPGetAction, container: &Container) -> Answer {
+        let served = match &get.port {
+            IntOrString::Int(port) => *port != 0,
+            IntOrString::String(port) => !port.is_empty(),
+        };
+        if !served {
+            return Answer::Refused;
+        }
+        // What no image is known to serve is answered by a program that serves everything.
+        let Some(root) = self.document_root else {
+            return Answer::Status(200);
+        };
+        let path = get.path.as_deref().unwrap_or("/");
+        let path = path.split('?').next().unwrap_or_default();
+        let file = format!("{root}/{path}");
+        let files = &container.files;
+        let found = match files.is_directory(&file) {
+            true => files.exists(&format!("{file}/index.html")),
+            false => files.exists(&file),
+        };
+        Answer::Status(if found { 200 } else { 404 })
+    }
+}
+
+/// A probe of one run of a container.
+pub(super) struct Prober {
+    pub(super) kind: ProbeKind,
+    probe: Probe,
+    container: Container,
+    server: Server,
+    /// What it says; nothing as long as nothing was decided.
+    said: Option<bool>,
+    /// The outcomes in a row, up to the last one, that are not what it says.
+    others: i32,
+    probed: bool,
+}
+
+/// What came of one look, where there is something to tell.
+pub(super) struct Outcome {
+    /// What the probe says from now on, if that is new.
+    pub(super) verdict: Option<bool>,
+    /// What was wrong.
+    pub(super) failure: Option<String>,
+    /// How long a container may take to stop whom the probe has ended.
+    pub(super) grace: Option<Duration>,
+}
+
+impl Prober {
+    /// The probe of this kind that `spec` has.
+    pub(super) fn new(kind: ProbeKind, spec: &Spec, container: &Container) -> Option<Self> {
+        Some(Self {
+            kind,
+            probe: kind.of(spec)?,
+            container: container.clone(),
+            server: Server::of(spec),
+            // A container is not ready, but alive, until something else is found.
+            said: (kind != ProbeKind::Startup).then_some(kind == ProbeKind::Liveness),
+            others: 0,
+            probed: false,
         })
     }
 
-    /// Probes until enough outcomes in a row are not what `ready` says; `None` as long as nothing
-    /// has been probed.
-    pub(super) async fn change(self, ready: Option<bool>) -> bool {
-        if ready.is_none() {
-            tokio::time::sleep(seconds(self.probe.initial_delay_seconds, 0)).await;
-        } else {
-            tokio::time::sleep(self.period()).await;
-        }
-        let ready = ready.unwrap_or(false);
-        let threshold = match ready {
-            true => self.probe.failure_threshold.unwrap_or(3),
-            false => self.probe.success_threshold.unwrap_or(1),
-        };
-        let mut others = 0;
+    /// Looks until there is something to tell.
+    pub(super) async fn next(&mut self) -> Outcome {
         loop {
-            others = match self.succeeds().await == ready {
-                true => 0,
-                false => others + 1,
+            let wait = match std::mem::replace(&mut self.probed, true) {
+                false => seconds(self.probe.initial_delay_seconds, 0),
+                true => seconds(self.probe.period_seconds, 10),
             };
-            if others >= threshold {
-                return !ready;
+            tokio::time::sleep(wait).await;
+            let failure = self.look().await.err();
+            let verdict = self.count(failure.is_none());
+            if failure.is_some() || verdict.is_some() {
+                let grace = self.probe.termination_grace_period_seconds;
+                return Outcome {
+                    verdict,
+                    failure,
+                    grace: grace
+                        .and_then(|grace| u64::try_from(grace).ok().map(Duration::from_secs)),
+                };
             }
-            tokio::time::sleep(self.period()).await;
         }
     }
 
-    fn period(&self) -> Duration {
-        seconds(self.probe.period_seconds, 10)
+    /// Counts an outcome; what the probe says from now on, if that changes it.
+    fn count(&mut self, success: bool) -> Option<bool> {
+        if self.said == Some(success) {
+            self.others = 0;
+            return None;
+        }
+        // As long as nothing is decided, one kind of outcome in a row counts.
+        self.others = match self.said {
+            None if self.others.is_positive() != success => 0,
+            _ => self.others,
+        };
+        self.others += if self.said.is_none() && !success {
+            -1
+        } else {
+            1
+        };
+        let threshold = match success {
+            true => self.probe.success_threshold.unwrap_or(1),
+            false => self.probe.failure_threshold.unwrap_or(3),
+        };
+        if self.others.abs() < threshold {
+            return None;
+        }
+        self.others = 0;
+        self.said = Some(success);
+        Some(success)
     }
 
-    async fn succeeds(&self) -> bool {
+    async fn look(&self) -> Result<(), String> {
         if let Some(exec) = &self.probe.exec {
             let command = exec.command.clone().unwrap_or_default();
-            let (process, running) = self.container.process(command, false);
-            let drained = async { while process.output.read().await.is_some() {} };
-            let ended = async { tokio::join!(running, drained).0 };
             let timeout = seconds(self.probe.timeout_seconds, 1);
-            return tokio::time::timeout(timeout, ended).await == Ok(Some(0));
+            let ended = self.container.collect(command.clone());
+            return match tokio::time::timeout(timeout, ended).await {
+                Ok((Some(0), _)) => Ok(()),
+                Ok((_, output)) => Err(String::from_utf8_lossy(&output).into_owned()),
+                Err(_) => Err(format!(
+                    "command timed out: \"{}\" timed out after {}s",
+                    command.join(" "),
+                    timeout.as_secs()
+                )),
+            };
         }
         if let Some(get) = &self.probe.http_get {
-            let served = match &get.port {
-                IntOrString::Int(port) => *port != 0,
-                IntOrString::String(port) => !port.is_empty(),
-            };
-            // What no image is known to serve is answered by a program that serves everything.
-            let Some(root) = self.document_root.filter(|_| served) else {
-                return served;
-            };
-            let path = get.path.as_deref().unwrap_or("/");
-            let path = path.split('?').next().unwrap_or_default();
-            let file = format!("{root}/{path}");
-            let files = &self.container.files;
-            return match files.is_directory(&file) {
-                true => files.exists(&format!("{file}/index.html")),
-                false => files.exists(&file),
+            return match self.server.get(get, &self.container) {
+                Answer::Status(..400) => Ok(()),
+                Answer::Status(code) => Err(format!("HTTP probe failed with statuscode: {code}")),
+                Answer::Refused => Err("connect: connection refused".to_owned()),
             };
         }
         // A socket is open as long as the container runs.
-        true
+        Ok(())
     }
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use super::fit::{self, Load};
+use super::fit::{self, Cluster, Load};
 use super::status::wire_time;
 use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
@@ -25,6 +25,7 @@ const SCHEDULER_NAME: &str = "default-scheduler";
 enum Update {
     Pod(Box<Event<Pod>>),
     Node(Box<Event<Node>>),
+    Namespace(Box<Event<Namespace>>),
 }
 
 /// Higher priority first, then first come, first served.
@@ -35,6 +36,7 @@ struct Scheduler {
     recorder: Recorder,
     pods: Mirror<Pod>,
     nodes: Mirror<Node>,
+    namespaces: Mirror<Namespace>,
     queue: BTreeMap<Place, ObjectKey>,
     /// Places in the queue by pod uid.
     places: BTreeMap<String, Place>,
@@ -55,12 +57,22 @@ pub(super) async fn run(ctx: Context) {
             .map(Update::Node)
             .boxed(),
     );
-    updates.push(mirror::watch(Api::all(client)).map(Update::Pod).boxed());
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Pod)
+            .boxed(),
+    );
+    updates.push(
+        mirror::watch(Api::all(client))
+            .map(Update::Namespace)
+            .boxed(),
+    );
     let mut scheduler = Scheduler {
         recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME),
         ctx,
         pods: Mirror::default(),
         nodes: Mirror::default(),
+        namespaces: Mirror::default(),
         queue: BTreeMap::new(),
         places: BTreeMap::new(),
         arrivals: 0,
@@ -80,7 +92,7 @@ pub(super) async fn run(ctx: Context) {
             () = sleep_or_never(retry) => {}
         }
         retry = None;
-        if !scheduler.pods.is_synced() || !scheduler.nodes.is_synced() {
+        if !scheduler.is_synced() {
             continue;
         }
         if let Err(error) = scheduler.schedule().await {
@@ -101,10 +113,17 @@ async fn sleep_or_never(wait: Option<Duration>) {
 }
 
 impl Scheduler {
+    fn is_synced(&self) -> bool {
+        self.pods.is_synced() && self.nodes.is_synced() && self.namespaces.is_synced()
+    }
+
     fn take_in(&mut self, update: Update) {
         match update {
             Update::Node(event) => {
                 self.nodes.handle(*event);
+            }
+            Update::Namespace(event) => {
+                self.namespaces.handle(*event);
             }
             Update::Pod(event) => {
                 for change in self.pods.handle(*event) {
@@ -157,7 +176,12 @@ impl Scheduler {
             };
             let nodes = self.nodes.iter().map(|(_, node)| &**node);
             let nodes = nodes.filter(|node| node.metadata.deletion_timestamp.is_none());
-            match fit::choose(&pod, nodes, &loads) {
+            let cluster = Cluster {
+                nodes: nodes.collect(),
+                loads: &loads,
+                namespace_labels: &|namespace| self.namespace_labels(namespace),
+            };
+            match fit::choose(&pod, &cluster) {
                 Ok(node) => {
                     if self.bind(&key, &pod, &node).await? {
                         loads.entry(node).or_default().add(&pod);
@@ -167,6 +191,15 @@ impl Scheduler {
             }
         }
         Ok(())
+    }
+
+    fn namespace_labels(&self, name: &str) -> BTreeMap<String, String> {
+        let namespace = self.namespaces.get(&ObjectKey {
+            namespace: String::new(),
+            name: name.to_owned(),
+        });
+        let labels = namespace.and_then(|namespace| namespace.metadata.labels.clone());
+        labels.unwrap_or_default()
     }
 
     fn loads(&self) -> BTreeMap<String, Load> {

@@ -9,7 +9,14 @@ use serde_json::{Value, json};
 
 use super::identity;
 use super::instance::{Ended, Exit, Halt, Instance};
-use super::lifecycle::{Ending, Readiness};
+use super::lifecycle::{Ending, Readiness, is_initialized};
+use super::part::Part;
+
+/// Why a pod has failed that was active for longer than it may.
+pub(super) const DEADLINE_EXCEEDED: (&str, &str) = (
+    "DeadlineExceeded",
+    "Pod was active on the node longer than the specified deadline",
+);
 
 /// What a pod's containers do.
 pub(super) enum Containers<'a> {
@@ -70,6 +77,7 @@ impl Report<'_> {
     pub(super) fn patch(&self) -> Value {
         let phase = match &self.containers {
             Containers::Creating => "Pending",
+            Containers::Running { .. } if self.is_pending() => "Pending",
             Containers::Running { .. } => "Running",
             Containers::Ended {
                 ending: Ending::Completed,
@@ -83,7 +91,7 @@ impl Report<'_> {
             "hostIP": self.host_ip,
             "hostIPs": [{ "ip": self.host_ip }],
             "startTime": wire_time(self.started),
-            "containerStatuses": self.container_statuses(),
+            "containerStatuses": self.container_statuses(self.containers(), true),
         });
         if let Some(generation) = self.pod.metadata.generation {
             status["observedGeneration"] = json!(generation);
@@ -98,31 +106,72 @@ impl Report<'_> {
                 _ => json!([{ "ip": self.pod_ip }]),
             };
         }
-        let init = self.init_container_statuses();
+        if let Some((reason, message)) = self.reason() {
+            status["reason"] = json!(reason);
+            status["message"] = json!(message);
+        }
+        let init = self.container_statuses(self.init_containers(), false);
         if !init.is_empty() {
             status["initContainerStatuses"] = Value::Array(init);
         }
         json!({ "metadata": { "uid": self.pod.metadata.uid }, "status": status })
     }
 
-    /// Whether no container has run, and none is reported as if it had.
-    fn is_unstarted(&self) -> bool {
-        matches!(
-            self.containers,
-            Containers::Creating
-                | Containers::Ended {
-                    ending: Ending::Unstarted,
-                    ..
-                }
-        )
+    /// Whether a main container has yet to run for the first time.
+    fn is_pending(&self) -> bool {
+        let Containers::Running {
+            instances,
+            readiness,
+        } = &self.containers
+        else {
+            return false;
+        };
+        self.containers().iter().any(|container| {
+            let hooked = readiness.hooked.contains(&container.name);
+            instances
+                .get(&container.name)
+                .is_none_or(|instance| hooked && instance.last.is_none())
+        })
+    }
+
+    /// Why the pod itself has failed.
+    fn reason(&self) -> Option<(&'static str, &'static str)> {
+        match self.containers {
+            Containers::Ended {
+                ending: Ending::Overdue,
+                ..
+            } => Some(DEADLINE_EXCEEDED),
+            _ => None,
+        }
+    }
+
+    fn is_initialized(&self) -> bool {
+        let parts = self.pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        match &self.containers {
+            Containers::Creating => self.init_containers().is_empty(),
+            Containers::Running { instances, .. } => is_initialized(&parts, instances),
+            Containers::Ended { instances, ending } => {
+                is_initialized(&parts, instances)
+                    || instances.is_empty() && matches!(ending, Ending::Completed | Ending::Error)
+            }
+        }
     }
 
     fn conditions(&self) -> Vec<Value> {
-        let waits_for_init = self.is_unstarted() && !self.init_containers().is_empty();
-        let initialized = if waits_for_init {
-            Condition::no("ContainersNotInitialized", self.incomplete_message())
-        } else {
-            Condition::yes()
+        let succeeded = matches!(
+            self.containers,
+            Containers::Ended {
+                ending: Ending::Completed,
+                ..
+            }
+        );
+        let initialized = match self.is_initialized() {
+            true if succeeded => Condition {
+                reason: "PodCompleted",
+                ..Condition::yes()
+            },
+            true => Condition::yes(),
+            false => Condition::no("ContainersNotInitialized", self.incomplete_message()),
         };
         let (sandbox, ready, containers_ready) = match &self.containers {
             Containers::Creating => {
@@ -149,7 +198,7 @@ impl Report<'_> {
             Containers::Ended { ending, .. } => {
                 let reason = match ending {
                     Ending::Completed => "PodCompleted",
-                    Ending::Error | Ending::Killed | Ending::Unstarted => "PodFailed",
+                    _ => "PodFailed",
                 };
                 let ended = Condition::no(reason, String::new());
                 (Condition::no("", String::new()), ended.clone(), ended)
@@ -200,7 +249,11 @@ impl Report<'_> {
     }
 
     fn unready_message(&self, readiness: Option<&Readiness>) -> String {
-        let unready = self.containers().iter().filter(|container| {
+        let sidecars = self
+            .init_containers()
+            .iter()
+            .filter(|container| container.restart_policy.as_deref() == Some("Always"));
+        let unready = sidecars.chain(self.containers()).filter(|container| {
             readiness
                 .is_none_or(|readiness| readiness.containers.get(&container.name) != Some(&true))
         });
@@ -209,71 +262,110 @@ impl Report<'_> {
     }
 
     fn incomplete_message(&self) -> String {
-        let names = self
-            .init_containers()
-            .iter()
-            .map(|container| container.name.as_str());
-        let names: Vec<&str> = names.collect();
+        let statuses = self.container_statuses(self.init_containers(), false);
+        let containers = self.init_containers().iter().zip(&statuses);
+        let incomplete = containers.filter(|(container, status)| {
+            let sidecar = container.restart_policy.as_deref() == Some("Always");
+            let done = if sidecar { "started" } else { "ready" };
+            status[done] != true
+        });
+        let names: Vec<&str> = incomplete.map(|(own, _)| own.name.as_str()).collect();
         format!("containers with incomplete status: [{}]", names.join(" "))
     }
 
-    fn container_statuses(&self) -> Vec<Value> {
-        let initialized = self.init_containers().is_empty();
-        let waiting = if initialized {
-            "ContainerCreating"
-        } else {
-            "PodInitializing"
-        };
-        let containers = self.containers().iter();
+    fn container_statuses(&self, containers: &[Container], is_main: bool) -> Vec<Value> {
+        let containers = containers.iter();
         containers
             .map(|container| match &self.containers {
-                Containers::Creating => waiting_status(container, waiting),
+                Containers::Creating => self.waiting_status(container),
                 Containers::Running {
                     instances,
                     readiness,
-                } => {
-                    let ready = readiness.containers.get(&container.name) == Some(&true);
-                    let instance = instances.get(&container.name);
-                    let mut status = self.started_status(container, instance, ready, None);
-                    if let Some(Halt::BackOff(wait)) = readiness.halted.get(&container.name) {
-                        self.back_off(container, &mut status, *wait);
-                    }
-                    status
-                }
-                Containers::Ended {
-                    ending: Ending::Unstarted,
-                    ..
-                } if initialized => lost_status(container),
-                Containers::Ended {
-                    ending: Ending::Unstarted,
-                    ..
-                } => waiting_status(container, waiting),
+                } => match instances.get(&container.name) {
+                    None => self.waiting_status(container),
+                    Some(instance) => self.running_status(container, instance, readiness),
+                },
                 Containers::Ended { instances, ending } => {
                     let instance = instances.get(&container.name);
-                    self.started_status(container, instance, false, Some(*ending))
+                    self.ended_status(container, is_main, instance, *ending)
                 }
             })
             .collect()
     }
 
-    /// Init containers take no time here: they have completed as soon as the others run.
-    fn init_container_statuses(&self) -> Vec<Value> {
-        let unstarted = self.is_unstarted();
-        let containers = self.init_containers().iter();
-        containers
-            .map(|container| {
-                if unstarted {
-                    return waiting_status(container, "PodInitializing");
-                }
-                let sidecar = container.restart_policy.as_deref() == Some("Always");
-                let ended = match &self.containers {
-                    Containers::Ended { ending, .. } if sidecar => Some(*ending),
-                    _ if sidecar => None,
-                    _ => Some(Ending::Completed),
-                };
-                self.started_status(container, None, true, ended)
-            })
-            .collect()
+    fn running_status(
+        &self,
+        container: &Container,
+        instance: &Instance,
+        readiness: &Readiness,
+    ) -> Value {
+        let completed = instance.exit.is_some_and(|exit| exit.code == 0);
+        let ready = match readiness.containers.get(&container.name) {
+            Some(ready) => *ready,
+            // An init container is ready when it has done its work.
+            None => completed,
+        };
+        let mut status = self.started_status(container, Some(instance), ready, None);
+        status["started"] = json!(readiness.started.contains(&container.name));
+        if readiness.hooked.contains(&container.name) {
+            // The runtime has it, the kubelet does not tell yet.
+            let waiting = self.waiting_status(container);
+            status["state"] = waiting["state"].clone();
+            status["imageID"] = json!("");
+            if let Some(status) = status.as_object_mut() {
+                status.remove("containerID");
+            }
+        }
+        if let Some(Halt::BackOff(wait)) = readiness.halted.get(&container.name) {
+            self.back_off(container, &mut status, *wait);
+        }
+        status
+    }
+
+    fn ended_status(
+        &self,
+        container: &Container,
+        is_main: bool,
+        instance: Option<&Instance>,
+        ending: Ending,
+    ) -> Value {
+        let sidecar = !is_main && container.restart_policy.as_deref() == Some("Always");
+        let forced = match &self.containers {
+            Containers::Ended { instances, .. } => {
+                instances.is_empty() && matches!(ending, Ending::Completed | Ending::Error)
+            }
+            _ => false,
+        };
+        if instance.is_none() && !forced {
+            // What should have run and is not known is taken for lost.
+            return match is_main && self.is_initialized() {
+                true => lost_status(container),
+                false => self.waiting_status(container),
+            };
+        }
+        let own = match (is_main, sidecar) {
+            (true, _) => ending,
+            // Once the others have ended it is told to stop, and does.
+            (_, true) if ending == Ending::Error => Ending::Completed,
+            (_, true) => ending,
+            (_, false) if forced => Ending::Completed,
+            (_, false) => ending,
+        };
+        let mut status = self.started_status(container, instance, false, Some(own));
+        if !is_main && !sidecar {
+            status["ready"] = json!(status["state"]["terminated"]["exitCode"] == 0);
+        }
+        status
+    }
+
+    fn waiting_status(&self, container: &Container) -> Value {
+        waiting_status(
+            container,
+            match self.init_containers().is_empty() {
+                true => "ContainerCreating",
+                false => "PodInitializing",
+            },
+        )
     }
 
     fn started_status(
@@ -290,7 +382,13 @@ impl Report<'_> {
         let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
         let id = |restarts| identity::container_id(uid, &container.name, restarts);
         let exit = instance.and_then(|instance| instance.exit);
-        let exit = exit.or_else(|| ended.map(|ending| ending.exit(self.now)));
+        let exit = exit.or_else(|| {
+            ended.map(|ending| Exit {
+                code: ending.code(),
+                at: self.now,
+                killed: true,
+            })
+        });
         let state = match exit {
             None => json!({ "running": { "startedAt": wire_time(since) } }),
             Some(exit) => {
@@ -343,6 +441,24 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
+/// The conditions of a pod that has failed before anything of it ran.
+pub(super) fn ended_conditions(pod: &Pod, now: Timestamp) -> Vec<Value> {
+    let report = Report {
+        pod,
+        before: pod.status.as_ref(),
+        containers: Containers::Creating,
+        host_ip: "",
+        pod_ip: "",
+        started: now,
+        now,
+    };
+    let failed = Condition::no("PodFailed", String::new());
+    vec![
+        report.condition("Ready", &failed),
+        report.condition("ContainersReady", &failed),
+    ]
+}
+
 #[derive(Clone)]
 struct Condition {
     holds: bool,
@@ -392,19 +508,6 @@ fn lost_status(container: &Container) -> Value {
         "finishedAt": null,
     } });
     status
-}
-
-impl Ending {
-    /// The end of a container that did not end of itself.
-    fn exit(self, at: Timestamp) -> Exit {
-        let code = match self {
-            Self::Completed => 0,
-            Self::Error => 1,
-            // 128 and the number of SIGKILL.
-            Self::Killed | Self::Unstarted => 137,
-        };
-        Exit { code, at }
-    }
 }
 
 fn terminated(run: Ended, id: &str) -> Value {

@@ -9,6 +9,7 @@ use super::{Kubelet, Record, Step};
 use crate::mirror;
 use crate::node::faults::Link;
 use crate::node::lifecycle::{Readiness, Stage};
+use crate::node::part::{Part, Role};
 use crate::pod;
 
 /// How far the kubelet has followed the nodes' faults.
@@ -93,7 +94,13 @@ impl Kubelet {
             return None;
         }
         record.pod_ip = self.allocate(pod, record.node);
-        Some(Step::Restart(record.instances.keys().cloned().collect()))
+        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        let lost = parts.iter().filter(|part| {
+            let instance = record.instances.get(&part.name);
+            // An init container that has done its work is not run again.
+            instance.is_some_and(|own| part.role != Role::Init || own.exit.is_none())
+        });
+        Some(Step::Launch(lost.map(|part| part.name.clone()).collect()))
     }
 
     /// Takes note of what others say about the pod's readiness, so that it is put right.

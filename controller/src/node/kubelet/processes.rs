@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{Kubelet, Record, claim_names};
@@ -12,9 +12,11 @@ use crate::mirror::{self, ObjectKey};
 use crate::node::container::{Log, Volume};
 use crate::node::containers::{Place, Run};
 use crate::node::environment::{Materials, Missing, Prepared};
+use crate::node::hook::{self, HookKind};
 use crate::node::instance::{Exit, Halt};
 use crate::node::lifecycle::Readiness;
-use crate::node::probe::Prober;
+use crate::node::part::{Part, Role};
+use crate::node::probe::{Outcome, ProbeKind, Prober, Server};
 use crate::node::sources::Sources;
 use crate::node::{Containers, identity};
 
@@ -30,13 +32,18 @@ pub(super) struct Occurrence {
 pub(super) enum Happening {
     /// Its main process has ended.
     Exited(Exit),
-    /// Its readiness probe says something new.
-    Probed(bool),
+    /// A probe has something to tell.
+    Probed(ProbeKind, Outcome),
+    /// A lifecycle hook has ended, well or not.
+    Hooked(HookKind, bool),
 }
+
+/// An occurrence, and the probe that goes on behind it.
+type Finding = (Occurrence, Option<Prober>);
 
 /// What the nodes run, and what outlives a pod of it.
 pub(super) struct Processes {
-    tasks: JoinSet<Option<Occurrence>>,
+    tasks: JoinSet<Option<Finding>>,
     containers: Containers,
     /// What is on persistent volumes, by uid of their claim.
     claims: BTreeMap<String, Volume>,
@@ -57,16 +64,23 @@ struct Process {
     run: Run,
     /// What is still to be started.
     argv: Vec<String>,
+    /// Where only the image knows what runs, whether that ends.
+    ends_at_once: bool,
     task: Option<AbortHandle>,
-    prober: Option<Prober>,
-    probe: Option<AbortHandle>,
+    hook: Option<AbortHandle>,
+    /// What runs of its probes.
+    probes: BTreeMap<ProbeKind, AbortHandle>,
+    /// Those that have found something, and wait to be asked again.
+    probers: BTreeMap<ProbeKind, Prober>,
+    spec: Spec,
     launched: bool,
     now: Now,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        for task in self.task.iter().chain(&self.probe) {
+        let tasks = self.task.iter().chain(&self.hook);
+        for task in tasks.chain(self.probes.values()) {
             task.abort();
         }
         self.run.log.close((self.now)());
@@ -77,6 +91,37 @@ impl PodProcesses {
     /// Ends all containers.
     pub(super) fn stop(&mut self) {
         self.running.clear();
+    }
+
+    /// Ends one container.
+    pub(super) fn stop_one(&mut self, container: &str) {
+        self.running.remove(container);
+    }
+
+    /// Asks nothing more about a container.
+    pub(super) fn stop_probes(&mut self, container: &str) {
+        if let Some(process) = self.running.get_mut(container) {
+            process.probers.clear();
+            for (_, probe) in std::mem::take(&mut process.probes) {
+                probe.abort();
+            }
+        }
+    }
+
+    pub(super) fn stop_probe(&mut self, container: &str, kind: ProbeKind) {
+        if let Some(process) = self.running.get_mut(container) {
+            process.probes.remove(&kind);
+            process.probers.remove(&kind);
+        }
+    }
+
+    /// Keeps a probe until it is asked again.
+    pub(super) fn keep(&mut self, occurrence: &Occurrence, prober: Option<Prober>) {
+        let process = self.running.get_mut(&occurrence.container);
+        let process = process.filter(|own| own.restarts == occurrence.restarts);
+        if let (Some(process), Some(prober)) = (process, prober) {
+            process.probers.insert(prober.kind, prober);
+        }
     }
 }
 
@@ -101,10 +146,10 @@ impl Processes {
     /// What happens next.
     ///
     /// Cancel safety: it is taken only by the poll that returns it.
-    pub(super) async fn next(&mut self) -> Occurrence {
+    pub(super) async fn next(&mut self) -> Finding {
         loop {
             match self.tasks.join_next().await {
-                Some(Ok(Some(occurrence))) => return occurrence,
+                Some(Ok(Some(finding))) => return finding,
                 // The image decides what runs, or the kubelet has ended it.
                 Some(Ok(None)) => {}
                 Some(Err(error)) if error.is_panic() => {
@@ -127,62 +172,116 @@ impl Processes {
 
     /// Starts what has been prepared.
     pub(super) fn launch(&mut self, uid: &str, pod: &mut PodProcesses) {
+        let mut new = Vec::new();
         for (name, process) in &mut pod.running {
             if std::mem::replace(&mut process.launched, true) {
                 continue;
             }
-            if let Some(prober) = process.prober.clone() {
-                let (uid, container, restarts) = (uid.to_owned(), name.clone(), process.restarts);
-                let task = async move {
-                    let ready = prober.change(None).await;
-                    Some(Occurrence {
-                        uid,
-                        container,
-                        restarts,
-                        what: Happening::Probed(ready),
-                    })
-                };
-                process.probe = Some(self.tasks.spawn(task));
-            }
-            if process.argv.is_empty() {
-                continue;
-            }
-            let argv = std::mem::take(&mut process.argv);
+            new.push(name.clone());
             let Run { container, log } = process.run.clone();
             let now = self.now.clone();
-            let (uid, container_name, restarts) = (uid.to_owned(), name.clone(), process.restarts);
-            let task = async move {
-                let code = container.run(argv, &log).await?;
-                Some(Occurrence {
-                    uid,
-                    container: container_name,
-                    restarts,
-                    what: Happening::Exited(Exit { code, at: now() }),
-                })
-            };
-            process.task = Some(self.tasks.spawn(task));
+            let (argv, ends_at_once) = (std::mem::take(&mut process.argv), process.ends_at_once);
+            let occurs = occurrence(uid, name, process.restarts);
+            if argv.is_empty() && !ends_at_once {
+                continue;
+            }
+            process.task = Some(self.tasks.spawn(async move {
+                let code = match ends_at_once && argv.is_empty() {
+                    true => 0,
+                    false => container.run(argv, &log).await?,
+                };
+                let exit = Exit {
+                    code,
+                    at: now(),
+                    killed: false,
+                };
+                Some((occurs(Happening::Exited(exit)), None))
+            }));
+        }
+        for name in new {
+            let spec = pod.running.get(&name).map(|process| process.spec.clone());
+            let hooked = spec.and_then(|spec| HookKind::PostStart.handler(&spec));
+            match hooked {
+                Some(_) => self.hook(uid, &name, HookKind::PostStart, pod),
+                None => self.probe(uid, &name, pod),
+            }
         }
     }
 
-    /// Goes on with a probe that has said whether its container is ready.
-    pub(super) fn probe_on(&mut self, said: &Occurrence, ready: bool, pod: &mut PodProcesses) {
-        let Some(process) = pod.running.get_mut(&said.container) else {
+    /// Runs a lifecycle hook of a container.
+    pub(super) fn hook(&mut self, uid: &str, name: &str, kind: HookKind, pod: &mut PodProcesses) {
+        let Some(process) = pod.running.get_mut(name) else {
             return;
         };
-        let Some(prober) = process.prober.clone() else {
+        let Some(handler) = kind.handler(&process.spec) else {
             return;
         };
-        let (uid, container, restarts) = (said.uid.clone(), said.container.clone(), said.restarts);
-        let task = async move {
-            let ready = prober.change(Some(ready)).await;
-            Some(Occurrence {
-                uid,
-                container,
-                restarts,
-                what: Happening::Probed(ready),
-            })
+        let container = process.run.container.clone();
+        let server = Server::of(&process.spec);
+        let occurs = occurrence(uid, name, process.restarts);
+        process.hook = Some(self.tasks.spawn(async move {
+            let succeeded = hook::run(handler, container, server).await;
+            Some((occurs(Happening::Hooked(kind, succeeded)), None))
+        }));
+    }
+
+    /// Begins to probe a container: whether it has started, and once it has, the rest.
+    pub(super) fn probe(&mut self, uid: &str, name: &str, pod: &mut PodProcesses) {
+        let Some(process) = pod.running.get_mut(name) else {
+            return;
         };
-        process.probe = Some(self.tasks.spawn(task));
+        let container = process.run.container.clone();
+        let has_started = process.probes.contains_key(&ProbeKind::Startup);
+        let startup = Prober::new(ProbeKind::Startup, &process.spec, &container);
+        let kinds = match startup.filter(|_| !has_started) {
+            Some(startup) => vec![startup],
+            None => [ProbeKind::Liveness, ProbeKind::Readiness]
+                .into_iter()
+                .filter_map(|kind| Prober::new(kind, &process.spec, &container))
+                .collect(),
+        };
+        let kinds = kinds.into_iter().map(|prober| (prober.kind, prober));
+        process.probers.extend(kinds);
+        for kind in process.probers.keys().copied().collect::<Vec<_>>() {
+            self.probe_on(uid, name, kind, pod);
+        }
+    }
+
+    /// Goes on with a probe that has told something.
+    pub(super) fn probe_on(
+        &mut self,
+        uid: &str,
+        name: &str,
+        kind: ProbeKind,
+        pod: &mut PodProcesses,
+    ) {
+        let Some(process) = pod.running.get_mut(name) else {
+            return;
+        };
+        let Some(mut prober) = process.probers.remove(&kind) else {
+            return;
+        };
+        let occurs = occurrence(uid, name, process.restarts);
+        let task = self.tasks.spawn(async move {
+            let outcome = prober.next().await;
+            Some((occurs(Happening::Probed(kind, outcome)), Some(prober)))
+        });
+        process.probes.insert(kind, task);
+    }
+}
+
+/// Makes the occurrences of one run of a container.
+fn occurrence(
+    uid: &str,
+    container: &str,
+    restarts: i32,
+) -> impl FnOnce(Happening) -> Occurrence + Send + use<> {
+    let (uid, container) = (uid.to_owned(), container.to_owned());
+    move |what| Occurrence {
+        uid,
+        container,
+        restarts,
+        what,
     }
 }
 
@@ -215,7 +314,8 @@ impl Kubelet {
         record.processes.volumes = volumes.clone();
         materials.volumes = &volumes;
         let mut prepared = Vec::new();
-        for container in &spec.containers {
+        let init = spec.init_containers.iter().flatten();
+        for container in init.chain(&spec.containers) {
             if let Some(restarts) = names.get(&container.name) {
                 match materials.prepare(container) {
                     Ok(made) => prepared.push((container, *restarts, made)),
@@ -229,9 +329,13 @@ impl Kubelet {
             claims: claim_names(spec).map(str::to_owned).collect(),
         };
         self.processes.containers.place(&record.uid, place);
+        let parts = Part::all(spec);
+        let roles: BTreeMap<String, Role> = parts
+            .into_iter()
+            .map(|part| (part.name, part.role))
+            .collect();
         for (spec, restarts, Prepared { container, argv }) in prepared {
             let name = spec.name.clone();
-            let prober = Prober::readiness(spec, &container);
             let run = Run {
                 container,
                 log: Arc::new(Log::default()),
@@ -243,8 +347,12 @@ impl Kubelet {
                 run,
                 argv,
                 task: None,
-                prober,
-                probe: None,
+                hook: None,
+                probes: BTreeMap::new(),
+                probers: BTreeMap::new(),
+                // What the image of an init container does is done at once.
+                ends_at_once: roles.get(&name) == Some(&Role::Init),
+                spec: spec.clone(),
                 launched: false,
                 now: Arc::clone(&now),
             };
@@ -280,7 +388,12 @@ impl Kubelet {
                     let kept = self.processes.claims.entry(mirror::uid(&**claim));
                     kept.or_default().clone()
                 }
-                None => materials.projected(volume)?,
+                None => materials
+                    .projected(volume)
+                    .map_err(|cause| Missing::Volume {
+                        volume: volume.name.clone(),
+                        cause: Box::new(cause),
+                    })?,
             };
             volumes.insert(volume.name.clone(), made);
         }

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 
 use super::{Kubelet, PodProcesses, Record};
 use crate::mirror::{self, ObjectKey};
 use crate::node::instance::{Ended, Exit, Instance};
 use crate::node::lifecycle::{Readiness, Stage};
+use crate::node::part::{Part, Role};
 
 impl Kubelet {
     /// Starts to keep a pod that is bound to one of the nodes, where its status says it stands.
-    pub(super) fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
+    pub(super) async fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
         let spec = pod.spec.as_ref()?;
         let node = *self.nodes.get(spec.node_name.as_deref()?)?;
         if !self.outages.is_up(node) {
@@ -41,52 +42,90 @@ impl Kubelet {
             Some("Succeeded" | "Failed") => record.stage = Stage::Ended,
             Some("Running") => {
                 record.stage = Stage::Running;
-                record.instances = running_instances(&status, now);
+                record.instances = running_instances(pod, &status, now);
                 record.reported = reported(&status);
                 // Addresses of an earlier process are not given out again.
                 *self.addresses.entry(node).or_default() += 1;
             }
-            _ => {}
+            _ => {
+                if let Some(refusal) = self.refusal(pod, node) {
+                    record.stage = Stage::Ended;
+                    self.reject(pod, &mut record, &refusal).await;
+                }
+            }
         }
         Some(record)
     }
 }
 
-fn running_instances(status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
-    let containers = status.container_statuses.iter().flatten();
-    containers
-        .map(|container| {
-            let running = container
-                .state
-                .as_ref()
-                .and_then(|state| state.running.as_ref());
-            let since = running.and_then(|running| running.started_at.as_ref());
-            let since = since.map_or(now, |time| time.0);
-            let mut instance = Instance::first(container.image.clone(), since);
-            instance.restarts = container.restart_count;
-            let last = container.last_state.as_ref();
-            instance.last = last
-                .and_then(|last| last.terminated.as_ref())
-                .map(|terminated| Ended {
-                    since: terminated.started_at.as_ref().map_or(now, |time| time.0),
-                    exit: Exit {
-                        code: terminated.exit_code,
-                        at: terminated.finished_at.as_ref().map_or(now, |time| time.0),
-                    },
-                });
-            (container.name.clone(), instance)
-        })
-        .collect()
+/// The containers that the status says have been started.
+fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
+    let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+    let init = status.init_container_statuses.iter().flatten();
+    let statuses: BTreeMap<&str, &ContainerStatus> = init
+        .chain(status.container_statuses.iter().flatten())
+        .map(|status| (status.name.as_str(), status))
+        .collect();
+    let known = parts.iter().filter_map(|part| {
+        let status = statuses.get(part.name.as_str())?;
+        Some((part.name.clone(), instance(part, status, now)?))
+    });
+    known.collect()
+}
+
+fn instance(part: &Part, status: &ContainerStatus, now: Timestamp) -> Option<Instance> {
+    let state = status.state.clone().unwrap_or_default();
+    let ended = state.terminated.as_ref().map(|state| ended(state, now));
+    if part.role == Role::Init && ended.is_none() && state.running.is_none() {
+        return None;
+    }
+    let running = state.running.as_ref();
+    let since = running.and_then(|running| running.started_at.as_ref());
+    let since = since.map_or(now, |time| time.0);
+    let mut instance = Instance::first(part, since);
+    status.image.clone_into(&mut instance.image);
+    instance.restarts = status.restart_count;
+    // What is served by an earlier process can't be asked any more.
+    (instance.probed, instance.startup, instance.post_start) = (None, None, None);
+    if let Some(ended) = ended.filter(|_| part.role == Role::Init) {
+        (instance.since, instance.exit) = (ended.since, Some(ended.exit));
+    }
+    let last = status.last_state.as_ref();
+    let last = last.and_then(|last| last.terminated.as_ref());
+    instance.last = last.map(|last| self::ended(last, now));
+    Some(instance)
+}
+
+fn ended(state: &ContainerStateTerminated, now: Timestamp) -> Ended {
+    Ended {
+        since: state.started_at.as_ref().map_or(now, |time| time.0),
+        exit: Exit {
+            code: state.exit_code,
+            at: state.finished_at.as_ref().map_or(now, |time| time.0),
+            killed: false,
+        },
+    }
 }
 
 fn reported(status: &PodStatus) -> Readiness {
-    let containers = status.container_statuses.iter().flatten();
     let mut conditions = status.conditions.iter().flatten();
+    let init = status.init_container_statuses.iter().flatten();
+    let sidecars = init.clone().filter(|status| {
+        let state = status.state.as_ref();
+        state.is_some_and(|state| state.running.is_some())
+    });
+    let main = status.container_statuses.iter().flatten();
+    let started = main.clone().chain(init);
     Readiness {
-        containers: containers
+        containers: main
+            .chain(sidecars)
             .map(|status| (status.name.clone(), status.ready))
             .collect(),
-        halted: BTreeMap::new(),
+        started: started
+            .filter(|status| status.started == Some(true))
+            .map(|status| status.name.clone())
+            .collect(),
         pod: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+        ..Readiness::default()
     }
 }

@@ -1,5 +1,7 @@
+use serde_json::json;
+
 use super::*;
-use crate::node::instance::Exit;
+use crate::node::instance::{Exit, RestartPolicy};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -32,6 +34,7 @@ struct Case {
     volumes_bound: bool,
     gates_met: bool,
     deletion: Option<Deletion>,
+    deadline: Option<Timestamp>,
     image: &'static str,
     reported: bool,
     now: i64,
@@ -45,6 +48,7 @@ fn case(stage: Stage, now: i64) -> Case {
         volumes_bound: true,
         gates_met: true,
         deletion: None,
+        deadline: None,
         image: "v1",
         reported: false,
         now,
@@ -54,22 +58,38 @@ fn case(stage: Stage, now: i64) -> Case {
 fn readiness_of(ready: bool) -> Readiness {
     Readiness {
         containers: BTreeMap::from([("main".to_owned(), ready)]),
-        halted: BTreeMap::new(),
+        started: BTreeSet::from(["main".to_owned()]),
         pod: ready,
+        ..Readiness::default()
     }
 }
 
+/// The one container of a pod, and the pod's policy.
+fn lone(image: &str, policy: RestartPolicy) -> Vec<Part> {
+    let container = json!({ "name": "main", "image": image });
+    let spec = json!({ "containers": [container], "restartPolicy": format!("{policy:?}") });
+    Part::all(&serde_json::from_value(spec).unwrap())
+}
+
+fn main() -> Vec<String> {
+    vec!["main".to_owned()]
+}
+
 fn check(case: Case, expected: &Step) {
-    let images = BTreeMap::from([("main".to_owned(), case.image.to_owned())]);
-    let instance = Instance::first("v1".to_owned(), at(10));
+    let parts = lone(case.image, RestartPolicy::Always);
+    let started = &lone("v1", RestartPolicy::Always)[0];
+    let instances = match case.stage {
+        Stage::Bound | Stage::Creating { .. } => BTreeMap::new(),
+        _ => BTreeMap::from([("main".to_owned(), Instance::first(started, at(10)))]),
+    };
     let view = View {
         directives: case.directives,
         volumes_bound: case.volumes_bound,
         gates_met: case.gates_met,
         deletion: case.deletion,
-        images: &images,
-        restart_policy: RestartPolicy::Always,
-        instances: &BTreeMap::from([("main".to_owned(), instance)]),
+        deadline: case.deadline,
+        parts: &parts,
+        instances: &instances,
         reported: &readiness_of(case.reported),
     };
     assert_eq!(next(case.stage, &view, at(case.now)), *expected);
@@ -80,7 +100,7 @@ fn containers_start_after_the_delay_and_once_volumes_are_bound() {
     let creating = Stage::Creating { since: at(0) };
     check(case(Stage::Bound, 0), &Step::ReportCreating);
     check(case(creating, 1), &Step::Wait(Some(at(2))));
-    check(case(creating, 2), &Step::Start);
+    check(case(creating, 2), &Step::Start(main()));
     let unbound = Case {
         volumes_bound: false,
         ..case(creating, 9)
@@ -156,7 +176,7 @@ fn another_image_restarts_the_container() {
         reported: true,
         ..case(Stage::Running, 20)
     };
-    check(changed, &Step::Restart(vec!["main".to_owned()]));
+    check(changed, &Step::Launch(main()));
     let dying = Case {
         image: "v2",
         reported: true,
@@ -164,6 +184,19 @@ fn another_image_restarts_the_container() {
         ..case(Stage::Running, 21)
     };
     check(dying, &Step::Wait(Some(at(24))));
+}
+
+#[test]
+fn a_pod_is_active_no_longer_than_it_may() {
+    let limited = |stage, now| Case {
+        deadline: Some(at(12)),
+        ..case(stage, now)
+    };
+    check(limited(Stage::Running, 11), &Step::Wait(Some(at(12))));
+    check(limited(Stage::Running, 12), &Step::End(Ending::Overdue));
+    let creating = Stage::Creating { since: at(10) };
+    check(limited(creating, 12), &Step::End(Ending::Overdue));
+    check(limited(Stage::Ended, 12), &Step::Wait(None));
 }
 
 #[test]
@@ -209,8 +242,8 @@ fn a_silent_node_never_finishes_a_deletion() {
 /// What happens to a lone container from 100 s on that ends with `code` whenever it has run for
 /// `runs` seconds: the time and name of each step.
 fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<String> {
-    let images = BTreeMap::from([("main".to_owned(), "v1".to_owned())]);
-    let mut instance = Instance::first("v1".to_owned(), at(100));
+    let parts = lone("v1", policy);
+    let mut instance = Instance::first(&parts[0], at(100));
     let mut reported = readiness_of(false);
     let mut now = at(100 + runs);
     let mut told = Vec::new();
@@ -220,7 +253,11 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
                 instance.since,
                 Duration::from_secs(runs.unsigned_abs()),
             ));
-            instance.exit = Some(Exit { code, at: now });
+            instance.exit = Some(Exit {
+                code,
+                at: now,
+                killed: false,
+            });
         }
         let instances = BTreeMap::from([("main".to_owned(), instance.clone())]);
         let view = View {
@@ -228,8 +265,8 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
             volumes_bound: true,
             gates_met: true,
             deletion: None,
-            images: &images,
-            restart_policy: policy,
+            deadline: None,
+            parts: &parts,
             instances: &instances,
             reported: &reported,
         };
@@ -237,9 +274,9 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
         let at = now.as_second();
         match step {
             Step::Wait(Some(wake)) => now = wake,
-            Step::Restart(_) => {
+            Step::Launch(_) => {
                 told.push(format!("{at} restart"));
-                instance.restart("v1", now);
+                instance.restart(&parts[0], now);
                 reported = readiness_of(false);
             }
             Step::Report(readiness) => {

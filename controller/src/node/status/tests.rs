@@ -11,6 +11,10 @@ fn pod() -> Pod {
     .unwrap()
 }
 
+fn part() -> Part {
+    Part::all(pod().spec.as_ref().unwrap()).remove(0)
+}
+
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
@@ -49,14 +53,10 @@ fn transition_times_move_only_with_the_status() {
         "ContainerCreating"
     );
     let before: PodStatus = serde_json::from_value(creating["status"].clone()).unwrap();
-    let instances = BTreeMap::from([(
-        "main".to_owned(),
-        Instance::first("nginx:1".to_owned(), at(7)),
-    )]);
+    let instances = BTreeMap::from([("main".to_owned(), Instance::first(&part(), at(7)))]);
     let readiness = Readiness {
         containers: BTreeMap::from([("main".to_owned(), true)]),
-        halted: BTreeMap::new(),
-        pod: false,
+        ..Readiness::default()
     };
     let running = Containers::Running {
         instances: &instances,
@@ -103,10 +103,7 @@ fn a_pod_deleted_before_it_ran_has_failed() {
 
 #[test]
 fn an_ended_pod_tells_how_its_containers_ended() {
-    let instances = BTreeMap::from([(
-        "main".to_owned(),
-        Instance::first("nginx:1".to_owned(), at(7)),
-    )]);
+    let instances = BTreeMap::from([("main".to_owned(), Instance::first(&part(), at(7)))]);
     for (ending, phase, code) in [
         (Ending::Completed, "Succeeded", 0),
         (Ending::Error, "Failed", 1),
@@ -129,14 +126,18 @@ fn an_ended_pod_tells_how_its_containers_ended() {
 
 #[test]
 fn a_container_in_back_off_tells_how_it_ended() {
-    let mut instance = Instance::first("nginx:1".to_owned(), at(7));
-    instance.exit = Some(Exit { code: 3, at: at(8) });
+    let mut instance = Instance::first(&part(), at(7));
+    instance.exit = Some(Exit {
+        code: 3,
+        at: at(8),
+        killed: false,
+    });
     let instances = BTreeMap::from([("main".to_owned(), instance)]);
     let wait = Halt::BackOff(Duration::from_secs(80));
     let readiness = Readiness {
         containers: BTreeMap::from([("main".to_owned(), false)]),
         halted: BTreeMap::from([("main".to_owned(), wait)]),
-        pod: false,
+        ..Readiness::default()
     };
     let running = Containers::Running {
         instances: &instances,

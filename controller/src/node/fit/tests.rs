@@ -1,0 +1,247 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn node(name: &str, spec: &Value) -> Node {
+    serde_json::from_value(json!({
+        "metadata": { "name": name },
+        "spec": spec,
+        "status": { "allocatable": { "pods": "3" } },
+    }))
+    .unwrap()
+}
+
+fn pod(mut spec: Value) -> Pod {
+    if spec["containers"].is_null() {
+        spec["containers"] = json!([]);
+    }
+    serde_json::from_value(json!({ "metadata": { "name": "web-0" }, "spec": spec })).unwrap()
+}
+
+fn loads(pods: &[(&str, usize)]) -> BTreeMap<String, Load> {
+    let load = |pods| Load {
+        pods: (0..pods).map(|_| Arc::new(pod(json!({})))).collect(),
+        ..Load::default()
+    };
+    pods.iter()
+        .map(|(name, pods)| ((*name).to_owned(), load(*pods)))
+        .collect()
+}
+
+fn choose(pod: &Pod, nodes: &[Node], loads: &BTreeMap<String, Load>) -> Result<String, String> {
+    let labels =
+        |name: &str| BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), name.to_owned())]);
+    let cluster = Cluster {
+        nodes: nodes.iter().collect(),
+        loads,
+        namespace_labels: &labels,
+    };
+    super::choose(pod, &cluster)
+}
+
+#[test]
+fn the_emptiest_node_wins_then_the_first_in_natural_order() {
+    let nodes = [
+        node("node-10", &json!({})),
+        node("node-1", &json!({})),
+        node("node-2", &json!({})),
+    ];
+    for (taken, expected) in [
+        (&[][..], "node-1"),
+        (&[("node-1", 1)][..], "node-2"),
+        (&[("node-1", 1), ("node-2", 1)][..], "node-10"),
+        (
+            &[("node-1", 1), ("node-2", 2), ("node-10", 1)][..],
+            "node-1",
+        ),
+    ] {
+        let chosen = choose(&pod(json!({})), &nodes, &loads(taken));
+        assert_eq!(chosen.as_deref(), Ok(expected));
+    }
+}
+
+#[test]
+fn refusals_are_counted_by_reason() {
+    let taint = json!({ "taints": [{ "key": "gpu", "value": "x", "effect": "NoSchedule" }] });
+    let nodes = [
+        node("node-1", &json!({ "unschedulable": true })),
+        node("node-2", &taint),
+        node("node-3", &taint),
+        node("node-4", &json!({})),
+    ];
+    let full = loads(&[("node-4", 3)]);
+    let refused = choose(&pod(json!({})), &nodes, &full);
+    let message = "0/4 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, \
+        2 node(s) had untolerated taint(s). no new claims to deallocate, preemption: \
+        0/4 nodes are available: 1 No preemption victims found for incoming pod, \
+        3 Preemption is not helpful for scheduling.";
+    assert_eq!(refused, Err(message.to_owned()));
+    for (toleration, expected) in [
+        (json!({ "key": "gpu", "operator": "Exists" }), "node-2"),
+        (
+            json!({ "key": "gpu", "value": "x", "effect": "NoSchedule" }),
+            "node-2",
+        ),
+        (json!({ "operator": "Exists" }), "node-1"),
+    ] {
+        let tolerant = pod(json!({ "tolerations": [toleration] }));
+        assert_eq!(choose(&tolerant, &nodes, &full).as_deref(), Ok(expected));
+    }
+    let nowhere = choose(&pod(json!({})), &[], &full);
+    assert_eq!(
+        nowhere,
+        Err("no nodes available to schedule pods".to_owned())
+    );
+}
+
+#[test]
+fn a_host_port_is_taken_once_per_node() {
+    let wants = |ip: &str| {
+        let port = json!({ "containerPort": 80, "hostPort": 80, "hostIP": ip });
+        pod(json!({ "containers": [{ "name": "main", "ports": [port] }] }))
+    };
+    let nodes = [node("node-1", &json!({}))];
+    let mut load = Load::default();
+    load.add(&Arc::new(wants("10.0.0.1")));
+    let loads = BTreeMap::from([("node-1".to_owned(), load)]);
+    assert!(choose(&wants("10.0.0.2"), &nodes, &loads).is_ok());
+    assert!(choose(&wants(""), &nodes, &loads).is_err());
+}
+
+/// Nodes `node-1` to `node-3` in the zones a, a and b.
+fn zones() -> [Node; 3] {
+    [("node-1", "a"), ("node-2", "a"), ("node-3", "b")].map(|(name, zone)| {
+        serde_json::from_value(json!({
+            "metadata": { "name": name, "labels": { "zone": zone } },
+            "status": { "allocatable": { "cpu": "4", "memory": "8Gi", "pods": "110" } },
+        }))
+        .unwrap()
+    })
+}
+
+fn labelled(app: &str, spec: Value) -> Pod {
+    let mut pod = pod(spec);
+    pod.metadata.namespace = Some("default".to_owned());
+    pod.metadata.labels = Some(BTreeMap::from([("app".to_owned(), app.to_owned())]));
+    pod
+}
+
+fn running(pods: &[(&str, Pod)]) -> BTreeMap<String, Load> {
+    let mut loads: BTreeMap<String, Load> = BTreeMap::new();
+    for (node, pod) in pods {
+        let load = loads.entry((*node).to_owned()).or_default();
+        load.add(&Arc::new(pod.clone()));
+    }
+    loads
+}
+
+/// The part of a refusal that speaks of the nodes.
+fn reasons(refused: Result<String, String>) -> String {
+    let message = refused.unwrap_err();
+    let (reasons, preemption) = message.split_once(". no new claims").unwrap();
+    assert!(preemption.ends_with('.'), "{preemption}");
+    reasons.to_owned()
+}
+
+#[test]
+fn resources_run_out() {
+    let wants = |cpu: &str, memory: &str| {
+        let requests = json!({ "requests": { "cpu": cpu, "memory": memory } });
+        pod(json!({ "containers": [{ "name": "main", "resources": requests }] }))
+    };
+    let loads = running(&[
+        ("node-1", wants("3", "1Gi")),
+        ("node-2", wants("3500m", "8Gi")),
+    ]);
+    let chosen = choose(&wants("500m", "1Gi"), &zones()[..2], &loads);
+    assert_eq!(chosen.as_deref(), Ok("node-1"));
+    let refused = choose(&wants("2", "1Gi"), &zones()[..2], &loads);
+    let expected = "0/2 nodes are available: 1 Insufficient memory, 2 Insufficient cpu";
+    assert_eq!(reasons(refused), expected);
+    let preempting = choose(&wants("5", "1Gi"), &zones(), &loads).unwrap_err();
+    let helpless = "0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
+    assert!(preempting.ends_with(helpless), "{preempting}");
+}
+
+fn term(app: &str) -> Value {
+    json!({ "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": app } } })
+}
+
+#[test]
+fn pods_seek_and_avoid_each_other() {
+    let rule = |kind: &str, app: &str| {
+        let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term(app)] });
+        json!({ "affinity": { kind: required } })
+    };
+    let loads = running(&[
+        ("node-1", labelled("db", json!({}))),
+        ("node-3", labelled("web", rule("podAntiAffinity", "noisy"))),
+    ]);
+    for (pod, expected) in [
+        (labelled("x", rule("podAffinity", "web")), "node-3"),
+        (labelled("x", rule("podAffinity", "db")), "node-2"),
+        (labelled("x", rule("podAntiAffinity", "db")), "node-3"),
+        (labelled("noisy", json!({})), "node-2"),
+        // The first of its kind is not kept out by what only it meets.
+        (labelled("new", rule("podAffinity", "new")), "node-2"),
+    ] {
+        let chosen = choose(&pod, &zones(), &loads);
+        assert_eq!(chosen.as_deref(), Ok(expected), "{pod:?}");
+    }
+    let lonely = labelled("x", rule("podAffinity", "none"));
+    let expected = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules";
+    assert_eq!(reasons(choose(&lonely, &zones(), &loads)), expected);
+    let noisy = labelled("noisy", rule("podAntiAffinity", "db"));
+    let expected = "0/3 nodes are available: 1 node(s) didn't satisfy existing pods \
+        anti-affinity rules, 2 node(s) didn't match pod anti-affinity rules";
+    assert_eq!(reasons(choose(&noisy, &zones(), &loads)), expected);
+}
+
+#[test]
+fn preferences_come_before_emptiness() {
+    let toward = json!([{ "weight": 5, "podAffinityTerm": term("db") }]);
+    let toward = json!({ "preferredDuringSchedulingIgnoredDuringExecution": toward });
+    let loads = running(&[("node-3", labelled("db", json!({})))]);
+    let pod = labelled("x", json!({ "affinity": { "podAffinity": toward } }));
+    assert_eq!(choose(&pod, &zones(), &loads).as_deref(), Ok("node-3"));
+    let key = json!({ "key": "zone", "operator": "In", "values": ["b"] });
+    let term = json!([{ "weight": 1, "preference": { "matchExpressions": [key] } }]);
+    let node = json!({ "preferredDuringSchedulingIgnoredDuringExecution": term });
+    let pod = labelled("x", json!({ "affinity": { "nodeAffinity": node } }));
+    assert_eq!(choose(&pod, &zones(), &loads).as_deref(), Ok("node-3"));
+    let mut tainted = zones();
+    tainted[2].spec = serde_json::from_value(json!({
+        "taints": [{ "key": "k", "effect": "PreferNoSchedule" }],
+    }))
+    .unwrap();
+    assert_eq!(choose(&pod, &tainted, &loads).as_deref(), Ok("node-1"));
+}
+
+#[test]
+fn pods_are_spread_over_zones() {
+    let constraint = json!([{
+        "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    }]);
+    let pod = labelled("web", json!({ "topologySpreadConstraints": constraint }));
+    let loads = running(&[("node-1", labelled("web", json!({})))]);
+    assert_eq!(choose(&pod, &zones(), &loads).as_deref(), Ok("node-3"));
+    let mut cordoned = zones();
+    cordoned[2].spec = serde_json::from_value(json!({ "unschedulable": true })).unwrap();
+    let expected = "0/3 nodes are available: 1 node(s) were unschedulable, \
+        2 node(s) didn't match pod topology spread constraints";
+    assert_eq!(reasons(choose(&pod, &cordoned, &loads)), expected);
+}
+
+#[test]
+fn only_nodes_that_affinity_names_are_looked_at() {
+    let field = json!({ "key": "metadata.name", "operator": "In", "values": ["node-9"] });
+    let terms = json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] });
+    let node = json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms });
+    let pinned = pod(json!({ "affinity": { "nodeAffinity": node } }));
+    let expected = "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]";
+    assert_eq!(
+        reasons(choose(&pinned, &zones(), &BTreeMap::new())),
+        expected
+    );
+}

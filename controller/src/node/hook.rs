@@ -1,0 +1,52 @@
+//! Lifecycle hooks of a container.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container as Spec, LifecycleHandler};
+
+use super::container::Container;
+use super::probe::{Answer, Server};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HookKind {
+    PostStart,
+    PreStop,
+}
+
+impl HookKind {
+    /// The reason and the message of the event about one that has failed.
+    pub(super) fn failure(self) -> (&'static str, &'static str) {
+        match self {
+            Self::PostStart => ("FailedPostStartHook", "PostStartHook failed"),
+            Self::PreStop => ("FailedPreStopHook", "PreStopHook failed"),
+        }
+    }
+
+    /// The handler that `spec` has for it.
+    pub(super) fn handler(self, spec: &Spec) -> Option<LifecycleHandler> {
+        let lifecycle = spec.lifecycle.as_ref()?;
+        match self {
+            Self::PostStart => lifecycle.post_start.clone(),
+            Self::PreStop => lifecycle.pre_stop.clone(),
+        }
+    }
+}
+
+/// Runs a handler to its end; whether it has succeeded.
+pub(super) async fn run(handler: LifecycleHandler, container: Container, server: Server) -> bool {
+    if let Some(exec) = handler.exec {
+        let (code, _) = container.collect(exec.command.unwrap_or_default()).await;
+        return code == Some(0);
+    }
+    if let Some(sleep) = handler.sleep {
+        let seconds = u64::try_from(sleep.seconds).unwrap_or(0);
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        return true;
+    }
+    if let Some(get) = handler.http_get {
+        return matches!(server.get(&get, &container), Answer::Status(..400));
+    }
+    // A socket has no part in a hook today; the API still takes one.
+    true
+}

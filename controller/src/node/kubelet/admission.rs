@@ -1,0 +1,106 @@
+//! Pods that a node refuses to run, whoever has bound them to it.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::{Kubelet, Record, Stage};
+use crate::mirror::ObjectKey;
+use crate::node::affinity;
+use crate::node::fit::{self, Load, Reason};
+use crate::node::identity;
+use crate::node::status::{ended_conditions, wire_time};
+use crate::recorder::EventType;
+use crate::{mirror, taints};
+
+/// Why a node refuses a pod.
+pub(super) struct Rejection {
+    reason: String,
+    message: String,
+}
+
+impl Kubelet {
+    /// Why the node refuses the pod, if it does.
+    pub(super) fn refusal(&self, pod: &Pod, node: usize) -> Option<Rejection> {
+        let name = identity::node_name(node);
+        let host = self.hosts.get(&ObjectKey {
+            namespace: String::new(),
+            name: name.clone(),
+        })?;
+        let others = self.records.values().filter(|record| {
+            let over = matches!(record.stage, Stage::Ended | Stage::Released);
+            record.node == node && !over
+        });
+        let mut load = Load::default();
+        for record in others {
+            if let Some(other) = self.pods.get(&record.key) {
+                load.add(other);
+            }
+        }
+        refusal(pod, host, &load)
+    }
+
+    /// Reports the pod as failed.
+    pub(super) async fn reject(&self, pod: &Pod, record: &mut Record, rejection: &Rejection) {
+        let Rejection { reason, message } = rejection;
+        self.tell(pod, None, EventType::Warning, reason, message)
+            .await;
+        let now = self.now();
+        let patch = json!({
+            "metadata": { "uid": mirror::uid(pod) },
+            "status": {
+                "phase": "Failed",
+                "reason": reason,
+                "message": format!("Pod was rejected: {message}"),
+                "startTime": wire_time(now),
+                "observedGeneration": pod.metadata.generation,
+                "conditions": ended_conditions(pod, now),
+            },
+        });
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
+        let params = PatchParams::default();
+        let written = pods
+            .patch_status(&record.key.name, &params, &Patch::Strategic(patch))
+            .await;
+        if let Err(error) = written {
+            tracing::warn!(name = record.key.name, %error, "rejection not reported");
+        }
+    }
+}
+
+/// What a node has against a pod, whatever the scheduler thought of it: the first of the
+/// predicates of upstream's kubelet that fails.
+fn refusal(pod: &Pod, node: &Node, load: &Load) -> Option<Rejection> {
+    let spec = pod.spec.as_ref()?;
+    // An extended resource that no node has is not the kubelet's to refuse.
+    let lacking = fit::lacking(spec, node, load).into_iter();
+    let mut lacking = lacking.filter(|lack| lack.capacity > 0 || !lack.resource.contains('/'));
+    if let Some(lack) = lacking.next() {
+        return Some(Rejection {
+            reason: format!("OutOf{}", lack.resource),
+            message: format!(
+                "Node didn't have enough resource: {}, requested: {}, used: {}, capacity: {}",
+                lack.resource, lack.requested, lack.used, lack.capacity
+            ),
+        });
+    }
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    let mut driving = taints::of(node)
+        .iter()
+        .filter(|taint| taint.effect == taints::NO_EXECUTE);
+    let failed = if !affinity::matches(spec, node) {
+        ("NodeAffinity", Reason::Affinity)
+    } else if fit::ports_are_taken(spec, load) {
+        ("NodePorts", Reason::Ports)
+    } else if !driving.all(|taint| fit::tolerated(taint, tolerations)) {
+        ("TaintToleration", Reason::Tainted)
+    } else {
+        return None;
+    };
+    let (predicate, reason) = failed;
+    Some(Rejection {
+        reason: predicate.to_owned(),
+        message: format!("Predicate {predicate} failed: {reason}"),
+    })
+}

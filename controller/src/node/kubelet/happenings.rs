@@ -1,0 +1,197 @@
+//! What the kubelet makes of what happens in containers, and what it tells about it.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
+
+use super::processes::{Happening, Occurrence};
+use super::{Kubelet, Record};
+use crate::node::environment::Missing;
+use crate::node::hook::HookKind;
+use crate::node::instance::{Hook, Instance, Stopping};
+use crate::node::part::{Part, Role};
+use crate::node::probe::{Outcome, ProbeKind};
+use crate::recorder::EventType;
+
+/// Until a pod's spec says otherwise.
+const GRACE: Duration = Duration::from_secs(30);
+
+impl Kubelet {
+    /// Takes note of an occurrence in the present run of a container.
+    pub(super) async fn happen(&mut self, pod: &Pod, record: &mut Record, what: Occurrence) {
+        let name = what.container;
+        let instance = record.instances.get_mut(&name);
+        let Some(instance) = instance.filter(|own| own.restarts == what.restarts) else {
+            return;
+        };
+        match what.what {
+            Happening::Exited(exit) => {
+                instance.exit = Some(exit);
+                record.processes.stop_probes(&name);
+            }
+            Happening::Probed(kind, outcome) => {
+                let failure = outcome.failure.clone();
+                if let Some(failure) = failure.filter(|_| instance.exit.is_none()) {
+                    let message = format!("{} probe failed: {failure}", kind.name());
+                    self.tell(pod, Some(&name), EventType::Warning, "Unhealthy", &message)
+                        .await;
+                }
+                self.probed(pod, record, &name, (kind, outcome)).await;
+            }
+            Happening::Hooked(kind, succeeded) => {
+                let done = Some(Hook::Done(self.now()));
+                match kind {
+                    HookKind::PostStart => instance.post_start = done,
+                    HookKind::PreStop => instance.pre_stop = done,
+                }
+                if !succeeded {
+                    let (reason, message) = kind.failure();
+                    self.tell(pod, Some(&name), EventType::Warning, reason, message)
+                        .await;
+                }
+                if kind == HookKind::PostStart {
+                    match succeeded {
+                        true => self
+                            .processes
+                            .probe(&record.uid, &name, &mut record.processes),
+                        false => {
+                            let (reason, _) = kind.failure();
+                            self.stop_container(pod, record, &name, reason, None).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of what a probe has found.
+    async fn probed(
+        &mut self,
+        pod: &Pod,
+        record: &mut Record,
+        name: &str,
+        (kind, outcome): (ProbeKind, Outcome),
+    ) {
+        let Some(instance) = record.instances.get_mut(name) else {
+            return;
+        };
+        match (kind, outcome.verdict) {
+            (_, None) => {}
+            (ProbeKind::Readiness, Some(ready)) => instance.probed = Some(ready),
+            (ProbeKind::Startup, Some(true)) => {
+                instance.startup = Some(true);
+                self.processes
+                    .probe(&record.uid, name, &mut record.processes);
+                return;
+            }
+            (ProbeKind::Liveness, Some(true)) => {}
+            (ProbeKind::Liveness | ProbeKind::Startup, Some(false)) => {
+                // Nobody asks again before the next run.
+                record.processes.stop_probe(name, kind);
+                let message = death_notice(pod, name, kind);
+                self.stop_container(pod, record, name, &message, outcome.grace)
+                    .await;
+                return;
+            }
+        }
+        self.processes
+            .probe_on(&record.uid, name, kind, &mut record.processes);
+    }
+
+    /// Tells a container to stop whose pod stays.
+    async fn stop_container(
+        &self,
+        pod: &Pod,
+        record: &mut Record,
+        name: &str,
+        message: &str,
+        grace: Option<Duration>,
+    ) {
+        let stated = pod
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.termination_grace_period_seconds);
+        let stated = stated.and_then(|grace| u64::try_from(grace).ok());
+        let grace = grace.or_else(|| stated.map(Duration::from_secs));
+        let order = Stopping {
+            since: self.now(),
+            grace: grace.unwrap_or(GRACE),
+        };
+        let alive = |instance: &&mut Instance| instance.exit.is_none();
+        if let Some(instance) = record.instances.get_mut(name).filter(alive) {
+            instance.stopping = Some(order);
+            self.tell(pod, Some(name), EventType::Normal, "Killing", message)
+                .await;
+        }
+    }
+
+    /// Writes an event about a pod, or about one of its containers.
+    pub(super) async fn tell(
+        &self,
+        pod: &Pod,
+        container: Option<&str>,
+        event_type: EventType,
+        reason: &str,
+        message: &str,
+    ) {
+        let mut involved = pod.object_ref(&());
+        involved.field_path = container.map(|name| field_path(pod, name));
+        self.recorder
+            .publish(&involved, event_type, reason, message)
+            .await;
+    }
+
+    pub(super) async fn tell_back_off(&self, pod: &Pod, container: &str) {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let message = format!(
+            "Back-off restarting failed container {container} in pod {}_{}({})",
+            text(&pod.metadata.name),
+            text(&pod.metadata.namespace),
+            text(&pod.metadata.uid),
+        );
+        self.tell(
+            pod,
+            Some(container),
+            EventType::Warning,
+            "BackOff",
+            &message,
+        )
+        .await;
+    }
+
+    /// Says what keeps the containers from being made.
+    pub(super) async fn tell_missing(&self, pod: &Pod, missing: &Missing) {
+        let (reason, message) = match missing {
+            Missing::Volume { .. } => ("FailedMount", missing.to_string()),
+            _ => ("Failed", format!("Error: {missing}")),
+        };
+        self.tell(pod, None, EventType::Warning, reason, &message)
+            .await;
+    }
+}
+
+/// How the kubelet words that a probe ends a container.
+fn death_notice(pod: &Pod, name: &str, kind: ProbeKind) -> String {
+    let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+    let part = parts.iter().find(|part| part.name == name);
+    let kind = kind.name().to_lowercase();
+    match part {
+        Some(part) if part.role != Role::Main => {
+            format!("Init container {name} failed {kind} probe")
+        }
+        Some(part) if part.restarts_when_killed() => {
+            format!("Container {name} failed {kind} probe, will be restarted")
+        }
+        _ => format!("Container {name} failed {kind} probe"),
+    }
+}
+
+fn field_path(pod: &Pod, container: &str) -> String {
+    let init = pod.spec.iter().flat_map(|spec| &spec.init_containers);
+    let list = match init.flatten().any(|own| own.name == container) {
+        true => "initContainers",
+        false => "containers",
+    };
+    format!("spec.{list}{{{container}}}")
+}

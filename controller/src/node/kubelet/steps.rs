@@ -1,0 +1,214 @@
+//! The steps by which the kubelet moves a pod on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+
+use super::{Kubelet, Record, outages};
+use crate::node::environment::Missing;
+use crate::node::hook::HookKind;
+use crate::node::identity;
+use crate::node::instance::{Exit, Halt, Hook, Instance};
+use crate::node::lifecycle::{self, Ending, Readiness, Stage, Step};
+use crate::node::part::Part;
+use crate::node::status::{self, DEADLINE_EXCEEDED, Report};
+use crate::recorder::EventType;
+
+impl Kubelet {
+    /// Does one step; if something is missing for it, says what.
+    pub(super) async fn perform(
+        &mut self,
+        pod: &Arc<Pod>,
+        record: &mut Record,
+        step: Step,
+    ) -> Result<Option<Missing>, kube::Error> {
+        let now = self.now();
+        match step {
+            Step::Wait(_) => {}
+            Step::ReportCreating => {
+                record.started = now;
+                let creating = status::Containers::Creating;
+                self.write(pod, record, creating, now).await?;
+                record.stage = Stage::Creating { since: now };
+            }
+            Step::Start(names) => {
+                if record.pod_ip.is_empty() {
+                    record.pod_ip = self.allocate(pod, record.node);
+                }
+                return self.launch(pod, record, &names, now).await;
+            }
+            Step::Launch(names) => return self.launch(pod, record, &names, now).await,
+            Step::PreStop(names) => {
+                for name in names {
+                    if let Some(instance) = record.instances.get_mut(&name) {
+                        instance.pre_stop = Some(Hook::Running);
+                        let processes = &mut record.processes;
+                        self.processes
+                            .hook(&record.uid, &name, HookKind::PreStop, processes);
+                    }
+                }
+            }
+            Step::Halt(names) => self.halt(pod, record, &names, now),
+            Step::Report(readiness) => self.report(pod, record, readiness, now).await?,
+            Step::End(ending) => self.end(pod, record, ending, now).await?,
+            Step::Release => self.release(pod, record).await?,
+        }
+        Ok(None)
+    }
+
+    /// Reports the containers `names` as running, ready at once when nothing delays that, and
+    /// starts them, for the first time or again.
+    async fn launch(
+        &mut self,
+        pod: &Arc<Pod>,
+        record: &mut Record,
+        names: &[String],
+        now: Timestamp,
+    ) -> Result<Option<Missing>, kube::Error> {
+        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        let mut instances = record.instances.clone();
+        for part in parts.iter().filter(|part| names.contains(&part.name)) {
+            instances
+                .entry(part.name.clone())
+                .and_modify(|instance| instance.restart(part, now))
+                .or_insert_with(|| Instance::first(part, now));
+        }
+        let new: BTreeMap<String, i32> = instances
+            .iter()
+            .filter(|(name, _)| names.contains(name))
+            .map(|(name, instance)| (name.clone(), instance.restarts))
+            .collect();
+        // Who reads the status must find the log.
+        if let Err(missing) = self.prepare(pod, record, &new).await? {
+            return Ok(Some(missing));
+        }
+        let view = self.view(pod, record, &parts, &instances);
+        let (readiness, _) = lifecycle::readiness(&view, now);
+        let running = status::Containers::Running {
+            instances: &instances,
+            readiness: &readiness,
+        };
+        self.write(pod, record, running, now).await?;
+        record.stage = Stage::Running;
+        record.instances = instances;
+        record.reported = readiness;
+        self.processes.launch(&record.uid, &mut record.processes);
+        Ok(None)
+    }
+
+    /// Ends containers whose pod stays; that they have ended is told by the next report.
+    fn halt(&mut self, pod: &Pod, record: &mut Record, names: &[String], now: Timestamp) {
+        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        let stop = self.directives(pod, &record.key).stop;
+        for part in parts.iter().filter(|part| names.contains(&part.name)) {
+            if let Some(instance) = record.instances.get_mut(&part.name) {
+                instance.exit = Some(Exit {
+                    code: lifecycle::halt_code(part, instance, stop),
+                    at: now,
+                    killed: true,
+                });
+                record.processes.stop_one(&part.name);
+            }
+        }
+    }
+
+    async fn report(
+        &mut self,
+        pod: &Pod,
+        record: &mut Record,
+        readiness: Readiness,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        let instances = record.instances.clone();
+        let running = status::Containers::Running {
+            instances: &instances,
+            readiness: &readiness,
+        };
+        self.write(pod, record, running, now).await?;
+        self.processes.take_note(&record.uid, &readiness);
+        for (name, halt) in &readiness.halted {
+            let told = record.reported.halted.get(name);
+            if matches!(halt, Halt::BackOff(_)) && told != Some(halt) {
+                self.tell_back_off(pod, name).await;
+            }
+        }
+        record.reported = readiness;
+        Ok(())
+    }
+
+    async fn end(
+        &self,
+        pod: &Pod,
+        record: &mut Record,
+        ending: Ending,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        if ending == Ending::Overdue {
+            let (reason, message) = DEADLINE_EXCEEDED;
+            self.tell(pod, None, EventType::Normal, reason, message)
+                .await;
+        }
+        let instances = record.instances.clone();
+        let ended = status::Containers::Ended {
+            instances: &instances,
+            ending,
+        };
+        self.write(pod, record, ended, now).await?;
+        record.stage = Stage::Ended;
+        record.processes.stop();
+        Ok(())
+    }
+
+    async fn release(&self, pod: &Pod, record: &mut Record) -> Result<(), kube::Error> {
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(Preconditions {
+                uid: pod.metadata.uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
+        pods.delete(&record.key.name, &params).await?;
+        record.stage = Stage::Released;
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        pod: &Pod,
+        record: &mut Record,
+        containers: status::Containers<'_>,
+        now: Timestamp,
+    ) -> Result<(), kube::Error> {
+        let report = Report {
+            pod,
+            before: record.written.as_ref().or(pod.status.as_ref()),
+            containers,
+            host_ip: &identity::host_ip(record.node),
+            pod_ip: &record.pod_ip,
+            started: record.started,
+            now,
+        };
+        let patch = Patch::Strategic(report.patch());
+        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
+        let params = PatchParams::default();
+        let written = pods.patch_status(&record.key.name, &params, &patch).await?;
+        record.written_version = outages::version(&written);
+        record.written = written.status;
+        Ok(())
+    }
+
+    pub(super) fn allocate(&mut self, pod: &Pod, node: usize) -> String {
+        if pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true) {
+            return identity::host_ip(node);
+        }
+        let count = self.addresses.entry(node).or_default();
+        *count += 1;
+        identity::pod_ip(node, *count)
+    }
+}

@@ -1,0 +1,77 @@
+//! What the kubelet decides from.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+
+use super::{Kubelet, Record, claim_names};
+use crate::mirror::ObjectKey;
+use crate::node::directives::Directives;
+use crate::node::instance::Instance;
+use crate::node::lifecycle::{self, Deletion, Stage, Step, View};
+use crate::node::part::Part;
+use crate::node::status::unmet_gates;
+
+impl Kubelet {
+    pub(super) fn decide(&self, pod: &Pod, record: &Record) -> Step {
+        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        let view = self.view(pod, record, &parts, &record.instances);
+        lifecycle::next(record.stage, &view, self.now())
+    }
+
+    pub(super) fn view<'a>(
+        &self,
+        pod: &Pod,
+        record: &'a Record,
+        parts: &'a [Part],
+        instances: &'a BTreeMap<String, Instance>,
+    ) -> View<'a> {
+        let spec = pod.spec.as_ref();
+        let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
+        let deletion = record.deleted.map(|since| Deletion {
+            since,
+            grace: seconds(grace),
+        });
+        let active = spec.and_then(|spec| spec.active_deadline_seconds);
+        // Nothing runs out for a pod that has no start time yet.
+        let active = active.filter(|_| record.stage != Stage::Bound);
+        View {
+            directives: self.directives(pod, &record.key),
+            volumes_bound: spec.is_none_or(|spec| self.volumes_bound(&record.key.namespace, spec)),
+            gates_met: unmet_gates(pod).is_empty(),
+            deletion,
+            deadline: active.map(|active| lifecycle::after(record.started, seconds(active))),
+            parts,
+            instances,
+            reported: &record.reported,
+        }
+    }
+
+    pub(super) fn directives(&self, pod: &Pod, key: &ObjectKey) -> Directives {
+        let namespace = self.namespaces.get(&ObjectKey {
+            namespace: String::new(),
+            name: key.namespace.clone(),
+        });
+        let annotations = namespace.and_then(|ns| ns.metadata.annotations.as_ref());
+        let own = pod.metadata.annotations.as_ref();
+        Directives::read(&key.name, own, annotations, &self.timings)
+    }
+
+    fn volumes_bound(&self, namespace: &str, spec: &PodSpec) -> bool {
+        claim_names(spec).all(|name| {
+            let key = ObjectKey {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
+            self.claims.get(&key).is_some_and(|claim| {
+                let phase = claim
+                    .status
+                    .as_ref()
+                    .and_then(|status| status.phase.as_deref());
+                phase == Some("Bound") && claim.metadata.deletion_timestamp.is_none()
+            })
+        })
+    }
+}

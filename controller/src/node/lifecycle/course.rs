@@ -1,0 +1,160 @@
+//! The course of a pod's containers: which run next, how the pod ends, and who is ready.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::{Ending, Readiness, View, after};
+use crate::node::directives::Delay;
+use crate::node::instance::{Halt, Hook, Instance};
+use crate::node::part::{Part, Role};
+
+/// Whether nothing is left of what comes before the main containers.
+pub(in crate::node) fn is_initialized(
+    parts: &[Part],
+    instances: &BTreeMap<String, Instance>,
+) -> bool {
+    parts.iter().all(|part| {
+        let instance = instances.get(&part.name);
+        match part.role {
+            Role::Init => instance.is_some_and(has_completed),
+            Role::Sidecar => instance.is_some_and(Instance::is_started),
+            Role::Main => true,
+        }
+    }) || has_begun(parts, instances)
+}
+
+/// Whether a main container has been started: init containers are not run again then.
+fn has_begun(parts: &[Part], instances: &BTreeMap<String, Instance>) -> bool {
+    let mut main = parts.iter().filter(|part| part.role == Role::Main);
+    main.any(|part| instances.contains_key(&part.name))
+}
+
+fn has_completed(instance: &Instance) -> bool {
+    instance.exit.is_some_and(|exit| exit.code == 0)
+}
+
+/// The containers to start now, and when there will be more.
+pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Timestamp>) {
+    let begun = has_begun(view.parts, view.instances);
+    let (mut due, mut later) = (Vec::new(), Vec::new());
+    for part in view.parts {
+        if part.role == Role::Init && begun {
+            continue;
+        }
+        let Some(instance) = view.instances.get(&part.name) else {
+            due.push(part.name.clone());
+            // The next one waits for the end, the start, or the hook of this one.
+            if part.role != Role::Main || part.has_post_start {
+                break;
+            }
+            continue;
+        };
+        if let Some(at) = restart_at(view, part, instance) {
+            if at <= now {
+                due.push(part.name.clone());
+            } else {
+                later.push(at);
+            }
+        }
+        let goes_on = match part.role {
+            Role::Init => has_completed(instance),
+            Role::Sidecar => begun || instance.is_started(),
+            Role::Main => instance.exit.is_some() || instance.post_start != Some(Hook::Running),
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    (due, later)
+}
+
+/// When a container that has ended is to run again, if it is.
+fn restart_at(view: &View<'_>, part: &Part, instance: &Instance) -> Option<Timestamp> {
+    let exit = instance.exit.filter(|_| view.deletion.is_none())?;
+    let restarts = match exit.killed {
+        true => part.restarts_when_killed(),
+        false => part.restarts(exit),
+    };
+    restarts.then(|| after(exit.at, instance.waits(exit).unwrap_or_default()))
+}
+
+/// How the pod ends of itself: when an init container has failed for good, or when all main
+/// containers have ended and none is to run again.
+pub(super) fn own_ending(view: &View<'_>) -> Option<Ending> {
+    let begun = has_begun(view.parts, view.instances);
+    let failed = view.runs().any(|(part, instance)| {
+        let is_final = restart_at(view, part, instance).is_none() && view.deletion.is_none();
+        let failed = instance.exit.is_some_and(|exit| exit.code != 0);
+        part.role == Role::Init && !begun && failed && is_final
+    });
+    if failed {
+        return Some(Ending::Error);
+    }
+    if !begun {
+        return None;
+    }
+    let mut ending = Ending::Completed;
+    for part in view.parts.iter().filter(|part| part.role == Role::Main) {
+        let instance = view.instances.get(&part.name)?;
+        let exit = instance.exit?;
+        if restart_at(view, part, instance).is_some() {
+            return None;
+        }
+        if exit.code != 0 {
+            ending = Ending::Error;
+        }
+    }
+    Some(ending)
+}
+
+/// Which containers are ready at `now`, and when the next one will be.
+pub(in crate::node) fn readiness(
+    view: &View<'_>,
+    now: Timestamp,
+) -> (Readiness, Option<Timestamp>) {
+    let directives = view.directives;
+    let ready_at = |part: &Part, instance: &Instance| match directives.ready_after {
+        Delay::After(delay) if directives.ready && instance.is_started() => {
+            (part.role != Role::Init).then(|| after(instance.since, delay))
+        }
+        Delay::After(_) | Delay::Never => None,
+    };
+    let mut readiness = Readiness::default();
+    for part in view.parts {
+        let instance = view.instances.get(&part.name);
+        if instance.is_some_and(Instance::is_started) {
+            readiness.started.insert(part.name.clone());
+        }
+        if instance.is_some_and(|instance| !instance.is_reported()) {
+            readiness.hooked.insert(part.name.clone());
+        }
+        if part.role != Role::Init {
+            let ready = instance.is_some_and(|instance| {
+                let probed = instance.probed.unwrap_or(true);
+                probed && ready_at(part, instance).is_some_and(|at| now >= at)
+            });
+            readiness.containers.insert(part.name.clone(), ready);
+        }
+        if let Some(halt) = instance.and_then(|instance| halt(view, part, instance, now)) {
+            readiness.halted.insert(part.name.clone(), halt);
+        }
+    }
+    readiness.pod = view.gates_met && readiness.containers.values().all(|ready| *ready);
+    let wake = view
+        .runs()
+        .filter_map(|(part, instance)| ready_at(part, instance))
+        .filter(|at| *at > now)
+        .min();
+    (readiness, wake)
+}
+
+/// What keeps a container from running.
+fn halt(view: &View<'_>, part: &Part, instance: &Instance, now: Timestamp) -> Option<Halt> {
+    let exit = instance.exit?;
+    // That it has ended is told before that it waits.
+    let told = view.reported.halted.get(&part.name).copied();
+    let waits = told.is_some() && restart_at(view, part, instance).is_some_and(|at| now < at);
+    let wait = instance.waits(exit).filter(|_| waits);
+    Some(wait.map_or(told.unwrap_or(Halt::Terminated), Halt::BackOff))
+}
