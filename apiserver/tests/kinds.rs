@@ -302,3 +302,70 @@ async fn claims_and_volumes_say_where_and_what_from() {
         ]
     );
 }
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[tokio::test]
+async fn a_container_mounts_volumes_and_claims_that_its_pod_has() {
+    let container = json!({
+        "name": "c", "image": " i ",
+        "volumeMounts": [
+            { "name": "bad", "mountPath": "/a" },
+            { "name": "v", "mountPath": "/b", "subPath": "/x", "readOnly": true,
+                "recursiveReadOnly": "Enabled", "mountPropagation": "HostToContainer" },
+        ],
+        "env": [
+            { "name": "A", "valueFrom": { "fieldRef": { "apiVersion": "v2", "fieldPath": "metadata.name" } } },
+            { "name": "B", "valueFrom": { "fieldRef": { "fieldPath": "status.phase" } } },
+        ],
+        "resources": { "claims": [{ "name": "r" }, { "name": "r" }, { "name": "q" }] },
+        "ports": [{ "containerPort": 80, "hostPort": 81 }],
+    });
+    let spec = json!({
+        "hostNetwork": true,
+        "volumes": [{ "name": "bad", "hostPath": { "path": "" } }, { "name": "v", "emptyDir": {} }],
+        "resourceClaims": [{ "name": "r" }],
+        "containers": [container],
+    });
+    let claim = "{\"Name\":\"r\",\"ResourceClaimName\":null,\"ResourceClaimTemplateName\":null}";
+    let supported = "\"metadata.name\", \"metadata.namespace\", \"metadata.uid\", \
+         \"spec.nodeName\", \"spec.serviceAccountName\", \"status.hostIP\", \"status.hostIPs\", \
+         \"status.podIP\", \"status.podIPs\"";
+    let at = "spec.containers[0]";
+    assert_eq!(
+        refused(PODS, json!({ "spec": spec })).await,
+        [
+            "spec.volumes[0].hostPath.path: Required value".to_owned(),
+            format!(
+                "spec.resourceClaims[0]: Invalid value: {claim}: must specify one of: \
+                 `resourceClaimName`, `resourceClaimTemplateName`"
+            ),
+            format!(
+                "{at}.env[0].valueFrom.fieldRef.fieldPath: Invalid value: \"metadata.name\": error \
+                 converting fieldPath: unsupported pod version: v2"
+            ),
+            format!(
+                "{at}.env[1].valueFrom.fieldRef.fieldPath: Unsupported value: \"status.phase\": \
+                 supported values: {supported}"
+            ),
+            format!("{at}.volumeMounts[0].name: Not found: \"bad\""),
+            format!("{at}.volumeMounts.subPath: Invalid value: \"/x\": must be a relative path"),
+            format!(
+                "{at}.volumeMounts.recursiveReadOnly: Forbidden: may only be specified when \
+                 mountPropagation is None or not specified"
+            ),
+            format!("{at}.resources.claims[1]: Duplicate value: \"r\""),
+            format!(
+                "{at}.resources.claims[2]: Not found: \"q\": must be one of the names in \
+                 pod.spec.resourceClaims: r"
+            ),
+            format!(
+                "{at}.ports[0].hostPort: Invalid value: 81: must match `containerPort` when \
+                 `hostNetwork` is true"
+            ),
+            format!(
+                "{at}.image: Invalid value: \" i \": must not have leading or trailing whitespace"
+            ),
+        ]
+    );
+}

@@ -1,5 +1,6 @@
 //! Faults of a container's environment, resources and probes.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::Value;
@@ -20,6 +21,15 @@ const ENV_FIELDS: [&str; 9] = [
     "status.hostIPs",
     "status.podIP",
     "status.podIPs",
+];
+/// Fields of a pod that can be named beside those, though in no place where names are resolved.
+const CONVERTED_FIELDS: [&str; 6] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "spec.host",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "status.phase",
 ];
 const RESOURCE_FIELDS: [&str; 6] = [
     "limits.cpu",
@@ -104,32 +114,55 @@ fn validate_value_from(variable: &Value, path: &FieldPath, errors: &mut FieldErr
 pub(super) fn validate_field_ref(
     reference: &Value,
     supported: &[&str],
-    path: &FieldPath,
+    own_path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
     if text(&reference["apiVersion"]).is_empty() {
-        errors.required(&path.child("apiVersion"), "");
+        errors.required(&own_path.child("apiVersion"), "");
         return;
     }
     let field = text(&reference["fieldPath"]);
-    let path = path.child("fieldPath");
+    let path = own_path.child("fieldPath");
     if field.is_empty() {
         errors.required(&path, "");
         return;
     }
-    let subscript = |map: &str| {
-        field
-            .strip_prefix(map)
-            .and_then(|rest| rest.strip_prefix("['")?.strip_suffix("']"))
-    };
-    let maps = ["metadata.labels", "metadata.annotations"];
-    if let Some(key) = maps.iter().find_map(|map| subscript(map)) {
-        invalid_each(qualified_name(key), &field.into(), &path, errors);
-    } else if !ENV_FIELDS.contains(&field) && !maps.contains(&field) {
-        let detail = format!("error converting fieldPath: field label not supported: {field}");
-        errors.invalid(&path, &field.into(), &detail);
-    } else if !supported.contains(&field) {
-        errors.not_supported(&path, &field.into(), supported);
+    let version = text(&reference["apiVersion"]);
+    let unconverted = |why: &str| format!("error converting fieldPath: {why}");
+    if version != "v1" {
+        let why = unconverted(&format!("unsupported pod version: {version}"));
+        return errors.invalid(&path, &field.into(), &why);
+    }
+    let subscript = field
+        .strip_suffix("']")
+        .and_then(|rest| rest.split_once("['"));
+    match subscript {
+        Some(("metadata.annotations", key)) => {
+            let key = key.to_lowercase();
+            invalid_each(qualified_name(&key), &key.into(), own_path, errors);
+        }
+        Some(("metadata.labels", key)) => {
+            invalid_each(qualified_name(key), &key.into(), own_path, errors);
+        }
+        Some(_) => {
+            let why = unconverted(&format!("field label does not support subscript: {field}"));
+            errors.invalid(&path, &field.into(), &why);
+        }
+        None if !CONVERTED_FIELDS.contains(&field) && !ENV_FIELDS.contains(&field) => {
+            let why = unconverted(&format!("field label not supported: {field}"));
+            errors.invalid(&path, &field.into(), &why);
+        }
+        None => {
+            // An old name of it.
+            let field = if field == "spec.host" {
+                "spec.nodeName"
+            } else {
+                field
+            };
+            if !supported.contains(&field) {
+                errors.not_supported(&path, &field.into(), supported);
+            }
+        }
     }
 }
 
@@ -140,20 +173,39 @@ pub(super) fn validate_resource_field(
     errors: &mut FieldErrors,
 ) {
     let resource = text(&reference["resource"]);
-    if resource.is_empty() {
-        errors.required(&path.child("resource"), "");
-        return;
-    }
     let huge =
         resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
-    if !huge && !RESOURCE_FIELDS.contains(&resource) {
+    if resource.is_empty() {
+        errors.required(&path.child("resource"), "");
+    } else if !huge && !RESOURCE_FIELDS.contains(&resource) {
         let path = path.child("resource");
         errors.not_supported(&path, &resource.into(), &RESOURCE_FIELDS);
     }
     let divisor = text(&reference["divisor"]);
-    if resource.ends_with(".cpu") && !matches!(divisor, "" | "0" | "1" | "1m") {
-        let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
-        errors.invalid(&path.child("divisor"), &resource.into(), detail);
+    if matches!(divisor, "" | "0" | "1") {
+        return;
+    }
+    const UNITS: [&str; 12] = [
+        "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+    ];
+    let what = match resource {
+        "limits.cpu" | "requests.cpu" => {
+            if divisor != "1m" {
+                let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
+                errors.invalid(&path.child("divisor"), &resource.into(), detail);
+            }
+            return;
+        }
+        "limits.memory" | "requests.memory" => "memory",
+        "limits.ephemeral-storage" | "requests.ephemeral-storage" => "local ephemeral storage",
+        _ if huge => "hugepages",
+        _ => return,
+    };
+    if !UNITS.contains(&divisor) {
+        let units = UNITS.join(", ");
+        let detail =
+            format!("only divisor's values 1, {units} are supported with the {what} resource");
+        errors.invalid(&path.child("divisor"), &resource.into(), &detail);
     }
 }
 
@@ -169,7 +221,13 @@ pub(super) fn validate_env_from(sources: &Value, path: &FieldPath, errors: &mut 
                 count += 1;
                 let name = text(&reference["name"]);
                 let path = item.child(field).child("name");
-                invalid_each(dns1123_subdomain(name), &name.into(), &path, errors);
+                if name.is_empty() {
+                    errors.required(&path, "");
+                    continue;
+                }
+                // The name may be the beginning of one.
+                let faults = dns1123_subdomain(&without_trailing_dash(name));
+                invalid_each(faults, &name.into(), &path, errors);
             }
         }
         // Upstream leaves the index out here.
@@ -181,6 +239,14 @@ pub(super) fn validate_env_from(sources: &Value, path: &FieldPath, errors: &mut 
             1 => {}
             _ => errors.invalid(path, &"".into(), SEVERAL),
         }
+    }
+}
+
+/// The beginning of a name with a letter in the place of a dash at its end.
+fn without_trailing_dash(name: &str) -> Cow<'_, str> {
+    match name.strip_suffix('-') {
+        Some(start) if !start.is_empty() => Cow::Owned(format!("{start}a")),
+        _ => Cow::Borrowed(name),
     }
 }
 

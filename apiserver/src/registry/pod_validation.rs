@@ -1,5 +1,6 @@
 //! Faults of pods and pod templates.
 
+mod container_policies;
 mod parts;
 mod update;
 
@@ -7,17 +8,21 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::checks::{entries, is_empty, items, text};
+use super::checks::{entries, invalid_as, invalid_each, is_empty, items, text};
 use super::container_validation::{
     validate_env, validate_env_from, validate_probes, validate_resources,
 };
+use super::go_struct::shown;
 use super::net::{PORT_RANGE, port_name_faults};
 use super::pod_placement::validate_placement;
 use super::security_context::{validate_container_security, validate_os};
 use super::volume_sources::validate_source;
 use super::volume_validation::validate_mounts;
-use crate::meta::validation::{dns1123_label, qualified_name, validate_labels};
+use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
+use container_policies::{
+    validate_resize_policies, validate_resource_claims, validate_restart_policy,
+};
 
 pub(crate) use parts::{validate_ephemeral_containers, validate_resize};
 pub(super) use update::validate_pod_update;
@@ -26,7 +31,7 @@ pub(super) use update::validate_pod_update;
 pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
     let path = FieldPath::new("spec");
     let spec = &pod["spec"];
-    let mut errors = validate_pod_spec(spec, &path);
+    let mut errors = validate_spec(spec, &path, true);
     if text(&spec["serviceAccountName"]).is_empty() {
         let detail = "must not be specified when serviceAccountName is not set";
         for (index, volume) in items(&spec["volumes"]).enumerate() {
@@ -39,7 +44,21 @@ pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
             }
         }
     }
+    for list in ["containers", "initContainers"] {
+        for (index, container) in items(&spec[list]).enumerate() {
+            validate_image_space(container, &path.child(list).index(index), &mut errors);
+        }
+    }
     errors
+}
+
+/// Templates may have such images, pods may not.
+fn validate_image_space(container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let image = &container["image"];
+    if text(image).trim() != text(image) {
+        let detail = "must not have leading or trailing whitespace";
+        errors.invalid(&path.child("image"), image, detail);
+    }
 }
 
 /// Faults of a new pod.
@@ -87,11 +106,17 @@ fn validate_annotations(annotations: Option<&Value>, path: &FieldPath, errors: &
     }
 }
 
-/// Faults of a pod's spec at `path`.
+/// Faults of the spec of a template at `path`.
 pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
+    validate_spec(spec, path, false)
+}
+
+fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let pod = Surroundings::of(spec);
-    validate_volumes(pod.volumes, &path.child("volumes"), &mut errors);
+    let volumes = validate_volumes(&spec["volumes"], &path.child("volumes"), &mut errors);
+    let claims = path.child("resourceClaims");
+    validate_claims(&spec["resourceClaims"], &claims, &mut errors);
+    let pod = Surroundings::of(spec, volumes);
     let mut names = BTreeSet::new();
     let containers = path.child("containers");
     if items(&spec["containers"]).next().is_none() {
@@ -99,16 +124,31 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
     }
     for (index, container) in items(&spec["containers"]).enumerate() {
         let path = containers.index(index);
-        validate_container(container, &path, &mut names, pod, &mut errors);
+        validate_container(container, &path, &pod, &mut errors);
+        let name = &container["name"];
+        if !names.insert(text(name)) {
+            errors.duplicate(&path.child("name"), name);
+        }
         validate_probes(container, pod.grace, &path, &mut errors);
+        validate_restart_policy(container, &path, &mut errors);
     }
-    validate_host_ports(&spec["containers"], &containers, &mut errors);
+    validate_host_ports(items(&spec["containers"]), &containers, &mut errors);
     let containers = path.child("initContainers");
     for (index, container) in items(&spec["initContainers"]).enumerate() {
         let path = containers.index(index);
-        validate_container(container, &path, &mut names, pod, &mut errors);
-        validate_init_container(container, pod, &path, &mut errors);
+        validate_container(container, &path, &pod, &mut errors);
+        validate_restart_policy(container, &path, &mut errors);
+        let name = &container["name"];
+        if names.contains(text(name)) {
+            errors.duplicate(&path.child("name"), name);
+        } else if !text(name).is_empty() {
+            names.insert(text(name));
+        }
+        // They run one by one; upstream counts each as the first.
+        validate_host_ports([container].into_iter(), &containers, &mut errors);
+        validate_init_container(container, &pod, &path, &mut errors);
     }
+    validate_host_network(spec, is_pod, &path.child("containers"), &mut errors);
     supported(
         &spec["restartPolicy"],
         &path.child("restartPolicy"),
@@ -127,18 +167,22 @@ pub(super) fn validate_pod_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
 }
 
 /// What a container's faults depend on of its pod.
-#[derive(Clone, Copy)]
 struct Surroundings<'a> {
-    volumes: &'a Value,
+    /// Those without faults of their own.
+    volumes: Vec<&'a Value>,
+    /// The names of its claims of resources.
+    claims: BTreeSet<&'a str>,
     grace: Option<i64>,
     host_users: bool,
     never_restarts: bool,
 }
 
 impl<'a> Surroundings<'a> {
-    fn of(spec: &'a Value) -> Self {
+    fn of(spec: &'a Value, volumes: Vec<&'a Value>) -> Self {
+        let claims = items(&spec["resourceClaims"]).map(|claim| text(&claim["name"]));
         Self {
-            volumes: &spec["volumes"],
+            volumes,
+            claims: claims.filter(|name| !name.is_empty()).collect(),
             grace: spec["terminationGracePeriodSeconds"].as_i64(),
             host_users: spec["hostUsers"] != false,
             never_restarts: spec["restartPolicy"] == "Never",
@@ -146,10 +190,60 @@ impl<'a> Surroundings<'a> {
     }
 }
 
+fn validate_claims(claims: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let mut names = BTreeSet::new();
+    for (index, claim) in items(claims).enumerate() {
+        let path = path.index(index);
+        validate_name(claim, &path, &mut names, errors);
+        let fields = ["resourceClaimName", "resourceClaimTemplateName"];
+        let detail = match fields.map(|field| claim[field].is_null()) {
+            [false, false] => {
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            }
+            [true, true] => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            _ => "",
+        };
+        if !detail.is_empty() {
+            invalid_as(&path, &shown("PodResourceClaim", claim), detail, errors);
+        }
+        for field in fields {
+            if let Some(name) = claim[field].as_str() {
+                let path = path.child(field);
+                invalid_each(dns1123_subdomain(name), &name.into(), &path, errors);
+            }
+        }
+    }
+}
+
+/// In the network of the host a port is the same inside and outside; a template may leave the
+/// latter to be filled in.
+fn validate_host_network(spec: &Value, is_pod: bool, path: &FieldPath, errors: &mut FieldErrors) {
+    if spec["hostNetwork"] != true {
+        return;
+    }
+    for (index, container) in items(&spec["containers"]).enumerate() {
+        let path = path.index(index).child("ports");
+        for (index, port) in items(&container["ports"]).enumerate() {
+            let [host, own] = ["hostPort", "containerPort"].map(|field| {
+                let number = &port[field];
+                number.as_i64().unwrap_or(0)
+            });
+            if (is_pod || host != 0) && host != own {
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                errors.invalid(&path.index(index).child("hostPort"), &host.into(), detail);
+            }
+        }
+    }
+}
+
 /// No two containers take the same port of the host.
-fn validate_host_ports(containers: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_host_ports<'a>(
+    containers: impl Iterator<Item = &'a Value>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let mut taken = BTreeSet::new();
-    for (index, container) in items(containers).enumerate() {
+    for (index, container) in containers.enumerate() {
         let path = path.index(index).child("ports");
         for (index, port) in items(&container["ports"]).enumerate() {
             let number = port["hostPort"].as_i64().unwrap_or(0);
@@ -168,18 +262,13 @@ fn validate_host_ports(containers: &Value, path: &FieldPath, errors: &mut FieldE
 /// Only an init container that always restarts is probed and has hooks.
 fn validate_init_container(
     container: &Value,
-    pod: Surroundings<'_>,
+    pod: &Surroundings<'_>,
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let policy = &container["restartPolicy"];
-    if policy == "Always" {
+    if container["restartPolicy"] == "Always" {
         validate_probes(container, pod.grace, path, errors);
         return;
-    }
-    if !policy.is_null() && !["OnFailure", "Never"].contains(&text(policy)) {
-        let known = ["Always", "Never", "OnFailure"];
-        errors.not_supported(&path.child("restartPolicy"), policy, &known);
     }
     let detail = "may not be set for init containers without restartPolicy=Always";
     for field in [
@@ -191,6 +280,13 @@ fn validate_init_container(
         if !container[field].is_null() {
             errors.forbidden(&path.child(field), detail);
         }
+    }
+    let policies = &container["resizePolicy"];
+    if !is_empty(policies) {
+        let all = items(policies).map(|own| shown("ContainerResizePolicy", own));
+        let all = format!("[{}]", all.collect::<Vec<_>>().join(","));
+        let detail = "must not be set for init containers";
+        invalid_as(&path.child("resizePolicy"), &all, detail, errors);
     }
 }
 
@@ -210,42 +306,65 @@ fn validate_name(
     errors: &mut FieldErrors,
 ) {
     let path = path.child("name");
-    let name = item["name"].as_str().unwrap_or_default();
+    let name = text(&item["name"]);
     if name.is_empty() {
         errors.required(&path, "");
-        return;
-    }
-    for fault in dns1123_label(name) {
-        errors.invalid(&path, &name.into(), &fault);
-    }
-    if !names.insert(name.to_owned()) {
+    } else if names.contains(name) {
         errors.duplicate(&path, &name.into());
+    } else {
+        invalid_each(dns1123_label(name), &name.into(), &path, errors);
+        names.insert(name.to_owned());
     }
 }
 
-fn validate_volumes(volumes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let mut names = BTreeSet::new();
-    for (index, volume) in items(volumes).enumerate() {
-        validate_source(volume, &path.index(index), errors);
-        validate_name(volume, &path.index(index), &mut names, errors);
+fn validate_label(item: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let name = &item["name"];
+    let path = path.child("name");
+    match text(name) {
+        "" => errors.required(&path, ""),
+        label => invalid_each(dns1123_label(label), name, &path, errors),
     }
+}
+
+/// Finds the faults of volumes, and those that have none: to mounts there are no others.
+fn validate_volumes<'a>(
+    volumes: &'a Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) -> Vec<&'a Value> {
+    let mut valid: Vec<&Value> = Vec::new();
+    for (index, volume) in items(volumes).enumerate() {
+        let path = path.index(index);
+        let mut own = FieldErrors::new();
+        validate_source(volume, &path, &mut own);
+        validate_label(volume, &path, &mut own);
+        if valid.iter().any(|other| other["name"] == volume["name"]) {
+            own.duplicate(&path.child("name"), &volume["name"]);
+        }
+        match own.is_empty() {
+            true => valid.push(volume),
+            false => errors.extend(own),
+        }
+    }
+    valid
 }
 
 fn validate_container(
     container: &Value,
     path: &FieldPath,
-    names: &mut BTreeSet<String>,
-    pod: Surroundings<'_>,
+    pod: &Surroundings<'_>,
     errors: &mut FieldErrors,
 ) {
-    validate_name(container, path, names, errors);
-    let image = container["image"].as_str().unwrap_or_default();
-    if image.is_empty() {
+    validate_label(container, path, errors);
+    if text(&container["image"]).is_empty() {
         errors.required(&path.child("image"), "");
-    } else if image.trim() != image {
-        let detail = "must not have leading or trailing whitespace";
-        errors.invalid(&path.child("image"), &image.into(), detail);
     }
+    supported(
+        &container["terminationMessagePolicy"],
+        &path.child("terminationMessagePolicy"),
+        &["File", "FallbackToLogsOnError"],
+        errors,
+    );
     let ports = path.child("ports");
     let mut port_names = BTreeSet::new();
     for (index, port) in items(&container["ports"]).enumerate() {
@@ -253,13 +372,7 @@ fn validate_container(
     }
     validate_env(&container["env"], &path.child("env"), errors);
     validate_env_from(&container["envFrom"], &path.child("envFrom"), errors);
-    validate_mounts(container, pod.volumes, path, errors);
-    supported(
-        &container["terminationMessagePolicy"],
-        &path.child("terminationMessagePolicy"),
-        &["File", "FallbackToLogsOnError"],
-        errors,
-    );
+    validate_mounts(container, &pod.volumes, path, errors);
     supported(
         &container["imagePullPolicy"],
         &path.child("imagePullPolicy"),
@@ -268,6 +381,7 @@ fn validate_container(
     );
     let resources = path.child("resources");
     validate_resources(&container["resources"], &resources, errors);
+    validate_resource_claims(container, pod, &resources.child("claims"), errors);
     validate_resize_policies(container, pod, &path.child("resizePolicy"), errors);
     let security = path.child("securityContext");
     validate_container_security(
@@ -276,28 +390,6 @@ fn validate_container(
         pod.host_users,
         errors,
     );
-}
-
-fn validate_resize_policies(
-    container: &Value,
-    pod: Surroundings<'_>,
-    path: &FieldPath,
-    errors: &mut FieldErrors,
-) {
-    let mut seen = BTreeSet::new();
-    for (index, own) in items(&container["resizePolicy"]).enumerate() {
-        let resource = &own["resourceName"];
-        if !seen.insert(text(resource)) {
-            errors.duplicate(&path.index(index), resource);
-        }
-        supported(resource, path, &["cpu", "memory"], errors);
-        let policy = &own["restartPolicy"];
-        supported(policy, path, &["NotRequired", "RestartContainer"], errors);
-        if pod.never_restarts && policy != "NotRequired" {
-            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
-            errors.invalid(path, policy, detail);
-        }
-    }
 }
 
 fn validate_port(

@@ -1,6 +1,6 @@
 //! Faults of a pod's volumes and of the mounts in its containers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -66,18 +66,14 @@ fn has_backsteps(value: &Value) -> bool {
 /// Faults of a container's mounts and block devices; `volumes` are the pod's.
 pub(super) fn validate_mounts(
     container: &Value,
-    volumes: &Value,
+    volumes: &[&Value],
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let known = |name: &str| items(volumes).find(|volume| volume["name"] == name);
-    let names = |list: &str, field: &str| -> BTreeSet<String> {
-        items(&container[list])
-            .map(|item| text(&item[field]).to_owned())
-            .collect()
-    };
-    let device_names = names("volumeDevices", "name");
-    let device_paths = names("volumeDevices", "devicePath");
+    // Of devices with the same name only the last has a path here.
+    let devices: BTreeMap<&str, &str> = items(&container["volumeDevices"])
+        .map(|device| (text(&device["name"]), text(&device["devicePath"])))
+        .collect();
     let mounts = path.child("volumeMounts");
     let mut mounted = BTreeSet::new();
     for (index, mount) in items(&container["volumeMounts"]).enumerate() {
@@ -85,7 +81,7 @@ pub(super) fn validate_mounts(
         let name = text(&mount["name"]);
         let name_path = path.child("name");
         required(&mount["name"], &name_path, errors);
-        if !name.is_empty() && known(name).is_none() {
+        if volumes.iter().all(|volume| volume["name"] != *name) {
             errors.not_found(&name_path, &name.into());
         }
         let at = &mount["mountPath"];
@@ -94,23 +90,22 @@ pub(super) fn validate_mounts(
         if !mounted.insert(text(at)) {
             errors.invalid(&at_path, at, "must be unique");
         }
-        if device_names.contains(name) {
+        if devices.contains_key(name) {
             let detail = "must not already exist in volumeDevices";
             errors.invalid(&name_path, &name.into(), detail);
         }
-        if device_paths.contains(text(at)) && !device_names.contains(name) {
+        if devices.values().any(|device| *device == text(at)) {
             let detail = "must not already exist as a path in volumeDevices";
             errors.invalid(&at_path, at, detail);
         }
         // Upstream leaves the index out of some of these.
-        for field in ["subPath", "subPathExpr"] {
-            validate_no_backsteps(&mount[field], &mounts.child(field), errors);
-        }
+        validate_descending(&mount["subPath"], &mounts.child("subPath"), errors);
         let expression = &mount["subPathExpr"];
         if !text(&mount["subPath"]).is_empty() && !text(expression).is_empty() {
             let detail = "subPathExpr and subPath are mutually exclusive";
             errors.invalid(&path.child("subPathExpr"), expression, detail);
         }
+        validate_descending(expression, &mounts.child("subPathExpr"), errors);
         validate_propagation(container, mount, &mounts, errors);
     }
     validate_devices(container, volumes, path, errors);
@@ -138,10 +133,15 @@ fn validate_propagation(
     let path = path.child("recursiveReadOnly");
     match text(recursive) {
         "" | "Disabled" => {}
-        "Enabled" | "IfPossible" if mount["readOnly"] != true => {
-            errors.forbidden(&path, "may only be specified when readOnly is true");
+        "Enabled" | "IfPossible" => {
+            if mount["readOnly"] != true {
+                errors.forbidden(&path, "may only be specified when readOnly is true");
+            }
+            if !matches!(text(propagation), "" | "None") {
+                let detail = "may only be specified when mountPropagation is None or not specified";
+                errors.forbidden(&path, detail);
+            }
         }
-        "Enabled" | "IfPossible" => {}
         _ => {
             let modes = ["Disabled", "Enabled", "IfPossible"];
             errors.not_supported(&path, recursive, &modes);
@@ -151,46 +151,50 @@ fn validate_propagation(
 
 fn validate_devices(
     container: &Value,
-    volumes: &Value,
+    volumes: &[&Value],
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
     let mut names = BTreeSet::new();
     let mut paths = BTreeSet::new();
-    let is_mounted = |field: &str, value: &Value| {
-        items(&container["volumeMounts"]).any(|mount| mount[field] == *value)
-    };
+    let mounts: BTreeMap<&str, &str> = items(&container["volumeMounts"])
+        .map(|mount| (text(&mount["name"]), text(&mount["mountPath"])))
+        .collect();
     for (index, device) in items(&container["volumeDevices"]).enumerate() {
         let path = path.child("volumeDevices").index(index);
         let (name, at) = (&device["name"], &device["devicePath"]);
         let (name_path, at_path) = (path.child("name"), path.child("devicePath"));
         required(name, &name_path, errors);
-        if !names.insert(text(name)) {
+        if names.contains(text(name)) {
             errors.invalid(&name_path, name, "must be unique");
         }
-        let volume = items(volumes).find(|volume| volume["name"] == *name);
-        match volume {
-            None if !text(name).is_empty() => errors.not_found(&name_path, name),
+        match volumes.iter().find(|volume| volume["name"] == *name) {
+            None => errors.not_found(&name_path, name),
             Some(own) if own["persistentVolumeClaim"].is_null() && own["ephemeral"].is_null() => {
                 let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
                 errors.invalid(&name_path, name, detail);
             }
-            _ => {}
+            Some(_) => {}
         }
         required(at, &at_path, errors);
-        if !paths.insert(text(at)) {
+        if paths.contains(text(at)) {
             errors.invalid(&at_path, at, "must be unique");
         }
         if has_backsteps(at) {
             errors.invalid(&at_path, at, "can not contain backsteps ('..')");
+        } else {
+            paths.insert(text(at));
         }
-        if is_mounted("name", name) {
+        if mounts.contains_key(text(name)) {
             let detail = "must not already exist in volumeMounts";
             errors.invalid(&name_path, name, detail);
         }
-        if is_mounted("mountPath", at) {
+        if mounts.values().any(|mount| *mount == text(at)) {
             let detail = "must not already exist as a path in volumeMounts";
             errors.invalid(&at_path, at, detail);
+        }
+        if !text(name).is_empty() {
+            names.insert(text(name));
         }
     }
 }

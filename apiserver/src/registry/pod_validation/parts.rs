@@ -31,15 +31,24 @@ pub(crate) fn validate_ephemeral_containers(new: &Value, old: &Value) -> FieldEr
         .collect();
     let mut names = containers.clone();
     names.extend(items(&spec["initContainers"]).map(|container| text(&container["name"])));
+    // The volumes of a stored pod have no faults.
+    let pod = Surroundings::of(spec, items(&spec["volumes"]).collect());
     for (index, container) in items(&spec["ephemeralContainers"]).enumerate() {
         let path = path.index(index);
-        validate_container(
-            container,
-            &path,
-            &mut names,
-            Surroundings::of(spec),
-            &mut errors,
-        );
+        validate_container(container, &path, &pod, &mut errors);
+        super::validate_image_space(container, &path, &mut errors);
+        if !names.insert(text(&container["name"])) {
+            errors.duplicate(&path.child("name"), &container["name"]);
+        }
+        for (index, mount) in items(&container["volumeMounts"]).enumerate() {
+            let path = path.child("volumeMounts").index(index);
+            for field in ["subPath", "subPathExpr"] {
+                if !text(&mount[field]).is_empty() {
+                    let detail = "cannot be set for an Ephemeral Container";
+                    errors.forbidden(&path.child(field), detail);
+                }
+            }
+        }
         let target = text(&container["targetContainerName"]);
         if !target.is_empty() && !containers.contains(&target) {
             errors.not_found(&path.child("targetContainerName"), &target.into());

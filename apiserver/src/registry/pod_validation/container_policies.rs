@@ -1,0 +1,83 @@
+//! Faults of what a container says of its restarts, of being resized, and of claimed resources.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{Surroundings, is_empty, items, supported, text};
+use crate::status::{CauseReason, FieldErrors, FieldPath};
+
+pub(super) fn validate_resize_policies(
+    container: &Value,
+    pod: &Surroundings<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let mut seen = BTreeSet::new();
+    for (index, own) in items(&container["resizePolicy"]).enumerate() {
+        let resource = &own["resourceName"];
+        if !seen.insert(text(resource)) {
+            errors.duplicate(&path.index(index), resource);
+        }
+        supported(resource, path, &["cpu", "memory"], errors);
+        let policy = &own["restartPolicy"];
+        supported(policy, path, &["NotRequired", "RestartContainer"], errors);
+        if pod.never_restarts && policy != "NotRequired" {
+            let detail = "must be 'NotRequired' when `restartPolicy` is 'Never'";
+            errors.invalid(path, policy, detail);
+        }
+    }
+}
+
+/// Claims that a container uses must be the pod's.
+pub(super) fn validate_resource_claims(
+    container: &Value,
+    pod: &Surroundings<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let mut seen = BTreeSet::new();
+    for (index, claim) in items(&container["resources"]["claims"]).enumerate() {
+        let path = path.index(index);
+        let (name, request) = (text(&claim["name"]), text(&claim["request"]));
+        if name.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        // A claim as a whole is every request of it.
+        let key = |request: &str| match request {
+            "" => name.to_owned(),
+            request => format!("{name}/{request}"),
+        };
+        if !seen.insert(key(request)) || (!request.is_empty() && seen.contains(name)) {
+            errors.duplicate(&path, &key(request).into());
+        }
+        if !pod.claims.contains(name) {
+            let known: Vec<&str> = pod.claims.iter().copied().collect();
+            let known = match known.is_empty() {
+                true => " which is empty".to_owned(),
+                false => format!(": {}", known.join(", ")),
+            };
+            let detail = "must be one of the names in pod.spec.resourceClaims";
+            let text = format!("Not found: {name:?}: {detail}{known}");
+            errors.push(CauseReason::NotFound, &path, text);
+        }
+    }
+}
+
+/// When a container that ended is started again, whatever its pod says.
+pub(super) fn validate_restart_policy(
+    container: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let policy = &container["restartPolicy"];
+    if !policy.is_null() && !["Always", "Never", "OnFailure"].contains(&text(policy)) {
+        let known = ["Always", "Never", "OnFailure"];
+        errors.not_supported(&path.child("restartPolicy"), policy, &known);
+    }
+    if policy.is_null() && !is_empty(&container["restartPolicyRules"]) {
+        let detail = "must specify restartPolicy when restart rules are used";
+        errors.required(&path.child("restartPolicy"), detail);
+    }
+}
