@@ -57,6 +57,12 @@ pub(crate) async fn describe(
     Ok(lines)
 }
 
+/// How many requests each fault has met.
+pub(crate) fn faults(met: &[(String, u32)]) -> Vec<String> {
+    let lines = met.iter().map(|(name, met)| format!("×{met} {name}"));
+    section("faults met", lines.collect())
+}
+
 fn section(title: &str, content: Vec<String>) -> Vec<String> {
     if content.is_empty() {
         return Vec::new();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kubeproof_apiserver::fault::Fault;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use kubeproof_controller::{Manager, Options, node};
 
@@ -156,6 +157,22 @@ impl Testbed {
     #[must_use]
     pub fn faults(&self) -> &node::Faults {
         self.manager.faults()
+    }
+
+    /// Lets something go wrong between clients and server.
+    pub fn inject(&self, fault: Fault) {
+        self.server.inject(fault);
+    }
+
+    /// Ends the faults of that name; false when there is none in force.
+    pub fn lift(&self, name: &str) -> bool {
+        self.server.lift(name)
+    }
+
+    /// Every fault so far, with how many requests it has met.
+    #[must_use]
+    pub fn faults_met(&self) -> Vec<(String, u32)> {
+        self.server.faults_met()
     }
 
     /// What runs on the simulated nodes.

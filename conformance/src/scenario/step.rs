@@ -1,5 +1,6 @@
 //! The verbs of a scenario's steps.
 
+mod fault;
 mod words;
 
 use serde::Deserialize;
@@ -7,6 +8,8 @@ use serde_json::Value;
 
 use super::duration::HumanDuration;
 use super::manifest::Manifest;
+
+pub use fault::FaultStep;
 
 /// One step: a verb, and how it is shown and judged.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,6 +46,10 @@ pub enum Verb {
     Pod(PodStep),
     /// Makes a node fail or come back, or takes its pods away from it.
     Node(NodeStep),
+    /// Lets something go wrong between clients and server.
+    Fault(FaultStep),
+    /// Ends the faults of a name.
+    Lift(String),
     /// Does and prints what kubectl would.
     Kubectl(String),
     /// Shows what runs on the simulated nodes, whatever the API says.
@@ -377,6 +384,8 @@ struct StepFields {
     delete_collection: Option<DeleteCollectionStep>,
     pod: Option<PodStep>,
     node: Option<NodeStep>,
+    fault: Option<FaultStep>,
+    lift: Option<String>,
     containers: Option<String>,
     kubectl: Option<String>,
     wait: Option<WaitStep>,
@@ -404,6 +413,8 @@ impl TryFrom<StepFields> for Step {
             fields.delete_collection.map(Verb::DeleteCollection),
             fields.pod.map(Verb::Pod),
             fields.node.map(Verb::Node),
+            fields.fault.map(Verb::Fault),
+            fields.lift.map(Verb::Lift),
             fields.containers.map(Verb::Containers),
             fields.kubectl.map(Verb::Kubectl),
             fields.wait.map(Verb::Wait),
@@ -416,8 +427,8 @@ impl TryFrom<StepFields> for Step {
         .flatten();
         let verb = verbs.next().ok_or(
             "a step needs a verb: apply, create, update, patch, scale, delete, \
-             deleteCollection, pod, node, containers, kubectl, wait, settle: {quiet: …}, advance, table \
-             or show",
+             deleteCollection, pod, node, fault, lift, containers, kubectl, wait, settle: {quiet: …}, \
+             advance, table or show",
         )?;
         if verbs.next().is_some() {
             return Err("a step has one verb".to_owned());
@@ -453,8 +464,10 @@ impl Verb {
             | Self::Delete(_)
             | Self::DeleteCollection(_)
             | Self::Pod(_)
-            | Self::Node(_) => true,
-            Self::Wait(_)
+            | Self::Node(_)
+            | Self::Lift(_) => true,
+            Self::Fault(_)
+            | Self::Wait(_)
             | Self::Settle(_)
             | Self::Advance(_)
             | Self::Table(_)
