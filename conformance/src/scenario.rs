@@ -14,7 +14,7 @@ pub use manifest::{Manifest, read_objects};
 pub(crate) use step::field;
 pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
-    ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
+    Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
 
 /// The namespace of scenarios that name none.

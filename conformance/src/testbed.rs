@@ -159,6 +159,11 @@ impl Testbed {
         self.manager.faults()
     }
 
+    /// Starts the controllers anew, as after a crash.
+    pub fn restart_controllers(&self) {
+        self.manager.restart_controllers();
+    }
+
     /// Lets something go wrong between clients and server.
     pub fn inject(&self, fault: Fault) {
         self.server.inject(fault);
@@ -171,7 +176,7 @@ impl Testbed {
 
     /// Every fault so far, with how many requests it has met.
     #[must_use]
-    pub fn faults_met(&self) -> Vec<(String, u32)> {
+    pub fn faults_met(&self) -> Vec<(Fault, u32)> {
         self.server.faults_met()
     }
 

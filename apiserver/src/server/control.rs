@@ -74,9 +74,9 @@ impl ApiServer {
         self.core.faults.lift(name)
     }
 
-    /// Every fault ever injected, by name, with how many requests it has met.
+    /// Every fault ever injected, with how many requests it has met.
     #[must_use]
-    pub fn faults_met(&self) -> Vec<(String, u32)> {
+    pub fn faults_met(&self) -> Vec<(Fault, u32)> {
         self.core.faults.met()
     }
 

@@ -7,8 +7,8 @@ use super::{kubectl, nodes};
 use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
 use crate::scenario::{
-    DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field,
-    in_flow,
+    DeleteStep, Expect, Manifest, PodStep, Restarted, ShowStep, Step, TableStep, Verb, WaitStep,
+    field, in_flow,
 };
 use crate::table;
 use crate::testbed::{Testbed, TestbedError};
@@ -126,6 +126,7 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
         Verb::Pod(step) => annotate(api, step).await?,
         Verb::Node(step) => return nodes::perform(testbed, step).await,
         Verb::Fault(step) => testbed.inject(step.0.clone()),
+        Verb::Restart(Restarted::Controllers) => testbed.restart_controllers(),
         Verb::Lift(name) => {
             if !testbed.lift(name) {
                 return Err(StepError::NoFault(name.clone()));

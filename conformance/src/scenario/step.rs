@@ -50,6 +50,8 @@ pub enum Verb {
     Fault(FaultStep),
     /// Ends the faults of a name.
     Lift(String),
+    /// Starts all controllers anew, as after a crash.
+    Restart(Restarted),
     /// Does and prints what kubectl would.
     Kubectl(String),
     /// Shows what runs on the simulated nodes, whatever the API says.
@@ -260,6 +262,14 @@ pub enum NodeStep {
     Drain(String),
 }
 
+/// What is started anew.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum Restarted {
+    /// The controllers, without the nodes.
+    Controllers,
+}
+
 /// What is waited for. Exactly one of `condition`, `field` and `gone` is given.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -386,6 +396,7 @@ struct StepFields {
     node: Option<NodeStep>,
     fault: Option<FaultStep>,
     lift: Option<String>,
+    restart: Option<Restarted>,
     containers: Option<String>,
     kubectl: Option<String>,
     wait: Option<WaitStep>,
@@ -415,6 +426,7 @@ impl TryFrom<StepFields> for Step {
             fields.node.map(Verb::Node),
             fields.fault.map(Verb::Fault),
             fields.lift.map(Verb::Lift),
+            fields.restart.map(Verb::Restart),
             fields.containers.map(Verb::Containers),
             fields.kubectl.map(Verb::Kubectl),
             fields.wait.map(Verb::Wait),
@@ -427,8 +439,8 @@ impl TryFrom<StepFields> for Step {
         .flatten();
         let verb = verbs.next().ok_or(
             "a step needs a verb: apply, create, update, patch, scale, delete, \
-             deleteCollection, pod, node, fault, lift, containers, kubectl, wait, settle: {quiet: …}, \
-             advance, table or show",
+             deleteCollection, pod, node, fault, lift, restart, containers, kubectl, wait, \
+             settle: {quiet: …}, advance, table or show",
         )?;
         if verbs.next().is_some() {
             return Err("a step has one verb".to_owned());
@@ -465,7 +477,8 @@ impl Verb {
             | Self::DeleteCollection(_)
             | Self::Pod(_)
             | Self::Node(_)
-            | Self::Lift(_) => true,
+            | Self::Lift(_)
+            | Self::Restart(_) => true,
             Self::Fault(_)
             | Self::Wait(_)
             | Self::Settle(_)

@@ -58,6 +58,7 @@ impl Verb {
             }
             Self::Node(node) => node.in_words(),
             Self::Fault(fault) => fault.in_words(),
+            Self::Restart(_) => "restart the controllers".to_owned(),
             Self::Lift(name) => format!("no more fault {name}"),
             Self::Kubectl(command) => format!("kubectl {command}"),
             Self::Containers(name) => format!("containers of {name} that run, by node"),
