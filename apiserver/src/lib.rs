@@ -13,6 +13,7 @@
 //! - `kubelet`: what the server asks of nodes
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
 //! - [`clock`]: time and randomness
+//! - [`fault`]: what a test has go wrong between clients and server
 //! - `storage`: objects and their past events, by resource
 //! - `webhook`: calls over HTTPS of what clients have configured
 
@@ -21,6 +22,7 @@ mod auth;
 mod cel;
 pub mod clock;
 mod endpoints;
+pub mod fault;
 mod field_manager;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

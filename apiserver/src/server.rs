@@ -38,6 +38,7 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::Query;
 use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::{compression, deadline, handlers, response};
+use crate::fault::{Asked, Effect, Faults, Refusal};
 use crate::kubelet::Kubelet;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
@@ -84,6 +85,8 @@ pub(crate) struct Core {
     pub(crate) tables: Tables,
     /// Where services are reached from here.
     pub(crate) services: Services,
+    /// What goes wrong on purpose.
+    pub(crate) faults: Faults,
     flow_control: FlowControl,
 }
 
@@ -252,6 +255,17 @@ impl ApiServer {
             Err(error) => return response::error(&error, accepted),
         };
         let user_agent = header(&parts.headers, &USER_AGENT);
+        let effect = self.core.faults.meet(Asked::of(&info, user_agent), &body);
+        match &effect {
+            Some(Effect::Refuse(refusal)) => {
+                return response::error(&refusal.to_error(), accepted);
+            }
+            Some(Effect::Unreachable) => {
+                return response::error(&Refusal::unreachable(), accepted);
+            }
+            Some(Effect::Delay(time)) => tokio::time::sleep(*time).await,
+            Some(Effect::LoseAnswer | Effect::Hold) | None => {}
+        }
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = handlers::Request {
             core: &self.core,
@@ -266,7 +280,11 @@ impl ApiServer {
             upgrade: Mutex::new(upgrade),
             warnings: Mutex::default(),
         };
-        respond(request).await
+        let response = respond(request).await;
+        match effect {
+            Some(Effect::LoseAnswer) => response.map(|_| ResponseBody::dropped()),
+            _ => response,
+        }
     }
 
     /// The user of a request and the `flow` it falls under; the user may do what it asks for.

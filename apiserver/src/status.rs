@@ -25,7 +25,8 @@ pub enum ApiError {
     /// 404 for a path that no handler serves. Mirrors `NewGenericServerResponse`.
     #[error("the server could not find the requested resource")]
     NoSuchPath,
-    /// What an admission webhook answered as the reason of its refusal, a whole `Status`.
+    /// A whole `Status` that was made elsewhere: what an admission webhook answered as the reason of
+    /// its refusal, what an injected fault says.
     #[error("{}", .0["message"].as_str().unwrap_or_default())]
     Denied(Box<Value>),
     /// 404 in plain text, for a path outside of the resource paths.
@@ -200,6 +201,28 @@ impl ApiError {
             "the namespace of the provided object does not match the namespace sent on the request"
                 .to_owned(),
         )
+    }
+
+    /// An answer as somebody has put it.
+    pub(crate) fn stated(
+        code: u16,
+        reason: &str,
+        message: &str,
+        retry_after_seconds: Option<u32>,
+    ) -> Self {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": reason,
+            "code": code,
+        });
+        if let Some(seconds) = retry_after_seconds {
+            status["details"] = json!({ "retryAfterSeconds": seconds });
+        }
+        Self::Denied(Box::new(status))
     }
 
     /// The HTTP status code.

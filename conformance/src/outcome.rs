@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::fault::{Effect, Fault};
 use regex::{Captures, Regex};
 use serde_json::Value;
 
@@ -55,6 +56,16 @@ pub(crate) async fn describe(
     lines.extend(section("pods", pods(journal, timeline, names)));
     lines.extend(section("events", events(journal)));
     Ok(lines)
+}
+
+/// How many requests each fault has met. How often clients knock at a server that is away says
+/// nothing.
+pub(crate) fn faults(met: &[(Fault, u32)]) -> Vec<String> {
+    let counted = met
+        .iter()
+        .filter(|(fault, _)| fault.effect != Effect::Unreachable);
+    let lines = counted.map(|(fault, met)| format!("×{met} {}", fault.name));
+    section("faults met", lines.collect())
 }
 
 fn section(title: &str, content: Vec<String>) -> Vec<String> {
@@ -159,7 +170,8 @@ fn events(journal: &[JournalEntry]) -> Vec<String> {
         if is_deleted || is_untold {
             continue;
         }
-        let line = format!("{} {} {}", text("type"), text("reason"), text("message"));
+        let message = crate::timeline::first_line(text("message"));
+        let line = format!("{} {} {message}", text("type"), text("reason"));
         let index = match counts.iter().position(|(known, _)| *known == line) {
             Some(index) => index,
             None => {

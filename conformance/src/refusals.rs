@@ -18,6 +18,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tower::{Service, ServiceExt};
 
+use crate::timeline;
+
 /// The server's body as it is, or one that was read to its end.
 type AnswerBody = Either<ResponseBody, Full<bytes::Bytes>>;
 
@@ -140,7 +142,7 @@ fn in_words(method: &Method, code: StatusCode, resource: &str, status: &Value) -
     let message = message
         .split_once(" is invalid: ")
         .map_or(message, |(_, causes)| causes);
-    let message = message.replace('\n', " ");
+    let message = timeline::first_line(message);
     format!(
         "refused {} {reason}: {method} {resource}: {message}",
         code.as_u16()

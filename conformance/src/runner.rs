@@ -209,6 +209,7 @@ async fn write_transcript(
     let names = GeneratedNames::of(&journal);
     let outcome = outcome::describe(testbed.api(), &journal, &timeline, &names).await;
     lines.extend(outcome.map_err(RunError::Outcome)?);
+    lines.extend(outcome::faults(&testbed.faults_met()));
     lines.push(String::new());
     Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
 }

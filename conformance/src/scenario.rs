@@ -13,8 +13,8 @@ pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
 pub(crate) use step::field;
 pub use step::{
-    DeleteCollectionStep, DeleteStep, Expect, NodeStep, PatchStep, PatchType, PodStep, ScaleStep,
-    ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
+    DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
+    Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
 
 /// The namespace of scenarios that name none.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kubeproof_apiserver::fault::Fault;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
 use kubeproof_controller::{Manager, Options, node};
 
@@ -163,6 +164,27 @@ impl Testbed {
     #[must_use]
     pub fn faults(&self) -> &node::Faults {
         self.manager.faults()
+    }
+
+    /// Starts the controllers anew, as after a crash.
+    pub fn restart_controllers(&self) {
+        self.manager.restart_controllers();
+    }
+
+    /// Lets something go wrong between clients and server.
+    pub fn inject(&self, fault: Fault) {
+        self.server.inject(fault);
+    }
+
+    /// Ends the faults of that name; false when there is none in force.
+    pub fn lift(&self, name: &str) -> bool {
+        self.server.lift(name)
+    }
+
+    /// Every fault so far, with how many requests it has met.
+    #[must_use]
+    pub fn faults_met(&self) -> Vec<(Fault, u32)> {
+        self.server.faults_met()
     }
 
     /// What runs on the simulated nodes.

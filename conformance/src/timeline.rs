@@ -85,6 +85,14 @@ fn line(began: Timestamp, time: Timestamp, user_agent: &str, what: &str) -> Stri
     format!("  {time:<8} {actor:<27} {what}")
 }
 
+/// A message without the lines behind its first, which hold a diff of whole specs.
+pub(crate) fn first_line(message: &str) -> String {
+    match message.split_once('\n') {
+        Some((first, _)) => format!("{} …", first.trim_end()),
+        None => message.to_owned(),
+    }
+}
+
 /// Who wrote, from the user agent: its product without the version.
 fn actor(user_agent: &str) -> &str {
     let product = user_agent.split(['/', ' ']).next().unwrap_or_default();

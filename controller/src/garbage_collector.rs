@@ -16,15 +16,15 @@ use futures::stream::{BoxStream, SelectAll};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::DynamicObject;
+use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
 use tokio::sync::oneshot;
 
 use self::collector::{Collector, Outcome};
 use self::graph::{Graph, GroupKind, Node, Task};
 use crate::context::Context;
 use crate::inventory::{self, Kind};
-use crate::mirror::{self, Mirror, SteadyBackoff};
+use crate::mirror::{self, Mirror};
 use crate::recorder::Recorder;
 
 /// A watch event of one kind; None is a failed attempt.
@@ -122,8 +122,7 @@ impl GarbageCollector {
         let api: Api<DynamicObject> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
         let label = name.clone();
-        let stream = watcher(api, watcher::Config::default())
-            .backoff(SteadyBackoff::default())
+        let stream = mirror::patient(watcher(api, watcher::Config::default()))
             .map(move |event| {
                 let event = event.inspect_err(|error| {
                     tracing::warn!(group = label.group, kind = label.kind, %error, "watch failed");

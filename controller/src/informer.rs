@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
-use kube::runtime::utils::Backoff;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+
+use crate::mirror;
 
 /// The last version of every object that the watch delivered.
 pub(crate) struct Informer<K> {
@@ -125,7 +125,7 @@ impl<K: Resource> Informer<K> {
     ) where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let events = watcher(api, config).backoff(WatchBackoff::default());
+        let events = mirror::patient(watcher(api, config));
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             match event {
@@ -243,28 +243,6 @@ fn resource_version<K: ResourceExt>(object: &K) -> u64 {
         .resource_version()
         .and_then(|rv| rv.parse().ok())
         .unwrap_or(0)
-}
-
-/// Delay before a failed watch is retried: 800 ms doubling to 30 s, without kube's random jitter.
-#[derive(Debug, Default)]
-struct WatchBackoff {
-    failures: u32,
-}
-
-impl Iterator for WatchBackoff {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let delay = Duration::from_millis(800).saturating_mul(1 << self.failures.min(6));
-        self.failures += 1;
-        Some(delay.min(Duration::from_secs(30)))
-    }
-}
-
-impl Backoff for WatchBackoff {
-    fn reset(&mut self) {
-        self.failures = 0;
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Starts a chosen set of controllers and simulated nodes, and owns their tasks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::Client;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::Now;
@@ -58,6 +59,8 @@ pub struct Options {
 pub struct Manager {
     tasks: JoinSet<()>,
     machines: node::Machines,
+    /// Wakes controllers in the order in which they were started.
+    restart: Arc<Notify>,
     stop: watch::Sender<bool>,
 }
 
@@ -91,14 +94,17 @@ impl Manager {
                 containers: node::Containers::of(options.nodes, options.now),
                 faults: node::Faults::of(options.nodes),
             },
+            restart: Arc::default(),
             stop,
         };
         // Nodes last: controllers then see them appear, as in a cluster that comes up.
         let chosen = |name: &str| options.controllers.iter().any(|chosen| chosen == name);
         for name in CONTROLLERS {
             if chosen(name) {
-                let controller = controller(name, ctx.clone(), &options.root_ca);
-                manager.spawn(controller, stopped.clone());
+                let (ctx, root_ca) = (ctx.clone(), options.root_ca.clone());
+                let restarted = Arc::clone(&manager.restart);
+                let lives = run_again(restarted, move || controller(name, ctx.clone(), &root_ca));
+                manager.spawn(lives.boxed(), stopped.clone());
             }
         }
         let conduct = node::Conduct {
@@ -109,6 +115,12 @@ impl Manager {
         let nodes = node::run(ctx, manager.machines.clone(), conduct);
         manager.spawn(nodes.boxed(), stopped);
         Ok(manager)
+    }
+
+    /// Starts all controllers anew, as after a crash: what they have not written is forgotten. Nodes
+    /// run on.
+    pub fn restart_controllers(&self) {
+        self.restart.notify_waiters();
     }
 
     /// The containers of the nodes, for who asks for their logs.
@@ -146,6 +158,17 @@ impl Manager {
             {
                 std::panic::resume_unwind(error.into_panic());
             }
+        }
+    }
+}
+
+/// Runs what `make` makes; drops it and makes it again when told to.
+async fn run_again(restarted: Arc<Notify>, make: impl Fn() -> BoxFuture<'static, ()>) {
+    loop {
+        tokio::select! {
+            biased;
+            () = restarted.notified() => {}
+            () = make() => return,
         }
     }
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, SelectAll};
-use futures::{FutureExt, StreamExt};
-use kube::runtime::utils::Backoff;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
@@ -150,34 +149,40 @@ fn split<K: Resource>(key: ObjectKey, old: Option<Arc<K>>, new: Option<Arc<K>>) 
     }
 }
 
-/// Doubling waits without jitter: the same faults lead to the same requests.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SteadyBackoff {
-    failures: u32,
-}
-
-impl Iterator for SteadyBackoff {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let wait = BACKOFF_MIN.saturating_mul(1 << self.failures.min(10));
-        self.failures = self.failures.saturating_add(1);
-        Some(wait.min(BACKOFF_MAX))
-    }
-}
-
-impl Backoff for SteadyBackoff {
-    fn reset(&mut self) {
-        self.failures = 0;
-    }
-}
-
-/// The wait before the try after `failures` failures in a row (at least one).
+/// The wait before the try after `failures` failures in a row (at least one): doubling, and without
+/// jitter, so that the same faults lead to the same requests.
 pub(crate) fn retry_after(failures: u32) -> Duration {
-    let mut backoff = SteadyBackoff {
-        failures: failures.saturating_sub(1),
-    };
-    backoff.next().unwrap_or(BACKOFF_MAX)
+    let doublings = failures.saturating_sub(1).min(10);
+    BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)
+}
+
+/// The events of a watch, which waits longer after each failure in a row.
+///
+/// kube's own backoff begins anew with each attempt to list: an attempt is an event of its own, and
+/// a server that is away would be asked every 800 ms for as long as it is.
+pub(crate) fn patient<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static
+where
+    K: Send + 'static,
+{
+    let start = (events.boxed(), 0, false);
+    stream::unfold(
+        start,
+        |(mut events, mut failures, mut is_failed)| async move {
+            if is_failed {
+                tokio::time::sleep(retry_after(failures)).await;
+            }
+            let event = events.next().await?;
+            is_failed = event.is_err();
+            match &event {
+                Err(_) => failures += 1,
+                Ok(Event::Init) => {}
+                Ok(_) => failures = 0,
+            }
+            Some((event, (events, failures, is_failed)))
+        },
+    )
 }
 
 /// Watches everything `api` reaches; failures are logged and retried.
@@ -185,8 +190,7 @@ pub(crate) fn watch<K>(api: Api<K>) -> BoxStream<'static, Box<Event<K>>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    watcher(api, watcher::Config::default())
-        .backoff(SteadyBackoff::default())
+    patient(watcher(api, watcher::Config::default()))
         .filter_map(|event| async move {
             event
                 .inspect_err(|error| tracing::warn!(%error, "watch failed"))
@@ -274,6 +278,23 @@ mod tests {
             uids(&changes),
             [(some("2"), None), (None, some("9")), (some("3"), None),]
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_in_a_row_wait_longer_although_each_attempt_begins_with_an_event() {
+        let attempt = || {
+            let failed = watcher::Error::NoResourceVersion;
+            [Ok(Event::<ConfigMap>::Init), Err(failed)]
+        };
+        let events = (0..4).flat_map(move |_| attempt());
+        let mut events = std::pin::pin!(patient(stream::iter(events)));
+        let (began, mut begun) = (tokio::time::Instant::now(), Vec::new());
+        while let Some(event) = events.next().await {
+            if event.is_ok() {
+                begun.push(began.elapsed().as_millis());
+            }
+        }
+        assert_eq!(begun, [0, 800, 2400, 5600]);
     }
 
     #[test]

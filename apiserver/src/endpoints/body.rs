@@ -96,6 +96,11 @@ impl ResponseBody {
         }
     }
 
+    /// A body whose connection breaks before its first byte.
+    pub(crate) fn dropped() -> Self {
+        Self::stream(futures::stream::once(async { Err(Dropped) }))
+    }
+
     pub(crate) fn stream(
         stream: impl Stream<Item = Result<Bytes, Dropped>> + Send + 'static,
     ) -> Self {

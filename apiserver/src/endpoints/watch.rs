@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::body::Dropped;
 use super::handlers::list::Selectors;
 use super::metrics::WatchMeter;
+use crate::fault::{self, Faults};
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::write_object;
 use crate::status::ApiError;
@@ -74,6 +75,8 @@ pub(crate) struct WatchRequest {
     pub(crate) render: Option<Render>,
     /// What it takes to convert objects by webhook, where that is done.
     pub(crate) caller: Option<OwnedCaller>,
+    /// What may keep it from delivering, and who watches.
+    pub(crate) faults: Option<(Faults, fault::Asked)>,
     pub(crate) meter: WatchMeter,
 }
 
@@ -175,6 +178,12 @@ impl Cursor {
 
     async fn next(&mut self) -> Option<Result<Bytes, Dropped>> {
         loop {
+            if let Some((faults, watch)) = &self.request.faults
+                && !faults.let_deliver(watch).await
+            {
+                self.ended = true;
+                return Some(Err(Dropped));
+            }
             let asked = self.request.table.asked();
             if asked.drops > self.asked.drops {
                 self.asked = asked;

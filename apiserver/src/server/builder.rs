@@ -13,6 +13,7 @@ use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
+use crate::fault::Faults;
 use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
@@ -117,6 +118,7 @@ impl ApiServerBuilder {
             }),
         };
         let core = Core {
+            faults: Faults::new(self.clock.clone()),
             clock: self.clock,
             entropy: Entropy::seeded(self.seed),
             storage: Arc::new(Storage::new(initial, self.window_events_max, self.journal)),

@@ -17,6 +17,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::ApiServer;
+use crate::fault::{Effect, Fault};
 use crate::meta::GroupResource;
 use crate::status::ApiError;
 use crate::storage::WatchControl;
@@ -54,6 +55,29 @@ impl ApiServer {
     /// The same for one resource, such as `configmaps` or `statefulsets.apps`.
     pub fn compact_resource(&self, resource: &GroupResource) {
         self.core.storage.compact(Some(resource));
+    }
+
+    /// Lets `fault` go wrong from now on.
+    ///
+    /// A server that cannot be reached breaks off all open watches at once; whom the fault is not
+    /// about can watch again.
+    pub fn inject(&self, fault: Fault) {
+        let is_unreachable = fault.effect == Effect::Unreachable;
+        self.core.faults.inject(fault);
+        if is_unreachable {
+            self.control_watches(WatchControl::Drop, None);
+        }
+    }
+
+    /// Ends the faults of that name; false when there is none in force.
+    pub fn lift(&self, name: &str) -> bool {
+        self.core.faults.lift(name)
+    }
+
+    /// Every fault ever injected, with how many requests it has met.
+    #[must_use]
+    pub fn faults_met(&self) -> Vec<(Fault, u32)> {
+        self.core.faults.met()
     }
 
     /// Asks every open watch for `control`, or those of `resource` only.

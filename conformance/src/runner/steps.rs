@@ -7,8 +7,8 @@ use super::{kubectl, nodes};
 use crate::api::{Api, ApiError};
 use crate::generated::GeneratedNames;
 use crate::scenario::{
-    DeleteStep, Expect, Manifest, PodStep, ShowStep, Step, TableStep, Verb, WaitStep, field,
-    in_flow,
+    DeleteStep, Expect, Manifest, PodStep, Restarted, ShowStep, Step, TableStep, Verb, WaitStep,
+    field, in_flow,
 };
 use crate::table;
 use crate::testbed::{Testbed, TestbedError};
@@ -39,6 +39,9 @@ pub enum StepError {
     /// The command is none that the harness can carry out.
     #[error("{0}")]
     Command(String),
+    /// There is no such fault to end.
+    #[error("there is no fault {0:?} in force")]
+    NoFault(String),
     /// There is no such simulated node.
     #[error(transparent)]
     UnknownNode(#[from] kubeproof_controller::node::UnknownNode),
@@ -122,6 +125,13 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
         }
         Verb::Pod(step) => annotate(api, step).await?,
         Verb::Node(step) => return nodes::perform(testbed, step).await,
+        Verb::Fault(step) => testbed.inject(step.0.clone()),
+        Verb::Restart(Restarted::Controllers) => testbed.restart_controllers(),
+        Verb::Lift(name) => {
+            if !testbed.lift(name) {
+                return Err(StepError::NoFault(name.clone()));
+            }
+        }
         Verb::Kubectl(command) => return kubectl::perform(testbed, command).await,
         Verb::Containers(name) => return Ok(nodes::containers(testbed, name)),
         Verb::Wait(step) => wait(testbed, step).await?,

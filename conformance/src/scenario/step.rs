@@ -1,5 +1,6 @@
 //! The verbs of a scenario's steps.
 
+mod fault;
 mod words;
 
 use serde::Deserialize;
@@ -7,6 +8,8 @@ use serde_json::Value;
 
 use super::duration::HumanDuration;
 use super::manifest::Manifest;
+
+pub use fault::FaultStep;
 
 /// One step: a verb, and how it is shown and judged.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,6 +46,12 @@ pub enum Verb {
     Pod(PodStep),
     /// Makes a node fail or come back, or takes its pods away from it.
     Node(NodeStep),
+    /// Lets something go wrong between clients and server.
+    Fault(FaultStep),
+    /// Ends the faults of a name.
+    Lift(String),
+    /// Starts all controllers anew, as after a crash.
+    Restart(Restarted),
     /// Does and prints what kubectl would.
     Kubectl(String),
     /// Shows what runs on the simulated nodes, whatever the API says.
@@ -253,6 +262,14 @@ pub enum NodeStep {
     Drain(String),
 }
 
+/// What is started anew.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum Restarted {
+    /// The controllers, without the nodes.
+    Controllers,
+}
+
 /// What is waited for. Exactly one of `condition`, `field` and `gone` is given.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -377,6 +394,9 @@ struct StepFields {
     delete_collection: Option<DeleteCollectionStep>,
     pod: Option<PodStep>,
     node: Option<NodeStep>,
+    fault: Option<FaultStep>,
+    lift: Option<String>,
+    restart: Option<Restarted>,
     containers: Option<String>,
     kubectl: Option<String>,
     wait: Option<WaitStep>,
@@ -404,6 +424,9 @@ impl TryFrom<StepFields> for Step {
             fields.delete_collection.map(Verb::DeleteCollection),
             fields.pod.map(Verb::Pod),
             fields.node.map(Verb::Node),
+            fields.fault.map(Verb::Fault),
+            fields.lift.map(Verb::Lift),
+            fields.restart.map(Verb::Restart),
             fields.containers.map(Verb::Containers),
             fields.kubectl.map(Verb::Kubectl),
             fields.wait.map(Verb::Wait),
@@ -416,8 +439,8 @@ impl TryFrom<StepFields> for Step {
         .flatten();
         let verb = verbs.next().ok_or(
             "a step needs a verb: apply, create, update, patch, scale, delete, \
-             deleteCollection, pod, node, containers, kubectl, wait, settle: {quiet: …}, advance, table \
-             or show",
+             deleteCollection, pod, node, fault, lift, restart, containers, kubectl, wait, \
+             settle: {quiet: …}, advance, table or show",
         )?;
         if verbs.next().is_some() {
             return Err("a step has one verb".to_owned());
@@ -453,8 +476,11 @@ impl Verb {
             | Self::Delete(_)
             | Self::DeleteCollection(_)
             | Self::Pod(_)
-            | Self::Node(_) => true,
-            Self::Wait(_)
+            | Self::Node(_)
+            | Self::Lift(_)
+            | Self::Restart(_) => true,
+            Self::Fault(_)
+            | Self::Wait(_)
             | Self::Settle(_)
             | Self::Advance(_)
             | Self::Table(_)

@@ -284,6 +284,6 @@ fn event(entry: &JournalEntry) -> Option<String> {
     Some(format!(
         "event Warning {}: {}{times}",
         text("reason"),
-        text("message")
+        super::first_line(text("message"))
     ))
 }

@@ -3,6 +3,7 @@
 use std::mem::take;
 use std::time::Duration;
 
+use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
@@ -65,28 +66,34 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// Runs `batches` up to the first one with errors, and counts deletions into `status`.
+    /// Runs `batches` up to the first one with errors, each at once, and counts the deletions that
+    /// replace pods into `status`.
     pub(super) async fn run(
         &self,
         batches: Vec<Batch>,
         status: &mut Computed,
     ) -> Result<(), Error> {
         for batch in batches {
-            let mut errors = Vec::new();
-            for actions in batch {
-                for action in actions {
-                    if let Err(error) = self.perform(action, status).await {
-                        errors.push(error);
-                        break;
-                    }
-                }
-            }
-            Error::collect(errors)?;
+            let is_update = |action: &Action| matches!(action, Action::DeleteForUpdate { .. });
+            let updates = batch.iter().flatten().filter(|action| is_update(action));
+            let updates = updates.count();
+            let at_once = batch.into_iter().map(|actions| self.perform_all(actions));
+            let done = join_all(at_once).await.into_iter();
+            Error::collect(done.filter_map(Result::err).collect())?;
+            status.counters.current -= i32::try_from(updates).unwrap_or(0);
         }
         Ok(())
     }
 
-    async fn perform(&self, action: Action, status: &mut Computed) -> Result<(), Error> {
+    /// What is to be done about one pod, up to the first error.
+    async fn perform_all(&self, actions: Vec<Action>) -> Result<(), Error> {
+        for action in actions {
+            self.perform(action).await?;
+        }
+        Ok(())
+    }
+
+    async fn perform(&self, action: Action) -> Result<(), Error> {
         match action {
             Action::Create {
                 pod,
@@ -103,12 +110,7 @@ impl<'a> Effects<'a> {
             }
             Action::Repair(repair) => self.repair(*repair).await,
             Action::FixOwners(owners) => self.fix_owners(owners).await,
-            Action::Delete { pod } => self.delete(&pod).await,
-            Action::DeleteForUpdate { pod } => {
-                self.delete(&pod).await?;
-                status.counters.current -= 1;
-                Ok(())
-            }
+            Action::Delete { pod } | Action::DeleteForUpdate { pod } => self.delete(&pod).await,
         }
     }
 
@@ -230,7 +232,13 @@ impl<'a> Effects<'a> {
             tokio::time::sleep(delay).await;
             // A pod that the cache has lost is tried once more as it was.
             let Some(cached) = cached else { continue };
-            match self.observed.repair(&cached) {
+            // So are claims that the attempts before have made.
+            let claims = self.controller.claims_in(self.set.namespace());
+            let observed = Observed {
+                claims: &claims,
+                ..self.observed
+            };
+            match observed.repair(&cached) {
                 // Owners were fixed by the first attempt.
                 Some(next) => {
                     repair = Repair {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 
@@ -75,8 +75,7 @@ impl Controller {
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
         let (current, update) = chosen.templates()?;
-        let cached = self.claims.in_namespace(set.namespace()).into_iter();
-        let claims: BTreeMap<_, _> = cached.map(|claim| (claim.name_any(), claim)).collect();
+        let claims = self.claims_in(set.namespace());
         let observed = Observed {
             set,
             current: &current,
@@ -95,6 +94,15 @@ impl Controller {
         // What kept the pods from moving matters more than a status that could not be told.
         acted.and(reported)?;
         Ok(plan.requeue_after)
+    }
+
+    /// The cached claims of a namespace, by name.
+    pub(super) fn claims_in(
+        &self,
+        namespace: &str,
+    ) -> BTreeMap<String, Arc<PersistentVolumeClaim>> {
+        let cached = self.claims.in_namespace(namespace).into_iter();
+        cached.map(|claim| (claim.name_any(), claim)).collect()
     }
 
     /// The set's pods, by name, after adopting orphans and releasing strangers.

@@ -15,6 +15,7 @@ use crate::endpoints::negotiation::{Transform, accepted_stream};
 use crate::endpoints::table::{IncludeObject, TableOptions};
 use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, stream};
 use crate::endpoints::{partial, table};
+use crate::fault::Asked;
 use crate::meta::GroupVersionKind;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -58,6 +59,8 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
             .resource
             .conversion()
             .map(|_| OwnedCaller::of(request.core)),
+        faults: Asked::of(&request.info, &request.user_agent)
+            .map(|watch| (request.core.faults.clone(), watch)),
         meter: request.meter().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));

@@ -57,6 +57,9 @@ impl Verb {
                 format!("let pod {} be: {}", pod.name, behaviour.join(", "))
             }
             Self::Node(node) => node.in_words(),
+            Self::Fault(fault) => fault.in_words(),
+            Self::Restart(_) => "restart the controllers".to_owned(),
+            Self::Lift(name) => format!("no more fault {name}"),
             Self::Kubectl(command) => format!("kubectl {command}"),
             Self::Containers(name) => format!("containers of {name} that run, by node"),
             Self::Wait(wait) => wait.in_words(),
