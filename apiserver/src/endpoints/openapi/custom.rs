@@ -24,8 +24,8 @@ pub(crate) struct CustomKind {
     pub(crate) namespaced: bool,
     /// Names of its subresources: `status`, `scale`.
     pub(crate) subresources: Vec<String>,
-    /// `openAPIV3Schema` of the version, if it is structural.
-    pub(crate) schema: Option<Arc<Value>>,
+    /// `openAPIV3Schema` of the version in JSON, if it is structural.
+    pub(crate) schema: Option<Arc<str>>,
     /// Whether the definition keeps unknown fields of all versions.
     pub(crate) preserve_unknown_fields: bool,
     /// JSON paths of `selectableFields`.
@@ -80,10 +80,13 @@ impl CustomKind {
             let preserves = schema["x-kubernetes-preserve-unknown-fields"] == true;
             form == Form::V2 && (self.preserve_unknown_fields || preserves)
         };
+        let schema = self.schema.as_ref().map(|schema| {
+            serde_json::from_str::<Value>(schema).expect("a definition's schema is written as JSON")
+        });
         // A client would take properties listed for all there are.
-        let mut schema = match &self.schema {
-            Some(schema) if !keeps_all(schema) => {
-                let mut schema = published(Value::clone(schema), form);
+        let mut schema = match schema {
+            Some(schema) if !keeps_all(&schema) => {
+                let mut schema = published(schema, form);
                 add_type_meta(&mut schema);
                 set_property(&mut schema, "metadata", object_meta());
                 schema

@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::*;
 use crate::meta::GroupVersionKind;
@@ -247,7 +246,7 @@ fn widget(schema: Value) -> CustomKind {
         plural: "widgets".to_owned(),
         namespaced: true,
         subresources: vec!["scale".to_owned(), "status".to_owned()],
-        schema: Some(Arc::new(schema)),
+        schema: Some(schema.to_string().into()),
         preserve_unknown_fields: false,
         selectable_fields: vec![".spec.a".to_owned()],
     }

@@ -17,6 +17,8 @@ use crate::schema::structural::Structural;
 #[derive(Debug)]
 pub(crate) struct Versions {
     group: String,
+    /// Uid and generation of the definition: at the same ones it declares the same.
+    declared: (Value, Value),
     /// The version that objects are stored in.
     pub(crate) storage: String,
     /// The latest `resourceVersion` given out before these schemas came into force: what was
@@ -31,22 +33,25 @@ pub(crate) struct Versions {
 #[derive(Debug)]
 pub(crate) struct VersionSchema {
     kind: String,
-    source: Arc<Value>,
+    /// As text, which takes a tenth of the memory: most schemas are never compiled.
+    source: Arc<str>,
     structural: OnceLock<Structural>,
     typed: OnceLock<Arc<Object>>,
     rules: OnceLock<Option<Validator>>,
 }
 
 impl VersionSchema {
-    /// The schema as the definition has it.
-    pub(crate) fn source(&self) -> &Arc<Value> {
+    /// The schema as the definition has it, in JSON.
+    pub(crate) fn source(&self) -> &Arc<str> {
         &self.source
     }
 
     /// The schema, compiled.
     pub(crate) fn structural(&self) -> &Structural {
-        self.structural
-            .get_or_init(|| Structural::parse(&self.source))
+        self.structural.get_or_init(|| {
+            let source = serde_json::from_str(&self.source);
+            Structural::parse(&source.expect("what was written as JSON is JSON"))
+        })
     }
 
     /// The rules of the schema, if it has any.
@@ -69,13 +74,14 @@ impl Versions {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let versions = || spec["versions"].as_array().into_iter().flatten();
+        let metadata = &definition["metadata"];
+        let declared = (metadata["uid"].clone(), metadata["generation"].clone());
+        let unchanged = held.filter(|held| held.declared == declared);
         let source = |version: &Value| {
-            let declared = &version["schema"]["openAPIV3Schema"];
             let name = version["name"].as_str().unwrap_or_default();
-            let held = held.and_then(|held| held.schemas.get(name));
-            let held = held.filter(|held| *held.source == *declared);
+            let held = unchanged.and_then(|held| held.schemas.get(name));
             held.map_or_else(
-                || Arc::new(declared.clone()),
+                || version["schema"]["openAPIV3Schema"].to_string().into(),
                 |held| Arc::clone(&held.source),
             )
         };
@@ -89,6 +95,7 @@ impl Versions {
         let stored = versions().find(|version| version["storage"] == true);
         Self {
             group: text(&spec["group"]),
+            declared,
             storage: stored
                 .map(|version| text(&version["name"]))
                 .unwrap_or_default(),
