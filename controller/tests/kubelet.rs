@@ -33,6 +33,7 @@ impl Node {
             nodes: 1,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
+            stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             now: Arc::new(move || clock.now()),
         };
@@ -340,7 +341,7 @@ async fn a_node_refuses_what_it_has_no_room_for() {
     pass(1).await;
     node.run("second", pinned(&serving)).await;
     node.run("greedy", pinned(&greedy)).await;
-    pass(1).await;
+    pass(2).await;
     assert_eq!(node.line("first").await, "Running running+");
     for (name, reason, message) in [
         (
