@@ -40,9 +40,11 @@ impl Kubelet {
             record.node == node && !over && record.rejection.is_none()
         });
         let mut load = Load::default();
+        let competes = pod.spec.as_ref().is_some_and(fit::competes);
         for record in others {
-            if let Some(other) = self.pods.get(&record.key) {
-                load.add(other);
+            match self.pods.get(&record.key).filter(|_| competes) {
+                Some(other) => load.add(other),
+                None => load.count_one(),
             }
         }
         let (reason, message) = refusal(pod, host, &load)?;
