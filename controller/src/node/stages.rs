@@ -20,12 +20,11 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::ObjectMeta;
 use kube::discovery::{self, Scope};
 use kube::runtime::watcher::Event;
-use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
 
 use super::identity;
 use crate::context::Context;
-use crate::mirror::{self, ObjectKey, SteadyBackoff};
+use crate::mirror::{self, ObjectKey};
 use crate::recorder::{EventType, Recorder};
 use environment::Environment;
 
@@ -122,16 +121,14 @@ struct Plan {
 impl Stager {
     async fn run(mut self) {
         let api: Api<DynamicObject> = Api::all_with(self.ctx.client.clone(), &self.resource);
-        let events = watcher(api, watcher::Config::default()).backoff(SteadyBackoff::default());
-        let mut events = std::pin::pin!(events);
+        let mut events = mirror::watch(api);
         let mut listed = BTreeSet::new();
         loop {
             let wake = self.wake();
             tokio::select! {
                 biased;
                 event = events.next() => match event {
-                    Some(Ok(event)) => self.take_in(event, &mut listed),
-                    Some(Err(error)) => tracing::warn!(%error, "watch failed"),
+                    Some(event) => self.take_in(*event, &mut listed),
                     None => return,
                 },
                 () = sleep(wake) => self.play_due().await,
