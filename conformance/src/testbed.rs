@@ -133,6 +133,7 @@ impl Testbed {
                     stop: options.timings.stop.0,
                 },
                 lease_renewal,
+                stages: Vec::new(),
                 root_ca: ROOT_CA.to_owned(),
                 now: Arc::new(move || clock.now()),
             },

@@ -197,6 +197,36 @@ fn serve_loads_a_directory_of_definitions_and_their_objects() {
 }
 
 #[test]
+fn serve_follows_stages() {
+    let map = file(
+        "staged/settings.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n",
+    );
+    let stage = file(
+        "stages/paint.yaml",
+        "apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: paint}\nspec:\n  \
+         resourceRef: {apiGroup: v1, kind: ConfigMap}\n  selector:\n    matchExpressions:\n    \
+         - {key: .data.colour, operator: DoesNotExist}\n  next:\n    patches:\n    \
+         - {template: 'data: {colour: blue}'}\n",
+    );
+    let directory = stage.parent().unwrap().to_str().unwrap();
+    let (child, url) = serve(&["--load", map.to_str().unwrap(), "--stages", directory]);
+    let path = "/api/v1/namespaces/default/configmaps/settings";
+    let watch = "/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=2";
+    get(&url, watch, "");
+    let answer = get(&url, path, "");
+    assert!(answer.contains("\"colour\":\"blue\""), "{answer}");
+    terminate(child);
+    let broken = file("broken/stage.yaml", "kind: Stage\nmetadata: {name: x}\n");
+    let output = output(&["serve", "--stages", broken.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("not a Stage of kwok.x-k8s.io/v1alpha1"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_is_not_built_is_refused_in_words() {
     for arguments in [
         &["serve", "--authorization", "Webhook"][..],

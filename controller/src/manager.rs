@@ -46,6 +46,9 @@ pub struct Options {
     pub nodes: usize,
     /// How long simulated pods take by default.
     pub timings: node::Timings,
+    /// How objects move on besides; stages of pods take the
+    /// place of the kubelets.
+    pub stages: Vec<node::Stage>,
     /// How often a kubelet renews its Lease; [`node::LEASE_RENEWAL`] on a cluster.
     pub lease_renewal: Duration,
     /// The certificate, in PEM, by which pods are to know the API server.
@@ -110,6 +113,7 @@ impl Manager {
         let conduct = node::Conduct {
             timings: options.timings,
             lease_renewal: options.lease_renewal,
+            stages: options.stages,
             has_lifecycle_controller: chosen("node-lifecycle"),
         };
         let nodes = node::run(ctx, manager.machines.clone(), conduct);
@@ -214,6 +218,7 @@ mod tests {
             nodes,
             timings: node::Timings::default(),
             lease_renewal: node::LEASE_RENEWAL,
+            stages: Vec::new(),
             root_ca: String::new(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }

@@ -19,6 +19,7 @@ mod registration;
 mod resources;
 mod scheduler;
 mod sources;
+mod stages;
 mod status;
 
 use std::time::Duration;
@@ -28,6 +29,7 @@ use crate::context::Context;
 pub use container::Channel;
 pub use containers::{Containers, LogOptions, PodReference, Refusal, Running, Session};
 pub use faults::{Faults, UnknownNode};
+pub use stages::{BadStage, Stage};
 
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
@@ -51,29 +53,41 @@ pub(crate) struct Machines {
 }
 
 /// How the nodes behave.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Conduct {
     pub(crate) timings: Timings,
     pub(crate) lease_renewal: Duration,
     /// Whether somebody else takes the taint of new nodes away once they are ready.
     pub(crate) has_lifecycle_controller: bool,
+    /// How objects move on besides; those about pods take the place of the kubelets.
+    pub(crate) stages: Vec<Stage>,
 }
 
 /// Registers the nodes `node-1` to `node-N`, as many as there are of `machines`, keeps them alive,
 /// schedules pods onto them and runs those, for as long as it is polled.
 ///
-/// Without nodes it does nothing at all, so that pods stay unscheduled.
+/// Without nodes it only follows the stages, so that pods stay unscheduled.
 pub(crate) async fn run(ctx: Context, machines: Machines, conduct: Conduct) {
     let Machines { containers, faults } = machines;
     let nodes = containers.nodes();
+    let stager = ctx.for_component("stage-controller");
+    let has_kubelets = !stages::concern_pods(&conduct.stages);
+    let staged = stages::run(stager, conduct.stages.clone(), nodes);
     if nodes == 0 {
-        return;
+        return staged.await;
     }
     let kubelet = ctx.for_component("kubelet");
-    registration::register(&kubelet, nodes, conduct).await;
+    registration::register(&kubelet, nodes, &conduct).await;
+    let pods = async {
+        if has_kubelets {
+            let timings = conduct.timings;
+            kubelet::run(kubelet.clone(), containers, faults.clone(), timings).await;
+        }
+    };
     tokio::join!(
         registration::send_heartbeats(kubelet.clone(), &faults, conduct.lease_renewal),
         scheduler::run(ctx.for_component("kube-scheduler")),
-        kubelet::run(kubelet, containers, faults.clone(), conduct.timings),
+        pods,
+        staged,
     );
 }

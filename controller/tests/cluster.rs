@@ -40,6 +40,7 @@ impl Cluster {
             nodes: 2,
             timings,
             lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
+            stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             now: Arc::new(move || clock.now()),
         };

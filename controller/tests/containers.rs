@@ -34,6 +34,7 @@ impl Node {
             nodes: 1,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
+            stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             now: Arc::new(move || clock.now()),
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
@@ -33,6 +33,7 @@ impl Node {
             nodes: 1,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
+            stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             now: Arc::new(move || clock.now()),
         };
@@ -308,6 +309,34 @@ async fn hooks_hold_back_the_start_and_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_container_waits_for_what_its_environment_names() {
+    let node = Node::start();
+    let source = json!({ "configMapKeyRef": { "name": "settings", "key": "a" } });
+    let env = json!([{ "name": "A", "valueFrom": source }]);
+    let main = with(shell("main", "sleep 1h"), "env", env);
+    node.run("web", json!({ "containers": [main] })).await;
+    pass(2).await;
+    assert_eq!(node.line("web").await, "Pending CreateContainerConfigError");
+    let status = node.status("web").await;
+    let message = "configmap \"settings\" not found";
+    assert_eq!(
+        status["containerStatuses"][0]["state"]["waiting"]["message"],
+        message
+    );
+    let failed = format!("spec.containers{{main}}: Error: {message}");
+    assert_eq!(node.events("Failed").await, [failed]);
+    let settings = json!({ "metadata": { "name": "settings" }, "data": { "a": "1" } });
+    let maps: Api<ConfigMap> = Api::default_namespaced(node.client.clone());
+    let settings: ConfigMap = serde_json::from_value(settings).unwrap();
+    maps.create(&PostParams::default(), &settings)
+        .await
+        .unwrap();
+    pass(30).await;
+    assert_eq!(node.line("web").await, "Running running+");
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_past_its_deadline_fails() {
     let node = Node::start();
     let containers = json!([shell("main", "sleep 1h")]);
@@ -340,7 +369,7 @@ async fn a_node_refuses_what_it_has_no_room_for() {
     pass(1).await;
     node.run("second", pinned(&serving)).await;
     node.run("greedy", pinned(&greedy)).await;
-    pass(1).await;
+    pass(2).await;
     assert_eq!(node.line("first").await, "Running running+");
     for (name, reason, message) in [
         (

@@ -14,9 +14,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kubeproof::nodes;
+use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof_apiserver::{ApiServer, Authorization, Clock, Manifests, Tls};
-use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
+use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
 use kubeproof_controller::{Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -52,6 +53,10 @@ pub(super) struct ServeArgs {
     /// definitions are served by then. May be repeated.
     #[arg(long, value_name = "FILE|DIR")]
     load: Vec<PathBuf>,
+    /// Move objects on as the Stage objects of KWOK in a file, or in all files of a directory, say;
+    /// stages of pods take the place of the simulated kubelets. May be repeated.
+    #[arg(long, value_name = "FILE|DIR")]
+    stages: Vec<PathBuf>,
     /// Write a kubeconfig for this server there.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -110,6 +115,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
                 ..Timings::default()
             },
             lease_renewal: LEASE_RENEWAL,
+            stages: stages(&args.stages)?,
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
             now: Arc::new(move || clock.now()),
         },
@@ -188,6 +194,22 @@ fn client(server: &ApiServer, token: Option<&str>) -> anyhow::Result<kube::Clien
         server.clone().call(request)
     });
     Ok(kube::Client::new(service, "default"))
+}
+
+/// Reads stages; whatever else is in the files is left alone.
+fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
+    let mut stages = Vec::new();
+    for root in paths {
+        for file in Manifests::files(root)? {
+            for object in read_objects(&file).map_err(anyhow::Error::msg)? {
+                if object["kind"] == "Stage" {
+                    let stage = Stage::parse(&object);
+                    stages.push(stage.with_context(|| format!("cannot use {}", file.display()))?);
+                }
+            }
+        }
+    }
+    Ok(stages)
 }
 
 async fn load(server: &ApiServer, paths: &[PathBuf]) -> anyhow::Result<()> {

@@ -39,6 +39,8 @@ pub(super) struct Place {
     pub(super) pod: String,
     /// The claims of the pod's volumes.
     pub(super) claims: Vec<String>,
+    /// It has init containers, for which the others wait.
+    pub(super) initializes: bool,
 }
 
 /// A container that runs, whether the API server knows of it or not.
@@ -160,7 +162,9 @@ impl Containers {
                 if slot.run.log.is_closed() {
                     continue;
                 }
-                let Place { node, pod, claims } = pod.place.clone();
+                let Place {
+                    node, pod, claims, ..
+                } = pod.place.clone();
                 let (uid, container) = (uid.clone(), name.clone());
                 running.push(Running {
                     node,
@@ -340,8 +344,13 @@ impl Containers {
             None if previous => None,
             Some(slot) => Some(&slot.run),
             None => {
+                let place = pods.get(pod.uid).map(|pod| &pod.place);
+                let waits = match place.is_some_and(|place| place.initializes) {
+                    true => "PodInitializing",
+                    false => "ContainerCreating",
+                };
                 return Err(Refusal::BadRequest(format!(
-                    "container {container:?} in pod {:?} is waiting to start: ContainerCreating",
+                    "container {container:?} in pod {:?} is waiting to start: {waits}",
                     pod.name
                 )));
             }

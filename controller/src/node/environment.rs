@@ -41,6 +41,9 @@ pub(super) enum Missing {
         name: String,
         key: String,
     },
+    /// A container can't be made.
+    #[error("{cause}")]
+    Container { name: String, cause: Box<Self> },
     /// A volume can't be filled.
     #[error("MountVolume.SetUp failed for volume \"{volume}\" : {cause}")]
     Volume { volume: String, cause: Box<Self> },

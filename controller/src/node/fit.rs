@@ -24,6 +24,8 @@ type HostPort = (String, String, i32);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     pods: Vec<Arc<Pod>>,
+    /// How many pods there are, whether or not more is known of them.
+    count: usize,
     ports: BTreeSet<HostPort>,
     requested: Amounts,
 }
@@ -36,6 +38,12 @@ impl Load {
             resources::add(&mut self.requested, &resources::requests(spec));
         }
         self.pods.push(Arc::clone(pod));
+        self.count += 1;
+    }
+
+    /// Counts a pod of which nothing matters but that it is there.
+    pub(super) fn count_one(&mut self) {
+        self.count += 1;
     }
 }
 
@@ -53,6 +61,7 @@ pub(super) struct Cluster<'a> {
 
 static IDLE: Load = Load {
     pods: Vec::new(),
+    count: 0,
     ports: BTreeSet::new(),
     requested: Amounts::new(),
 };
@@ -95,12 +104,7 @@ pub(super) fn choose(pod: &Pod, cluster: &Cluster<'_>) -> Result<String, String>
             None => {
                 let unwanted = unwanted_taints(pod, node);
                 let liked = affinity::preference(pod, node) + neighbours.preference(node);
-                let rank = (
-                    unwanted,
-                    Reverse(liked),
-                    load.pods.len(),
-                    natural(name(node)),
-                );
+                let rank = (unwanted, Reverse(liked), load.count, natural(name(node)));
                 best = Some(match best {
                     Some(best) => rank.min(best),
                     None => rank,
@@ -161,6 +165,11 @@ fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
     shortage(spec, node, load)
 }
 
+/// Whether the pod asks for anything that other pods may have taken.
+pub(super) fn competes(spec: &PodSpec) -> bool {
+    !host_ports(spec).is_empty() || !resources::requests(spec).is_empty()
+}
+
 /// Whether a host port that the pod asks for is taken.
 pub(super) fn ports_are_taken(spec: &PodSpec, load: &Load) -> bool {
     let wanted = host_ports(spec);
@@ -206,7 +215,7 @@ pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
     };
     requests.sort_by(|one, other| (order(&one.0), &one.0).cmp(&(order(&other.0), &other.0)));
     let mut lacking = Vec::new();
-    let pods = i128::try_from(load.pods.len()).unwrap_or(i128::MAX);
+    let pods = i128::try_from(load.count).unwrap_or(i128::MAX);
     // A node that says nothing of pods has room for any number.
     if let Some(capacity) = allocatable.get("pods").filter(|places| pods >= **places) {
         lacking.push(Lack {

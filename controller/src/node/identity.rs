@@ -35,6 +35,13 @@ fn digest(parts: &[&str]) -> String {
     hex
 }
 
+/// A number below `below` that depends on `parts` only.
+pub(super) fn draw(parts: &[&str], below: u64) -> u64 {
+    let digest = digest(parts);
+    let number = u64::from_str_radix(&digest[..16], 16).expect("a digest is hexadecimal");
+    number.checked_rem(below).unwrap_or(0)
+}
+
 /// The id of the `restarts`th run of a container.
 pub(super) fn container_id(pod_uid: &str, container: &str, restarts: i32) -> String {
     let digest = digest(&[pod_uid, container, &restarts.to_string()]);

@@ -29,6 +29,7 @@ use super::{Containers, Timings, identity};
 use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
 use crate::recorder::Recorder;
+use admission::Rejection;
 use outages::Outages;
 use processes::{Occurrence, PodProcesses, Processes};
 
@@ -57,6 +58,8 @@ struct Record {
     /// Its node was switched off while it ran.
     is_powered_off: bool,
     deleted: Option<Timestamp>,
+    /// The node does not take it, and is going to say so.
+    rejection: Option<Rejection>,
     wake: Option<Timestamp>,
     failures: u32,
 }
@@ -247,7 +250,7 @@ impl Kubelet {
         let uid = mirror::uid(&*pod);
         let mut record = match self.records.remove(&uid) {
             Some(record) => record,
-            None => match self.admit(key, &pod).await {
+            None => match self.admit(key, &pod) {
                 Some(record) => record,
                 None => return,
             },
@@ -263,6 +266,10 @@ impl Kubelet {
             Some(_) => record.deleted.or_else(|| Some(self.now())),
             None => None,
         };
+        if self.is_rejected(&pod, &mut record).await {
+            self.records.insert(uid, record);
+            return;
+        }
         loop {
             let step = resumed.take().unwrap_or_else(|| self.decide(&pod, &record));
             if let Step::Wait(wake) = step {

@@ -21,10 +21,10 @@ use crate::taints::NOT_READY;
 
 const LEASE_SECONDS: u32 = 40;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
-const KUBELET_VERSION: &str = "v1.36.2";
+pub(super) const KUBELET_VERSION: &str = "v1.36.2";
 
 /// Creates the nodes `1..=nodes`, or takes over those that exist; tries until it has.
-pub(super) async fn register(ctx: &Context, nodes: usize, conduct: Conduct) {
+pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
     for index in 1..=nodes {
         let mut failures = 0;
         while let Err(error) = register_one(ctx, index, conduct).await {
@@ -35,7 +35,7 @@ pub(super) async fn register(ctx: &Context, nodes: usize, conduct: Conduct) {
     }
 }
 
-async fn register_one(ctx: &Context, index: usize, conduct: Conduct) -> Result<(), kube::Error> {
+async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<(), kube::Error> {
     let api: Api<Node> = Api::all(ctx.client.clone());
     let name = identity::node_name(index);
     let wanted = node(index, (ctx.now)());
@@ -207,7 +207,7 @@ fn node(index: usize, now: Timestamp) -> Value {
     })
 }
 
-fn conditions(now: Timestamp) -> Value {
+pub(super) fn conditions(now: Timestamp) -> Value {
     let condition = |type_: &str, status: &str, reason: &str, message: &str| {
         json!({
             "type": type_,

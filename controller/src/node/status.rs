@@ -24,6 +24,8 @@ pub(super) enum Containers<'a> {
     Running {
         instances: &'a BTreeMap<String, Instance>,
         readiness: &'a Readiness,
+        /// A container that can't be made, and why.
+        stuck: Option<(&'a str, &'a str)>,
     },
     Ended {
         instances: &'a BTreeMap<String, Instance>,
@@ -122,6 +124,7 @@ impl Report<'_> {
         let Containers::Running {
             instances,
             readiness,
+            ..
         } = &self.containers
         else {
             return false;
@@ -281,10 +284,20 @@ impl Report<'_> {
                 Containers::Running {
                     instances,
                     readiness,
-                } => match instances.get(&container.name) {
-                    None => self.waiting_status(container),
-                    Some(instance) => self.running_status(container, instance, readiness),
-                },
+                    stuck,
+                } => {
+                    let mut status = match instances.get(&container.name) {
+                        None => self.waiting_status(container),
+                        Some(instance) => self.running_status(container, instance, readiness),
+                    };
+                    if let Some((_, message)) = stuck.filter(|(name, _)| *name == container.name) {
+                        status["state"] = json!({ "waiting": {
+                            "reason": "CreateContainerConfigError",
+                            "message": message,
+                        } });
+                    }
+                    status
+                }
                 Containers::Ended { instances, ending } => {
                     let instance = instances.get(&container.name);
                     self.ended_status(container, is_main, instance, *ending)

@@ -55,6 +55,7 @@ impl Cluster {
             nodes: 2,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
+            stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             now: Arc::new(move || clock.now()),
         };

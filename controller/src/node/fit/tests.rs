@@ -20,6 +20,7 @@ fn pod(mut spec: Value) -> Pod {
 
 fn loads(pods: &[(&str, usize)]) -> BTreeMap<String, Load> {
     let load = |pods| Load {
+        count: pods,
         pods: (0..pods).map(|_| Arc::new(pod(json!({})))).collect(),
         ..Load::default()
     };

@@ -1,11 +1,14 @@
 //! Pods that a node refuses to run, whoever has bound them to it.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::{Kubelet, Record, Stage};
+use super::{Kubelet, Record, Stage, lifecycle};
 use crate::mirror::ObjectKey;
 use crate::node::affinity;
 use crate::node::fit::{self, Load, Reason};
@@ -14,15 +17,19 @@ use crate::node::status::{ended_conditions, wire_time};
 use crate::recorder::EventType;
 use crate::{mirror, taints};
 
-/// Why a node refuses a pod.
+/// A rejection takes no less: whoever makes the pod anew at once would keep the time from passing.
+const REJECTION_MIN: Duration = Duration::from_secs(1);
+
+/// Why a node refuses a pod, and when it says so.
 pub(super) struct Rejection {
+    due: Timestamp,
     reason: String,
     message: String,
 }
 
 impl Kubelet {
     /// Why the node refuses the pod, if it does.
-    pub(super) fn refusal(&self, pod: &Pod, node: usize) -> Option<Rejection> {
+    pub(super) fn rejection(&self, pod: &Pod, node: usize) -> Option<Rejection> {
         let name = identity::node_name(node);
         let host = self.hosts.get(&ObjectKey {
             namespace: String::new(),
@@ -30,20 +37,50 @@ impl Kubelet {
         })?;
         let others = self.records.values().filter(|record| {
             let over = matches!(record.stage, Stage::Ended | Stage::Released);
-            record.node == node && !over
+            record.node == node && !over && record.rejection.is_none()
         });
         let mut load = Load::default();
+        let competes = pod.spec.as_ref().is_some_and(fit::competes);
         for record in others {
-            if let Some(other) = self.pods.get(&record.key) {
-                load.add(other);
+            match self.pods.get(&record.key).filter(|_| competes) {
+                Some(other) => load.add(other),
+                None => load.count_one(),
             }
         }
-        refusal(pod, host, &load)
+        let (reason, message) = refusal(pod, host, &load)?;
+        let wait = self.timings.start.max(REJECTION_MIN);
+        Some(Rejection {
+            due: lifecycle::after(self.now(), wait),
+            reason,
+            message,
+        })
+    }
+
+    /// Whether the pod is not to run; its time come, that is reported.
+    pub(super) async fn is_rejected(&self, pod: &Pod, record: &mut Record) -> bool {
+        if record.deleted.is_some() {
+            record.rejection = None;
+        }
+        let Some(rejection) = &record.rejection else {
+            return false;
+        };
+        if self.now() < rejection.due {
+            record.wake = Some(rejection.due);
+            return true;
+        }
+        if let Some(rejection) = record.rejection.take() {
+            self.reject(pod, record, &rejection).await;
+        }
+        record.stage = Stage::Ended;
+        record.wake = None;
+        true
     }
 
     /// Reports the pod as failed.
-    pub(super) async fn reject(&self, pod: &Pod, record: &mut Record, rejection: &Rejection) {
-        let Rejection { reason, message } = rejection;
+    async fn reject(&self, pod: &Pod, record: &Record, rejection: &Rejection) {
+        let Rejection {
+            reason, message, ..
+        } = rejection;
         self.tell(pod, None, EventType::Warning, reason, message)
             .await;
         let now = self.now();
@@ -69,21 +106,19 @@ impl Kubelet {
     }
 }
 
-/// What a node has against a pod, whatever the scheduler thought of it: the first of the
+/// The reason and the message of what a node has against a pod, whatever the scheduler thought of it: the first of the
 /// predicates of upstream's kubelet that fails.
-fn refusal(pod: &Pod, node: &Node, load: &Load) -> Option<Rejection> {
+fn refusal(pod: &Pod, node: &Node, load: &Load) -> Option<(String, String)> {
     let spec = pod.spec.as_ref()?;
     // An extended resource that no node has is not the kubelet's to refuse.
     let lacking = fit::lacking(spec, node, load).into_iter();
     let mut lacking = lacking.filter(|lack| lack.capacity > 0 || !lack.resource.contains('/'));
     if let Some(lack) = lacking.next() {
-        return Some(Rejection {
-            reason: format!("OutOf{}", lack.resource),
-            message: format!(
-                "Node didn't have enough resource: {}, requested: {}, used: {}, capacity: {}",
-                lack.resource, lack.requested, lack.used, lack.capacity
-            ),
-        });
+        let message = format!(
+            "Node didn't have enough resource: {}, requested: {}, used: {}, capacity: {}",
+            lack.resource, lack.requested, lack.used, lack.capacity
+        );
+        return Some((format!("OutOf{}", lack.resource), message));
     }
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
     let mut driving = taints::of(node)
@@ -99,8 +134,6 @@ fn refusal(pod: &Pod, node: &Node, load: &Load) -> Option<Rejection> {
         return None;
     };
     let (predicate, reason) = failed;
-    Some(Rejection {
-        reason: predicate.to_owned(),
-        message: format!("Predicate {predicate} failed: {reason}"),
-    })
+    let message = format!("Predicate {predicate} failed: {reason}");
+    Some((predicate.to_owned(), message))
 }

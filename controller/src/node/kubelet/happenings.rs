@@ -162,11 +162,13 @@ impl Kubelet {
 
     /// Says what keeps the containers from being made.
     pub(super) async fn tell_missing(&self, pod: &Pod, missing: &Missing) {
-        let (reason, message) = match missing {
-            Missing::Volume { .. } => ("FailedMount", missing.to_string()),
-            _ => ("Failed", format!("Error: {missing}")),
+        let (container, reason, message) = match missing {
+            Missing::Container { name, .. } => {
+                (Some(name.as_str()), "Failed", format!("Error: {missing}"))
+            }
+            _ => (None, "FailedMount", missing.to_string()),
         };
-        self.tell(pod, None, EventType::Warning, reason, &message)
+        self.tell(pod, container, EventType::Warning, reason, &message)
             .await;
     }
 }

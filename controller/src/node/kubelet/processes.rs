@@ -319,7 +319,12 @@ impl Kubelet {
             if let Some(restarts) = names.get(&container.name) {
                 match materials.prepare(container) {
                     Ok(made) => prepared.push((container, *restarts, made)),
-                    Err(missing) => return Ok(Err(missing)),
+                    Err(cause) => {
+                        return Ok(Err(Missing::Container {
+                            name: container.name.clone(),
+                            cause: Box::new(cause),
+                        }));
+                    }
                 }
             }
         }
@@ -327,6 +332,7 @@ impl Kubelet {
             node: identity::node_name(record.node),
             pod: record.key.name.clone(),
             claims: claim_names(spec).map(str::to_owned).collect(),
+            initializes: spec.init_containers.iter().flatten().next().is_some(),
         };
         self.processes.containers.place(&record.uid, place);
         let parts = Part::all(spec);

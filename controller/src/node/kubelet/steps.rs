@@ -84,6 +84,17 @@ impl Kubelet {
             .collect();
         // Who reads the status must find the log.
         if let Err(missing) = self.prepare(pod, record, &new).await? {
+            if let Missing::Container { name, .. } = &missing {
+                let instances = record.instances.clone();
+                let view = self.view(pod, record, &parts, &instances);
+                let (readiness, _) = lifecycle::readiness(&view, now);
+                let running = status::Containers::Running {
+                    instances: &instances,
+                    readiness: &readiness,
+                    stuck: Some((name, &missing.to_string())),
+                };
+                self.write(pod, record, running, now).await?;
+            }
             return Ok(Some(missing));
         }
         let view = self.view(pod, record, &parts, &instances);
@@ -91,6 +102,7 @@ impl Kubelet {
         let running = status::Containers::Running {
             instances: &instances,
             readiness: &readiness,
+            stuck: None,
         };
         self.write(pod, record, running, now).await?;
         record.stage = Stage::Running;
@@ -127,6 +139,7 @@ impl Kubelet {
         let running = status::Containers::Running {
             instances: &instances,
             readiness: &readiness,
+            stuck: None,
         };
         self.write(pod, record, running, now).await?;
         self.processes.take_note(&record.uid, &readiness);

@@ -13,7 +13,7 @@ use crate::node::part::{Part, Role};
 
 impl Kubelet {
     /// Starts to keep a pod that is bound to one of the nodes, where its status says it stands.
-    pub(super) async fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
+    pub(super) fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
         let spec = pod.spec.as_ref()?;
         let node = *self.nodes.get(spec.node_name.as_deref()?)?;
         if !self.outages.is_up(node) {
@@ -35,6 +35,7 @@ impl Kubelet {
             written_version: 0,
             is_powered_off: false,
             deleted: None,
+            rejection: None,
             wake: None,
             failures: 0,
         };
@@ -48,10 +49,7 @@ impl Kubelet {
                 *self.addresses.entry(node).or_default() += 1;
             }
             _ => {
-                if let Some(refusal) = self.refusal(pod, node) {
-                    record.stage = Stage::Ended;
-                    self.reject(pod, &mut record, &refusal).await;
-                }
+                record.rejection = self.rejection(pod, node);
             }
         }
         Some(record)
