@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{Object, Schema, core_type};
+use crate::meta::GroupVersionKind;
+use crate::schema::{Object, Schema, builtin, core_type};
 
 /// Lines around a difference.
 const CONTEXT: usize = 3;
@@ -121,6 +122,23 @@ enum Node {
 /// A struct of the core group on one line.
 pub(super) fn shown(kind: &str, value: &Value) -> String {
     shown_as(core_type(kind), value)
+}
+
+/// The value of a field of `kind` in version 1 of `group`, on one line.
+pub(super) fn shown_field(group: &str, kind: &str, fields: &[&str], value: &Value) -> String {
+    let gvk = GroupVersionKind {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+    };
+    let mut at = builtin(&gvk);
+    for name in fields {
+        at = at.and_then(|object| match &object.field(name)?.schema {
+            Schema::Object(own) => Some(own),
+            _ => None,
+        });
+    }
+    at.map_or_else(|| value.to_string(), |object| shown_as(object, value))
 }
 
 /// A struct on one line.

@@ -22,6 +22,7 @@ const LEGACY_CONTROLLER_UID: &str = "controller-uid";
 const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const MAX_INT32: i64 = i32::MAX as i64;
 /// The most pods that an indexed job may run at a time.
+const MAX_FAILED_INDEXES: i64 = 100_000;
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 
 #[derive(Debug)]
@@ -323,6 +324,30 @@ fn validate_indexed(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         if completions.is_some_and(|all| most.as_i64().is_some_and(|most| most > all)) {
             let detail = "must be less than or equal to completions";
             errors.invalid(&path.child("maxFailedIndexes"), most, detail);
+        }
+        if most.as_i64().is_some_and(|most| most > MAX_FAILED_INDEXES) {
+            let detail = "must be less than or equal to 100000";
+            errors.invalid(&path.child("maxFailedIndexes"), most, detail);
+        }
+    }
+    let many = spec["completions"].as_i64().unwrap_or(0) > MAX_FAILED_INDEXES;
+    if many && !spec["backoffLimitPerIndex"].is_null() {
+        validate_many_indexes(spec, path, errors);
+    }
+}
+
+/// Limits per index are for fewer pods at once where there are many indexes.
+fn validate_many_indexes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const MAX: i64 = 10_000;
+    if spec["maxFailedIndexes"].is_null() {
+        let detail = "must be specified when completions is above 100000";
+        errors.required(&path.child("maxFailedIndexes"), detail);
+    }
+    for field in ["parallelism", "maxFailedIndexes"] {
+        if spec[field].as_i64().is_some_and(|own| own > MAX) {
+            let detail = "must be less than or equal to 10000 when completions are above 100000 \
+                 and used with backoff limit per index";
+            errors.invalid(&path.child(field), &spec[field], detail);
         }
     }
 }
