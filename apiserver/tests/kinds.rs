@@ -369,3 +369,73 @@ async fn a_container_mounts_volumes_and_claims_that_its_pod_has() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_volume_has_one_complete_source() {
+    let volumes = "/api/v1/persistentvolumes";
+    let volume = |source: &str, value: Value| json!({ "spec": { "capacity": { "storage": "1" }, "accessModes": ["ReadWriteOnce"], source: value } });
+    assert_eq!(
+        refused(
+            volumes,
+            volume("gcePersistentDisk", json!({ "partition": 256 }))
+        )
+        .await,
+        [
+            "spec.persistentDisk.pdName: Required value",
+            "spec.persistentDisk.partition: Invalid value: 256: must be between 0 and 255, inclusive",
+        ]
+    );
+    assert_eq!(
+        refused(volumes, volume("rbd", json!({}))).await,
+        [
+            "spec.rbd.monitors: Required value",
+            "spec.rbd.image: Required value"
+        ]
+    );
+    let secret = json!({ "name": "s" });
+    let csi = json!({ "driver": "d", "volumeHandle": "v", "nodeExpandSecretRef": secret });
+    assert_eq!(
+        refused(volumes, volume("csi", csi)).await,
+        ["spec.csi.nodeExpandSecretRef.namespace: Required value"]
+    );
+    assert_eq!(
+        refused(
+            volumes,
+            volume("nfs", json!({ "server": "s", "path": "p" }))
+        )
+        .await,
+        ["spec.nfs.path: Invalid value: \"p\": must be an absolute path"]
+    );
+}
+
+#[tokio::test]
+async fn the_address_of_a_service_may_not_change() {
+    let server = ApiServer::builder().build();
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({
+        "metadata": { "name": "x" },
+        "spec": { "clusterIP": "10.0.0.7", "ports": [{ "port": 80 }] },
+    });
+    let created = send(&server, &format!("POST {services}"), service).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+    let put = format!("PUT {services}/x");
+    // Clients of old know one address alone, and send all others as they were.
+    let mut changed = created.body.clone();
+    changed["spec"]["clusterIP"] = "10.0.0.8".into();
+    assert_eq!(
+        causes(&send(&server, &put, changed).await),
+        ["spec.clusterIPs[0]: Invalid value: [\"10.0.0.8\"]: may not change once set"]
+    );
+    let mut changed = created.body.clone();
+    changed["spec"]["clusterIPs"] = json!(["10.0.0.8"]);
+    assert_eq!(
+        causes(&send(&server, &put, changed).await),
+        ["spec.clusterIPs: Invalid value: [\"10.0.0.8\"]: first value must match `clusterIP`"]
+    );
+    let mut cleared = created.body.clone();
+    let spec = cleared["spec"].as_object_mut().unwrap();
+    spec.remove("clusterIP");
+    spec.remove("clusterIPs");
+    let kept = send(&server, &put, cleared).await;
+    assert_eq!(kept.body["spec"], created.body["spec"]);
+}

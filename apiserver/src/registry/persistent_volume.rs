@@ -1,14 +1,15 @@
 //! PersistentVolumes.
 
+mod sources;
+
 use serde_json::{Value, json};
 
 use super::checks::{
-    default_text, entries, invalid_each, is_empty, items, object_in, one_of, required, text,
+    default_text, entries, invalid_each, is_empty, items, object_in, one_of, text,
 };
 use super::pod_affinity::validate_node_selector;
 use super::pod_template::SOURCE_DEFAULTS;
 use super::pod_warnings::GONE_SOURCES;
-use super::volume_sources::{HOST_PATH_TYPES, validate_csi_driver_name};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
@@ -95,7 +96,7 @@ impl Strategy for PersistentVolume {
         } else if !affinity.is_null() {
             errors.required(&at, "must specify required node constraints");
         }
-        validate_sources(spec, &path, &mut errors);
+        sources::validate_sources(spec, &path, &mut errors);
         if policy == "Recycle" && spec["hostPath"]["path"] == "/" {
             let detail = "may not be 'recycle' for a hostPath mount of '/'";
             errors.forbidden(&policy_path, detail);
@@ -107,6 +108,17 @@ impl Strategy for PersistentVolume {
         }
         let mode = path.child("volumeMode");
         one_of(&spec["volumeMode"], &mode, &VOLUME_MODES, &mut errors);
+        if let Some(class) = spec["volumeAttributesClassName"].as_str() {
+            let at = path.child("volumeAttributesClassName");
+            match class {
+                "" => errors.required(&at, "an empty string is disallowed"),
+                own => invalid_each(dns1123_subdomain(own), &own.into(), &at, &mut errors),
+            }
+            if spec["csi"].is_null() {
+                let detail = "has to be specified when using volumeAttributesClassName";
+                errors.required(&path.child("csi"), detail);
+            }
+        }
         errors
     }
 
@@ -136,7 +148,8 @@ pub(super) fn validate_access_modes(modes: &Value, path: &FieldPath, errors: &mu
         one_of(mode, path, &ACCESS_MODES, errors);
     }
     let exclusive = items(modes).any(|mode| mode == "ReadWriteOncePod");
-    if exclusive && items(modes).any(|mode| mode != "ReadWriteOncePod") {
+    let others = |mode: &Value| mode != "ReadWriteOncePod" && ACCESS_MODES.contains(&text(mode));
+    if exclusive && items(modes).any(others) {
         let detail = "may not use ReadWriteOncePod with other access modes";
         errors.forbidden(path, detail);
     }
@@ -160,62 +173,5 @@ fn validate_capacity(capacity: &Value, path: &FieldPath, errors: &mut FieldError
         if amount.starts_with('-') || amount == "0" {
             errors.invalid(&path, quantity, "must be greater than zero");
         }
-    }
-}
-
-fn validate_sources(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    // Upstream asks for the common ones first; the others stand in alphabetical order.
-    let first = ["hostPath", "gcePersistentDisk", "awsElasticBlockStore"];
-    let has = |field: &&str| !spec[*field].is_null();
-    let sources = entries(spec)
-        .map(|(field, _)| field.as_str())
-        .filter(|field| !OTHERS.contains(field) && !first.contains(field));
-    let mut count = 0;
-    for source in first.into_iter().filter(has).chain(sources) {
-        count += 1;
-        let path = path.child(source);
-        if count > 1 {
-            errors.forbidden(&path, "may not specify more than 1 volume type");
-            continue;
-        }
-        let value = &spec[source];
-        for field in required_fields(source) {
-            required(&value[*field], &path.child(field), errors);
-        }
-        if matches!(source, "hostPath" | "local") {
-            let own = text(&value["path"]);
-            if own.split('/').any(|part| part == "..") {
-                let detail = "must not contain '..'";
-                errors.invalid(&path.child("path"), &value["path"], detail);
-            }
-        }
-        if source == "hostPath" && !text(&value["path"]).is_empty() {
-            one_of(
-                &value["type"],
-                &path.child("type"),
-                &HOST_PATH_TYPES,
-                errors,
-            );
-        }
-        if source == "csi" && !text(&value["driver"]).is_empty() {
-            validate_csi_driver_name(&value["driver"], &path.child("driver"), errors);
-        }
-    }
-    if count == 0 {
-        errors.required(path, "must specify a volume type");
-    }
-    if !spec["local"].is_null() && spec["nodeAffinity"].is_null() {
-        let detail = "Local volume requires node affinity";
-        errors.required(&path.child("nodeAffinity"), detail);
-    }
-}
-
-fn required_fields(source: &str) -> &'static [&'static str] {
-    match source {
-        "hostPath" | "local" => &["path"],
-        "nfs" => &["server", "path"],
-        "csi" => &["driver", "volumeHandle"],
-        "flexVolume" => &["driver"],
-        _ => &[],
     }
 }

@@ -110,7 +110,13 @@ fn needed(source: &str) -> &'static [&'static str] {
     }
 }
 
-fn validate_one(value: &Value, source: &str, path: &FieldPath, errors: &mut FieldErrors) {
+/// Faults of the fields of one source.
+pub(super) fn validate_one(
+    value: &Value,
+    source: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     for field in needed(source) {
         required(&value[*field], &path.child(field), errors);
     }
@@ -141,7 +147,7 @@ fn validate_one(value: &Value, source: &str, path: &FieldPath, errors: &mut Fiel
                 required(&value["image"], &path.child("image"), errors);
             }
         }
-        "cinder" if !value["secretRef"].is_null() => {
+        "cinder" | "storageos" if !value["secretRef"].is_null() => {
             let path = path.child("secretRef").child("name");
             required(&value["secretRef"]["name"], &path, errors);
         }
@@ -256,6 +262,11 @@ fn validate_azure_disk(value: &Value, path: &FieldPath, errors: &mut FieldErrors
         let modes = ["None", "ReadOnly", "ReadWrite"];
         one_of(mode, &path.child("cachingMode"), &modes, errors);
     }
+    let kind = &value["kind"];
+    if !kind.is_null() {
+        let kinds = ["Dedicated", "Managed", "Shared"];
+        one_of(kind, &path.child("kind"), &kinds, errors);
+    }
     let uri = &value["diskURI"];
     let (start, shape) = match value["kind"] == "Managed" {
         true => (
@@ -350,7 +361,6 @@ pub(super) fn validate_csi_driver_name(name: &Value, path: &FieldPath, errors: &
     let own = text(name);
     if own.is_empty() {
         errors.required(path, "");
-        return;
     }
     if own.len() > CSI_NAME_BYTES_MAX {
         errors.too_long(path, CSI_NAME_BYTES_MAX);

@@ -541,7 +541,7 @@ mod tests {
                 vec!["spec.externalIPs[0]"],
             ),
             (
-                json!({"clusterIPs": ["10.0.0.3", "10.0.0.4"]}),
+                json!({"clusterIP": "10.0.0.3", "clusterIPs": ["10.0.0.3", "10.0.0.4"]}),
                 vec!["spec.clusterIPs"],
             ),
         ];
