@@ -439,3 +439,46 @@ async fn the_address_of_a_service_may_not_change() {
     let kept = send(&server, &put, cleared).await;
     assert_eq!(kept.body["spec"], created.body["spec"]);
 }
+
+/// Creates an object `x` and updates it in vain.
+async fn unchangeable(path: &str, object: Value, change: Value) -> Vec<String> {
+    let server = ApiServer::builder().build();
+    let mut object = object;
+    object["metadata"] = json!({ "name": "x" });
+    let created = send(&server, &format!("POST {path}"), object).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+    causes(&send(&server, &format!("PATCH {path}/x"), change).await)
+}
+
+#[tokio::test]
+async fn what_may_not_change_is_shown_as_upstream_s_structs() {
+    let volume = json!({ "spec": {
+        "capacity": { "storage": "1" }, "accessModes": ["ReadWriteOnce"],
+        "hostPath": { "path": "/x" },
+    } });
+    let change = json!({ "spec": { "hostPath": { "path": "/y" } } });
+    assert_eq!(
+        unchangeable("/api/v1/persistentvolumes", volume, change).await,
+        [concat!(
+            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after \
+             creation\n@@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \
+             \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n",
+            "-  \"Path\": \"/x\",\n+  \"Path\": \"/y\",\n",
+            "   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n"
+        )]
+    );
+    let container = json!({ "name": "c", "image": "i" });
+    let job = json!({ "spec": {
+        "template": { "spec": { "restartPolicy": "Never", "containers": [container] } },
+    } });
+    let change = json!({ "spec": { "template": { "spec": {
+        "containers": [{ "name": "c", "image": "j" }],
+    } } } });
+    let faults = unchangeable("/apis/batch/v1/namespaces/default/jobs", job, change).await;
+    let begin =
+        "spec.template: Invalid value: {\"labels\":{\"batch.kubernetes.io/controller-uid\":";
+    assert!(faults[0].starts_with(begin), "{}", faults[0]);
+    assert!(
+        faults[0].contains("},\"Spec\":{\"Volumes\":null,\"InitContainers\":null,\"Containers\":[{\"Name\":\"c\",\"Image\":\"j\",")
+    );
+}

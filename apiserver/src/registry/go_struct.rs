@@ -148,6 +148,23 @@ pub(super) fn shown_as(kind: &Object, value: &Value) -> String {
     text
 }
 
+/// How the sources of two volumes differ, the fields that upstream's internal struct has being
+/// those of the specs in `names`.
+pub(super) fn diff_sources(names: &[&str], old: &Value, new: &Value) -> String {
+    let spec = core_type("PersistentVolumeSpec");
+    let lines = |value: &Value| {
+        let fields = names.iter().filter_map(|name| {
+            let field = spec.field(name)?;
+            let node = node(&field.schema, &value[*name], field.pointer);
+            Some((go_name(name), node))
+        });
+        let mut lines = vec![String::new()];
+        write_lines(&mut lines, &Node::Map(fields.collect()), 0);
+        lines
+    };
+    unified(&lines(old), &lines(new))
+}
+
 /// How two structs of the core group differ, in the unified format; empty if they do not.
 pub(super) fn diff(kind: &str, old: &Value, new: &Value) -> String {
     let lines = |value: &Value| {
@@ -176,7 +193,12 @@ fn structure(kind: &Object, value: &Value) -> Node {
     let mut fields = Vec::new();
     for field in kind.fields() {
         let own = &value[&*field.name];
-        if kind.name == "ResourceClaimTemplateSpec" && field.name == "metadata" {
+        let embeds = [
+            "ResourceClaimTemplateSpec",
+            "PodTemplateSpec",
+            "JobTemplateSpec",
+        ];
+        if embeds.contains(&&*kind.name) && field.name == "metadata" {
             // Embedded with its own tags.
             if let Node::Map(meta) = plain(own) {
                 fields.extend(meta);

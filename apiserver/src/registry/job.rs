@@ -6,8 +6,9 @@ mod status;
 use serde_json::{Map, Value, json};
 
 use super::checks::{
-    default_text, is_empty, items_mut, not_negative, object_in, one_of, required, text,
+    default_text, invalid_as, is_empty, items_mut, not_negative, object_in, one_of, required, text,
 };
+use super::go_struct::shown;
 use super::pod_validation::validate_pod_template;
 use super::workload::{default_template, validate_labels_match};
 use super::{Context, Strategy};
@@ -107,6 +108,14 @@ impl Strategy for Job {
                 drop_scheduling(&mut now);
                 drop_scheduling(&mut then);
             }
+            if field == "template" {
+                if now != then {
+                    let shown = shown("PodTemplateSpec", &spec[field]);
+                    let detail = "field is immutable";
+                    invalid_as(&path.child(field), &shown, detail, &mut errors);
+                }
+                continue;
+            }
             if field == "podFailurePolicy" && now != then {
                 // Upstream prints its internal type here.
                 let rules = match &now["rules"] {
@@ -116,7 +125,7 @@ impl Strategy for Job {
                 let shown = format!("{{\"Rules\":{rules}}}");
                 let shown = if now.is_null() { "null" } else { &shown };
                 let path = path.child(field);
-                super::checks::invalid_as(&path, shown, "field is immutable", &mut errors);
+                invalid_as(&path, shown, "field is immutable", &mut errors);
                 continue;
             }
             validate_immutable(&now, &then, &path.child(field), &mut errors);
@@ -168,8 +177,15 @@ fn may_be_scheduled_anew(old: &Value) -> bool {
 
 fn drop_scheduling(template: &mut Value) {
     if let Some(spec) = template["spec"].as_object_mut() {
-        for field in ["affinity", "nodeSelector", "tolerations", "schedulingGates"] {
+        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
             spec.remove(field);
+        }
+        // Affinity to pods stays what it was.
+        if let Some(affinity) = spec.get_mut("affinity").and_then(Value::as_object_mut) {
+            affinity.remove("nodeAffinity");
+            if affinity.is_empty() {
+                spec.remove("affinity");
+            }
         }
     }
     if let Some(meta) = template["metadata"].as_object_mut() {

@@ -5,8 +5,9 @@ mod sources;
 use serde_json::{Value, json};
 
 use super::checks::{
-    default_text, entries, invalid_each, is_empty, items, object_in, one_of, text,
+    default_text, entries, invalid_as, invalid_each, is_empty, items, object_in, one_of, text,
 };
+use super::go_struct::{diff_sources, shown};
 use super::pod_affinity::validate_node_selector;
 use super::pod_template::SOURCE_DEFAULTS;
 use super::pod_warnings::GONE_SOURCES;
@@ -15,17 +16,22 @@ use crate::meta::object::{child_mut, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
-/// The fields of the spec that are no volume source.
-const OTHERS: [&str; 9] = [
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
+/// Labels of nodes and what they are called by now.
+const STABLE_LABELS: [(&str, &str); 5] = [
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/zone",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "topology.kubernetes.io/region",
+    ),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    (
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+    ),
 ];
 const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
@@ -124,22 +130,61 @@ impl Strategy for PersistentVolume {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
-        let source = |volume: &Value| {
-            let mut spec = volume["spec"].clone();
-            if let Some(spec) = spec.as_object_mut() {
-                spec.retain(|field, _| !OTHERS.contains(&field.as_str()));
-            }
-            spec
-        };
-        if source(new) != source(old) {
+        let (now, before) = (&new["spec"], &old["spec"]);
+        let diff = diff_sources(&sources::INTERNAL, before, &with_old_secret(now, before));
+        if !diff.is_empty() {
             let detail = "spec.persistentvolumesource is immutable after creation";
-            errors.forbidden(&FieldPath::new("spec.persistentvolumesource"), detail);
+            let path = FieldPath::new("spec.persistentvolumesource");
+            errors.forbidden(&path, &format!("{detail}\n{diff}"));
         }
         let mode = |volume: &Value| volume["spec"]["volumeMode"].clone();
         let path = FieldPath::new("volumeMode");
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
+        let (affinity, had) = (&now["nodeAffinity"], &before["nodeAffinity"]);
+        if !had.is_null() && with_stable_labels(had, affinity) != *affinity {
+            let shown = match affinity.is_null() {
+                true => "null".to_owned(),
+                false => shown("VolumeNodeAffinity", affinity),
+            };
+            let detail = "field is immutable, except for updating from beta label to GA";
+            invalid_as(&FieldPath::new("nodeAffinity"), &shown, detail, &mut errors);
+        }
         errors
     }
+}
+
+/// A secret for expansions may be added later.
+fn with_old_secret(now: &Value, before: &Value) -> Value {
+    let mut spec = now.clone();
+    let field = "controllerExpandSecretRef";
+    if before["csi"].is_object()
+        && before["csi"][field].is_null()
+        && let Some(csi) = spec["csi"].as_object_mut()
+    {
+        csi.remove(field);
+    }
+    spec
+}
+
+/// What an affinity is if the labels that `now` calls by their stable names are called so.
+fn with_stable_labels(affinity: &Value, now: &Value) -> Value {
+    let mut renamed = affinity.clone();
+    let terms = renamed.pointer_mut("/required/nodeSelectorTerms");
+    let terms = terms.and_then(Value::as_array_mut).into_iter().flatten();
+    for (at, term) in terms.enumerate() {
+        let all = term["matchExpressions"].as_array_mut();
+        for (index, expression) in all.into_iter().flatten().enumerate() {
+            let path = format!("/required/nodeSelectorTerms/{at}/matchExpressions/{index}/key");
+            let own = now.pointer(&path).unwrap_or(&Value::Null);
+            let stable = STABLE_LABELS
+                .iter()
+                .find(|(old, _)| expression["key"] == *old);
+            if stable.is_some_and(|(_, stable)| own == stable) {
+                expression["key"] = own.clone();
+            }
+        }
+    }
+    renamed
 }
 
 /// Access modes are known, and `ReadWriteOncePod` stands alone.
