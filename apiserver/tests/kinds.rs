@@ -482,3 +482,41 @@ async fn what_may_not_change_is_shown_as_upstream_s_structs() {
         faults[0].contains("},\"Spec\":{\"Volumes\":null,\"InitContainers\":null,\"Containers\":[{\"Name\":\"c\",\"Image\":\"j\",")
     );
 }
+
+#[tokio::test]
+async fn annotations_and_projections_of_pods_are_looked_into() {
+    let spec = json!({
+        "containers": [{ "name": "c", "image": "i" }],
+        "serviceAccountName": "s",
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchExpressions": [{ "key": "a", "operator": "Exists", "values": ["b"] }] },
+        }],
+        "volumes": [{ "name": "v", "projected": { "sources": [
+            { "secret": { "name": "s", "items": [{ "key": "k", "path": "p" }] } },
+            {
+                "configMap": { "name": "m", "items": [{ "key": "k", "path": "p" }] },
+                "serviceAccountToken": { "path": "" },
+            },
+        ] } }],
+    });
+    let annotations = json!({
+        "controller.kubernetes.io/pod-deletion-cost": "07",
+        "kubernetes.io/config.mirror": "m",
+    });
+    let pod = json!({ "metadata": { "name": "x", "annotations": annotations }, "spec": spec });
+    assert_eq!(
+        refused(PODS, pod).await,
+        [
+            "metadata.annotations[kubernetes.io/config.mirror]: Invalid value: \"m\": must set \
+             spec.nodeName if mirror pod annotation is set",
+            "metadata.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: \
+             \"07\": must be a 32bit integer",
+            "spec.volumes[0].projected: Invalid value: \"m\": conflicting duplicate paths",
+            "spec.volumes[0].projected.path: Required value",
+            "spec.volumes[0].projected.sources[1]: Forbidden: may not specify more than 1 volume type",
+            "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].values: Forbidden: \
+             may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ]
+    );
+}
