@@ -10,6 +10,7 @@ mod policy;
 mod priority;
 pub(crate) mod quota;
 mod runtime_class;
+mod service_account;
 mod storage;
 pub(crate) mod topology;
 pub(crate) mod webhook;
@@ -55,6 +56,9 @@ pub(crate) fn admit_create(
     }
     if is_core(resource, "pods") {
         limit_ranger::default_pod(core, object);
+        if core.service_accounts {
+            service_account::admit_pod(core, object)?;
+        }
         priority::admit_pod(core, object)?;
         default_toleration_seconds(object);
         runtime_class::admit_pod(core, object)?;

@@ -11,6 +11,7 @@ pub(crate) mod certificate_signing_request;
 mod checks;
 pub(crate) mod columns;
 pub(crate) mod component_status;
+mod condition;
 pub(crate) mod conduct;
 mod config_map;
 mod container_validation;

@@ -72,6 +72,8 @@ pub(crate) struct Core {
     /// The administrator's token; without one, everybody is the administrator.
     pub(crate) token: Option<String>,
     pub(crate) authorization: Authorization,
+    /// Whether pods must have a service account and are shown its token.
+    pub(crate) service_accounts: bool,
     /// Tokens issued to service accounts.
     pub(crate) tokens: Tokens,
     /// The components that run beside the server, as `componentstatuses` shows them.

@@ -1,4 +1,4 @@
-//! What the built-in plugins of admission make of writes: limit ranges, pod security.
+//! What the built-in plugins of admission make of writes: limit ranges, pod security, service accounts.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -241,4 +241,45 @@ async fn a_quota_with_scopes_counts_only_what_is_in_them() {
     assert_eq!(used(&server).await, json!({ "pods": "0" }));
     assert_eq!(send(&server, PODS, pod("b", json!({}))).await.code, 201);
     assert_eq!(send(&server, PODS, pod("c", json!({}))).await.code, 403);
+}
+
+#[tokio::test]
+async fn a_pod_is_shown_the_token_of_its_service_account_if_that_is_asked_for() {
+    let server = ApiServer::builder().build();
+    let plain = send(&server, PODS, pod("p", json!({}))).await;
+    assert_eq!(plain.code, 201, "{}", plain.message());
+    assert!(plain.body["spec"]["serviceAccountName"].is_null());
+
+    let server = ApiServer::builder().service_account_admission(true).build();
+    let refused = send(&server, PODS, pod("p", json!({}))).await;
+    assert_eq!(
+        refused.message(),
+        "pods \"p\" is forbidden: error looking up service account default/default: \
+         serviceaccount \"default\" not found"
+    );
+    let accounts = "POST /api/v1/namespaces/default/serviceaccounts";
+    let account =
+        json!({ "metadata": { "name": "default" }, "imagePullSecrets": [{ "name": "s" }] });
+    assert_eq!(send(&server, accounts, account).await.code, 201);
+    let container = json!({ "volumeMounts": [] });
+    let spec = send(&server, PODS, pod("p", container)).await.body["spec"].take();
+    assert_eq!(spec["serviceAccountName"], "default");
+    assert_eq!(spec["serviceAccount"], "default");
+    assert_eq!(spec["imagePullSecrets"], json!([{ "name": "s" }]));
+    let mount = &spec["containers"][0]["volumeMounts"][0];
+    assert_eq!(mount["name"], spec["volumes"][0]["name"]);
+    assert_eq!(
+        mount["mountPath"],
+        "/var/run/secrets/kubernetes.io/serviceaccount"
+    );
+    let sources = &spec["volumes"][0]["projected"]["sources"];
+    let token = json!({ "serviceAccountToken": { "expirationSeconds": 3607, "path": "token" } });
+    assert_eq!(sources[0], token);
+    assert_eq!(sources.as_array().unwrap().len(), 3);
+
+    let mut without = pod("q", json!({}));
+    without["spec"]["automountServiceAccountToken"] = false.into();
+    let spec = send(&server, PODS, without).await.body["spec"].take();
+    assert_eq!(spec["serviceAccountName"], "default");
+    assert!(spec["volumes"].is_null());
 }

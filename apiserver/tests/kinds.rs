@@ -369,3 +369,154 @@ async fn a_container_mounts_volumes_and_claims_that_its_pod_has() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_volume_has_one_complete_source() {
+    let volumes = "/api/v1/persistentvolumes";
+    let volume = |source: &str, value: Value| json!({ "spec": { "capacity": { "storage": "1" }, "accessModes": ["ReadWriteOnce"], source: value } });
+    assert_eq!(
+        refused(
+            volumes,
+            volume("gcePersistentDisk", json!({ "partition": 256 }))
+        )
+        .await,
+        [
+            "spec.persistentDisk.pdName: Required value",
+            "spec.persistentDisk.partition: Invalid value: 256: must be between 0 and 255, inclusive",
+        ]
+    );
+    assert_eq!(
+        refused(volumes, volume("rbd", json!({}))).await,
+        [
+            "spec.rbd.monitors: Required value",
+            "spec.rbd.image: Required value"
+        ]
+    );
+    let secret = json!({ "name": "s" });
+    let csi = json!({ "driver": "d", "volumeHandle": "v", "nodeExpandSecretRef": secret });
+    assert_eq!(
+        refused(volumes, volume("csi", csi)).await,
+        ["spec.csi.nodeExpandSecretRef.namespace: Required value"]
+    );
+    assert_eq!(
+        refused(
+            volumes,
+            volume("nfs", json!({ "server": "s", "path": "p" }))
+        )
+        .await,
+        ["spec.nfs.path: Invalid value: \"p\": must be an absolute path"]
+    );
+}
+
+#[tokio::test]
+async fn the_address_of_a_service_may_not_change() {
+    let server = ApiServer::builder().build();
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({
+        "metadata": { "name": "x" },
+        "spec": { "clusterIP": "10.0.0.7", "ports": [{ "port": 80 }] },
+    });
+    let created = send(&server, &format!("POST {services}"), service).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+    let put = format!("PUT {services}/x");
+    // Clients of old know one address alone, and send all others as they were.
+    let mut changed = created.body.clone();
+    changed["spec"]["clusterIP"] = "10.0.0.8".into();
+    assert_eq!(
+        causes(&send(&server, &put, changed).await),
+        ["spec.clusterIPs[0]: Invalid value: [\"10.0.0.8\"]: may not change once set"]
+    );
+    let mut changed = created.body.clone();
+    changed["spec"]["clusterIPs"] = json!(["10.0.0.8"]);
+    assert_eq!(
+        causes(&send(&server, &put, changed).await),
+        ["spec.clusterIPs: Invalid value: [\"10.0.0.8\"]: first value must match `clusterIP`"]
+    );
+    let mut cleared = created.body.clone();
+    let spec = cleared["spec"].as_object_mut().unwrap();
+    spec.remove("clusterIP");
+    spec.remove("clusterIPs");
+    let kept = send(&server, &put, cleared).await;
+    assert_eq!(kept.body["spec"], created.body["spec"]);
+}
+
+/// Creates an object `x` and updates it in vain.
+async fn unchangeable(path: &str, object: Value, change: Value) -> Vec<String> {
+    let server = ApiServer::builder().build();
+    let mut object = object;
+    object["metadata"] = json!({ "name": "x" });
+    let created = send(&server, &format!("POST {path}"), object).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+    causes(&send(&server, &format!("PATCH {path}/x"), change).await)
+}
+
+#[tokio::test]
+async fn what_may_not_change_is_shown_as_upstream_s_structs() {
+    let volume = json!({ "spec": {
+        "capacity": { "storage": "1" }, "accessModes": ["ReadWriteOnce"],
+        "hostPath": { "path": "/x" },
+    } });
+    let change = json!({ "spec": { "hostPath": { "path": "/y" } } });
+    assert_eq!(
+        unchangeable("/api/v1/persistentvolumes", volume, change).await,
+        [concat!(
+            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after \
+             creation\n@@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \
+             \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n",
+            "-  \"Path\": \"/x\",\n+  \"Path\": \"/y\",\n",
+            "   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n"
+        )]
+    );
+    let container = json!({ "name": "c", "image": "i" });
+    let job = json!({ "spec": {
+        "template": { "spec": { "restartPolicy": "Never", "containers": [container] } },
+    } });
+    let change = json!({ "spec": { "template": { "spec": {
+        "containers": [{ "name": "c", "image": "j" }],
+    } } } });
+    let faults = unchangeable("/apis/batch/v1/namespaces/default/jobs", job, change).await;
+    let begin =
+        "spec.template: Invalid value: {\"labels\":{\"batch.kubernetes.io/controller-uid\":";
+    assert!(faults[0].starts_with(begin), "{}", faults[0]);
+    assert!(
+        faults[0].contains("},\"Spec\":{\"Volumes\":null,\"InitContainers\":null,\"Containers\":[{\"Name\":\"c\",\"Image\":\"j\",")
+    );
+}
+
+#[tokio::test]
+async fn annotations_and_projections_of_pods_are_looked_into() {
+    let spec = json!({
+        "containers": [{ "name": "c", "image": "i" }],
+        "serviceAccountName": "s",
+        "topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchExpressions": [{ "key": "a", "operator": "Exists", "values": ["b"] }] },
+        }],
+        "volumes": [{ "name": "v", "projected": { "sources": [
+            { "secret": { "name": "s", "items": [{ "key": "k", "path": "p" }] } },
+            {
+                "configMap": { "name": "m", "items": [{ "key": "k", "path": "p" }] },
+                "serviceAccountToken": { "path": "" },
+            },
+        ] } }],
+    });
+    let annotations = json!({
+        "controller.kubernetes.io/pod-deletion-cost": "07",
+        "kubernetes.io/config.mirror": "m",
+    });
+    let pod = json!({ "metadata": { "name": "x", "annotations": annotations }, "spec": spec });
+    assert_eq!(
+        refused(PODS, pod).await,
+        [
+            "metadata.annotations[kubernetes.io/config.mirror]: Invalid value: \"m\": must set \
+             spec.nodeName if mirror pod annotation is set",
+            "metadata.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: \
+             \"07\": must be a 32bit integer",
+            "spec.volumes[0].projected: Invalid value: \"m\": conflicting duplicate paths",
+            "spec.volumes[0].projected.path: Required value",
+            "spec.volumes[0].projected.sources[1]: Forbidden: may not specify more than 1 volume type",
+            "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].values: Forbidden: \
+             may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ]
+    );
+}

@@ -5,15 +5,20 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::checks::{default_text, invalid_each, items, items_mut, one_of, required, text};
+use super::checks::{default_text, entries, invalid_each, items, items_mut, one_of, text};
 use super::net::validate_ip;
 use super::{Context, Strategy};
 use crate::meta::object::{default, meta_mut};
 use crate::meta::validation::{
-    dns1123_label, dns1123_subdomain, qualified_name, validate_immutable,
+    dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_immutable,
+    validate_labels,
 };
 use crate::status::{FieldErrors, FieldPath};
 
+/// How many labels the topology of an endpoint may have.
+const TOPOLOGY_MAX: usize = 16;
+/// How many zones or nodes an endpoint may be meant for.
+const HINTS_MAX: usize = 8;
 const LOOPBACK: &str = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
 const LINK_LOCAL: &str = "may not be in the link-local range (169.254.0.0/16, fe80::/10)";
 
@@ -143,18 +148,57 @@ fn validate_endpoint(endpoint: &Value, kind: &str, path: &FieldPath, errors: &mu
         }
         validate_reachable(ip, address, &path, errors);
     }
-    for (field, faults) in [
-        ("nodeName", dns1123_subdomain as fn(&str) -> Vec<String>),
-        ("hostname", dns1123_label),
-    ] {
-        let value = &endpoint[field];
-        if let Some(own) = value.as_str() {
-            invalid_each(faults(own), value, &path.child(field), errors);
-        }
+    let name = &endpoint["nodeName"];
+    if let Some(own) = name.as_str() {
+        invalid_each(
+            dns1123_subdomain(own),
+            name,
+            &path.child("nodeName"),
+            errors,
+        );
     }
-    for (index, zone) in items(&endpoint["hints"]["forZones"]).enumerate() {
-        let path = path.child("hints").child("forZones").index(index);
-        required(&zone["name"], &path.child("name"), errors);
+    let topology = path.child("deprecatedTopology");
+    validate_labels(endpoint.get("deprecatedTopology"), &topology, errors);
+    let count = entries(&endpoint["deprecatedTopology"]).count();
+    if count > TOPOLOGY_MAX {
+        errors.too_many(&topology, count, TOPOLOGY_MAX);
+    }
+    let name = &endpoint["hostname"];
+    if let Some(own) = name.as_str() {
+        invalid_each(dns1123_label(own), name, &path.child("hostname"), errors);
+    }
+    let hints = path.child("hints");
+    for (field, faults) in [
+        ("forZones", label_value as fn(&str) -> Vec<String>),
+        ("forNodes", dns1123_subdomain),
+    ] {
+        validate_hints(
+            &endpoint["hints"][field],
+            faults,
+            &hints.child(field),
+            errors,
+        );
+    }
+}
+
+fn validate_hints(
+    hints: &Value,
+    faults: fn(&str) -> Vec<String>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let count = items(hints).count();
+    if count > HINTS_MAX {
+        return errors.too_many(path, count, HINTS_MAX);
+    }
+    let mut seen = BTreeSet::new();
+    for (index, hint) in items(hints).enumerate() {
+        let name = &hint["name"];
+        let path = path.index(index).child("name");
+        if !seen.insert(text(name)) {
+            errors.duplicate(&path, name);
+        }
+        invalid_each(faults(text(name)), name, &path, errors);
     }
 }
 

@@ -4,7 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::schema::{Object, Schema, core_type};
+use crate::meta::GroupVersionKind;
+use crate::schema::{Object, Schema, builtin, core_type};
 
 /// Lines around a difference.
 const CONTEXT: usize = 3;
@@ -123,11 +124,45 @@ pub(super) fn shown(kind: &str, value: &Value) -> String {
     shown_as(core_type(kind), value)
 }
 
+/// The value of a field of `kind` in version 1 of `group`, on one line.
+pub(super) fn shown_field(group: &str, kind: &str, fields: &[&str], value: &Value) -> String {
+    let gvk = GroupVersionKind {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        kind: kind.to_owned(),
+    };
+    let mut at = builtin(&gvk);
+    for name in fields {
+        at = at.and_then(|object| match &object.field(name)?.schema {
+            Schema::Object(own) => Some(own),
+            _ => None,
+        });
+    }
+    at.map_or_else(|| value.to_string(), |object| shown_as(object, value))
+}
+
 /// A struct on one line.
 pub(super) fn shown_as(kind: &Object, value: &Value) -> String {
     let mut text = String::new();
     write_line(&mut text, &structure(kind, value));
     text
+}
+
+/// How the sources of two volumes differ, the fields that upstream's internal struct has being
+/// those of the specs in `names`.
+pub(super) fn diff_sources(names: &[&str], old: &Value, new: &Value) -> String {
+    let spec = core_type("PersistentVolumeSpec");
+    let lines = |value: &Value| {
+        let fields = names.iter().filter_map(|name| {
+            let field = spec.field(name)?;
+            let node = node(&field.schema, &value[*name], field.pointer);
+            Some((go_name(name), node))
+        });
+        let mut lines = vec![String::new()];
+        write_lines(&mut lines, &Node::Map(fields.collect()), 0);
+        lines
+    };
+    unified(&lines(old), &lines(new))
 }
 
 /// How two structs of the core group differ, in the unified format; empty if they do not.
@@ -158,7 +193,12 @@ fn structure(kind: &Object, value: &Value) -> Node {
     let mut fields = Vec::new();
     for field in kind.fields() {
         let own = &value[&*field.name];
-        if kind.name == "ResourceClaimTemplateSpec" && field.name == "metadata" {
+        let embeds = [
+            "ResourceClaimTemplateSpec",
+            "PodTemplateSpec",
+            "JobTemplateSpec",
+        ];
+        if embeds.contains(&&*kind.name) && field.name == "metadata" {
             // Embedded with its own tags.
             if let Node::Map(meta) = plain(own) {
                 fields.extend(meta);

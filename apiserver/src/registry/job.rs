@@ -6,8 +6,9 @@ mod status;
 use serde_json::{Map, Value, json};
 
 use super::checks::{
-    default_text, is_empty, items_mut, not_negative, object_in, one_of, required, text,
+    default_text, invalid_as, is_empty, items_mut, not_negative, object_in, one_of, required, text,
 };
+use super::go_struct::shown;
 use super::pod_validation::validate_pod_template;
 use super::workload::{default_template, validate_labels_match};
 use super::{Context, Strategy};
@@ -22,6 +23,7 @@ const LEGACY_CONTROLLER_UID: &str = "controller-uid";
 const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 const MAX_INT32: i64 = i32::MAX as i64;
 /// The most pods that an indexed job may run at a time.
+const MAX_FAILED_INDEXES: i64 = 100_000;
 const MAX_INDEXED_PARALLELISM: i64 = 100_000;
 
 #[derive(Debug)]
@@ -106,6 +108,14 @@ impl Strategy for Job {
                 drop_scheduling(&mut now);
                 drop_scheduling(&mut then);
             }
+            if field == "template" {
+                if now != then {
+                    let shown = shown("PodTemplateSpec", &spec[field]);
+                    let detail = "field is immutable";
+                    invalid_as(&path.child(field), &shown, detail, &mut errors);
+                }
+                continue;
+            }
             if field == "podFailurePolicy" && now != then {
                 // Upstream prints its internal type here.
                 let rules = match &now["rules"] {
@@ -115,7 +125,7 @@ impl Strategy for Job {
                 let shown = format!("{{\"Rules\":{rules}}}");
                 let shown = if now.is_null() { "null" } else { &shown };
                 let path = path.child(field);
-                super::checks::invalid_as(&path, shown, "field is immutable", &mut errors);
+                invalid_as(&path, shown, "field is immutable", &mut errors);
                 continue;
             }
             validate_immutable(&now, &then, &path.child(field), &mut errors);
@@ -167,8 +177,15 @@ fn may_be_scheduled_anew(old: &Value) -> bool {
 
 fn drop_scheduling(template: &mut Value) {
     if let Some(spec) = template["spec"].as_object_mut() {
-        for field in ["affinity", "nodeSelector", "tolerations", "schedulingGates"] {
+        for field in ["nodeSelector", "tolerations", "schedulingGates"] {
             spec.remove(field);
+        }
+        // Affinity to pods stays what it was.
+        if let Some(affinity) = spec.get_mut("affinity").and_then(Value::as_object_mut) {
+            affinity.remove("nodeAffinity");
+            if affinity.is_empty() {
+                spec.remove("affinity");
+            }
         }
     }
     if let Some(meta) = template["metadata"].as_object_mut() {
@@ -323,6 +340,30 @@ fn validate_indexed(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         if completions.is_some_and(|all| most.as_i64().is_some_and(|most| most > all)) {
             let detail = "must be less than or equal to completions";
             errors.invalid(&path.child("maxFailedIndexes"), most, detail);
+        }
+        if most.as_i64().is_some_and(|most| most > MAX_FAILED_INDEXES) {
+            let detail = "must be less than or equal to 100000";
+            errors.invalid(&path.child("maxFailedIndexes"), most, detail);
+        }
+    }
+    let many = spec["completions"].as_i64().unwrap_or(0) > MAX_FAILED_INDEXES;
+    if many && !spec["backoffLimitPerIndex"].is_null() {
+        validate_many_indexes(spec, path, errors);
+    }
+}
+
+/// Limits per index are for fewer pods at once where there are many indexes.
+fn validate_many_indexes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const MAX: i64 = 10_000;
+    if spec["maxFailedIndexes"].is_null() {
+        let detail = "must be specified when completions is above 100000";
+        errors.required(&path.child("maxFailedIndexes"), detail);
+    }
+    for field in ["parallelism", "maxFailedIndexes"] {
+        if spec[field].as_i64().is_some_and(|own| own > MAX) {
+            let detail = "must be less than or equal to 10000 when completions are above 100000 \
+                 and used with backoff limit per index";
+            errors.invalid(&path.child(field), &spec[field], detail);
         }
     }
 }

@@ -1,30 +1,37 @@
 //! PersistentVolumes.
 
+mod sources;
+
 use serde_json::{Value, json};
 
 use super::checks::{
-    default_text, entries, invalid_each, is_empty, items, object_in, one_of, required, text,
+    default_text, entries, invalid_as, invalid_each, is_empty, items, object_in, one_of, text,
 };
+use super::go_struct::{diff_sources, shown};
 use super::pod_affinity::validate_node_selector;
 use super::pod_template::SOURCE_DEFAULTS;
 use super::pod_warnings::GONE_SOURCES;
-use super::volume_sources::{HOST_PATH_TYPES, validate_csi_driver_name};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
-/// The fields of the spec that are no volume source.
-const OTHERS: [&str; 9] = [
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
+/// Labels of nodes and what they are called by now.
+const STABLE_LABELS: [(&str, &str); 5] = [
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/zone",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "topology.kubernetes.io/region",
+    ),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    (
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+    ),
 ];
 const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
@@ -95,7 +102,7 @@ impl Strategy for PersistentVolume {
         } else if !affinity.is_null() {
             errors.required(&at, "must specify required node constraints");
         }
-        validate_sources(spec, &path, &mut errors);
+        sources::validate_sources(spec, &path, &mut errors);
         if policy == "Recycle" && spec["hostPath"]["path"] == "/" {
             let detail = "may not be 'recycle' for a hostPath mount of '/'";
             errors.forbidden(&policy_path, detail);
@@ -107,27 +114,77 @@ impl Strategy for PersistentVolume {
         }
         let mode = path.child("volumeMode");
         one_of(&spec["volumeMode"], &mode, &VOLUME_MODES, &mut errors);
+        if let Some(class) = spec["volumeAttributesClassName"].as_str() {
+            let at = path.child("volumeAttributesClassName");
+            match class {
+                "" => errors.required(&at, "an empty string is disallowed"),
+                own => invalid_each(dns1123_subdomain(own), &own.into(), &at, &mut errors),
+            }
+            if spec["csi"].is_null() {
+                let detail = "has to be specified when using volumeAttributesClassName";
+                errors.required(&path.child("csi"), detail);
+            }
+        }
         errors
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
-        let source = |volume: &Value| {
-            let mut spec = volume["spec"].clone();
-            if let Some(spec) = spec.as_object_mut() {
-                spec.retain(|field, _| !OTHERS.contains(&field.as_str()));
-            }
-            spec
-        };
-        if source(new) != source(old) {
+        let (now, before) = (&new["spec"], &old["spec"]);
+        let diff = diff_sources(&sources::INTERNAL, before, &with_old_secret(now, before));
+        if !diff.is_empty() {
             let detail = "spec.persistentvolumesource is immutable after creation";
-            errors.forbidden(&FieldPath::new("spec.persistentvolumesource"), detail);
+            let path = FieldPath::new("spec.persistentvolumesource");
+            errors.forbidden(&path, &format!("{detail}\n{diff}"));
         }
         let mode = |volume: &Value| volume["spec"]["volumeMode"].clone();
         let path = FieldPath::new("volumeMode");
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
+        let (affinity, had) = (&now["nodeAffinity"], &before["nodeAffinity"]);
+        if !had.is_null() && with_stable_labels(had, affinity) != *affinity {
+            let shown = match affinity.is_null() {
+                true => "null".to_owned(),
+                false => shown("VolumeNodeAffinity", affinity),
+            };
+            let detail = "field is immutable, except for updating from beta label to GA";
+            invalid_as(&FieldPath::new("nodeAffinity"), &shown, detail, &mut errors);
+        }
         errors
     }
+}
+
+/// A secret for expansions may be added later.
+fn with_old_secret(now: &Value, before: &Value) -> Value {
+    let mut spec = now.clone();
+    let field = "controllerExpandSecretRef";
+    if before["csi"].is_object()
+        && before["csi"][field].is_null()
+        && let Some(csi) = spec["csi"].as_object_mut()
+    {
+        csi.remove(field);
+    }
+    spec
+}
+
+/// What an affinity is if the labels that `now` calls by their stable names are called so.
+fn with_stable_labels(affinity: &Value, now: &Value) -> Value {
+    let mut renamed = affinity.clone();
+    let terms = renamed.pointer_mut("/required/nodeSelectorTerms");
+    let terms = terms.and_then(Value::as_array_mut).into_iter().flatten();
+    for (at, term) in terms.enumerate() {
+        let all = term["matchExpressions"].as_array_mut();
+        for (index, expression) in all.into_iter().flatten().enumerate() {
+            let path = format!("/required/nodeSelectorTerms/{at}/matchExpressions/{index}/key");
+            let own = now.pointer(&path).unwrap_or(&Value::Null);
+            let stable = STABLE_LABELS
+                .iter()
+                .find(|(old, _)| expression["key"] == *old);
+            if stable.is_some_and(|(_, stable)| own == stable) {
+                expression["key"] = own.clone();
+            }
+        }
+    }
+    renamed
 }
 
 /// Access modes are known, and `ReadWriteOncePod` stands alone.
@@ -136,7 +193,8 @@ pub(super) fn validate_access_modes(modes: &Value, path: &FieldPath, errors: &mu
         one_of(mode, path, &ACCESS_MODES, errors);
     }
     let exclusive = items(modes).any(|mode| mode == "ReadWriteOncePod");
-    if exclusive && items(modes).any(|mode| mode != "ReadWriteOncePod") {
+    let others = |mode: &Value| mode != "ReadWriteOncePod" && ACCESS_MODES.contains(&text(mode));
+    if exclusive && items(modes).any(others) {
         let detail = "may not use ReadWriteOncePod with other access modes";
         errors.forbidden(path, detail);
     }
@@ -160,62 +218,5 @@ fn validate_capacity(capacity: &Value, path: &FieldPath, errors: &mut FieldError
         if amount.starts_with('-') || amount == "0" {
             errors.invalid(&path, quantity, "must be greater than zero");
         }
-    }
-}
-
-fn validate_sources(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    // Upstream asks for the common ones first; the others stand in alphabetical order.
-    let first = ["hostPath", "gcePersistentDisk", "awsElasticBlockStore"];
-    let has = |field: &&str| !spec[*field].is_null();
-    let sources = entries(spec)
-        .map(|(field, _)| field.as_str())
-        .filter(|field| !OTHERS.contains(field) && !first.contains(field));
-    let mut count = 0;
-    for source in first.into_iter().filter(has).chain(sources) {
-        count += 1;
-        let path = path.child(source);
-        if count > 1 {
-            errors.forbidden(&path, "may not specify more than 1 volume type");
-            continue;
-        }
-        let value = &spec[source];
-        for field in required_fields(source) {
-            required(&value[*field], &path.child(field), errors);
-        }
-        if matches!(source, "hostPath" | "local") {
-            let own = text(&value["path"]);
-            if own.split('/').any(|part| part == "..") {
-                let detail = "must not contain '..'";
-                errors.invalid(&path.child("path"), &value["path"], detail);
-            }
-        }
-        if source == "hostPath" && !text(&value["path"]).is_empty() {
-            one_of(
-                &value["type"],
-                &path.child("type"),
-                &HOST_PATH_TYPES,
-                errors,
-            );
-        }
-        if source == "csi" && !text(&value["driver"]).is_empty() {
-            validate_csi_driver_name(&value["driver"], &path.child("driver"), errors);
-        }
-    }
-    if count == 0 {
-        errors.required(path, "must specify a volume type");
-    }
-    if !spec["local"].is_null() && spec["nodeAffinity"].is_null() {
-        let detail = "Local volume requires node affinity";
-        errors.required(&path.child("nodeAffinity"), detail);
-    }
-}
-
-fn required_fields(source: &str) -> &'static [&'static str] {
-    match source {
-        "hostPath" | "local" => &["path"],
-        "nfs" => &["server", "path"],
-        "csi" => &["driver", "volumeHandle"],
-        "flexVolume" => &["driver"],
-        _ => &[],
     }
 }

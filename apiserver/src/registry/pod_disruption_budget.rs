@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use super::Strategy;
-use super::checks::{
-    items, not_negative, one_of, required, validate_at_most_all, validate_int_or_percent,
-};
+use super::checks::{not_negative, one_of, validate_at_most_all, validate_int_or_percent};
+use super::condition::validate_conditions;
 use crate::meta::validation::validate_label_selector;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -56,19 +55,8 @@ impl Strategy for PodDisruptionBudget {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("status");
         let status = &new["status"];
-        for (index, condition) in items(&status["conditions"]).enumerate() {
-            let path = path.child("conditions").index(index);
-            let states = ["False", "True", "Unknown"];
-            one_of(
-                &condition["status"],
-                &path.child("status"),
-                &states,
-                &mut errors,
-            );
-            for field in ["lastTransitionTime", "reason"] {
-                required(&condition[field], &path.child(field), &mut errors);
-            }
-        }
+        let conditions = path.child("conditions");
+        validate_conditions(&status["conditions"], &conditions, &mut errors);
         let numbers = [
             "disruptionsAllowed",
             "currentHealthy",

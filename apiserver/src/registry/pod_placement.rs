@@ -12,7 +12,8 @@ use super::net::validate_ip;
 use super::pod_affinity::validate_affinity;
 use super::security_context::{validate_host_process, validate_host_users, validate_pod_security};
 use crate::meta::validation::{
-    dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_labels,
+    dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_label_selector,
+    validate_labels,
 };
 use crate::status::{FieldErrors, FieldPath};
 
@@ -177,15 +178,16 @@ fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErro
             }
         }
         let keys = &constraint["matchLabelKeys"];
+        let selector = path.child("labelSelector");
         let path = path.child("matchLabelKeys");
         if !is_empty(keys) && constraint["labelSelector"].is_null() {
             let detail = "must not be specified when labelSelector is not set";
             errors.forbidden(&path, detail);
-            continue;
         }
         for (index, key) in items(keys).enumerate() {
             invalid_each(qualified_name(text(key)), key, &path.index(index), errors);
         }
+        validate_label_selector(&constraint["labelSelector"], false, &selector, errors);
     }
 }
 

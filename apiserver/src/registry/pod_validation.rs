@@ -1,5 +1,6 @@
 //! Faults of pods and pod templates.
 
+mod annotations;
 mod container_policies;
 mod parts;
 mod update;
@@ -31,7 +32,10 @@ pub(super) use update::validate_pod_update;
 pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
     let path = FieldPath::new("spec");
     let spec = &pod["spec"];
-    let mut errors = validate_spec(spec, &path, true);
+    let mut errors = FieldErrors::new();
+    let at = FieldPath::new("metadata.annotations");
+    annotations::validate(&pod["metadata"]["annotations"], spec, &at, &mut errors);
+    errors.extend(validate_spec(spec, &path, true));
     if text(&spec["serviceAccountName"]).is_empty() {
         let detail = "must not be specified when serviceAccountName is not set";
         for (index, volume) in items(&spec["volumes"]).enumerate() {
@@ -89,8 +93,10 @@ pub(super) fn validate_pod_template(template: &Value, path: &FieldPath, errors: 
         let value = template["metadata"].get(field);
         check(value, &path.child(field), errors);
     }
-    let path = path.child("spec");
     let spec = &template["spec"];
+    let at = path.child("annotations");
+    annotations::validate(&template["metadata"]["annotations"], spec, &at, errors);
+    let path = path.child("spec");
     errors.extend(validate_pod_spec(spec, &path));
     if items(&spec["ephemeralContainers"]).next().is_some() {
         let detail = "ephemeral containers not allowed in pod template";

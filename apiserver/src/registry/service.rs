@@ -73,6 +73,7 @@ impl Strategy for Service {
 
     fn begin_update(&self, new: &mut Value, old: &Value, context: Context<'_>) -> FieldErrors {
         allocation::keep_allocated(new, old);
+        allocation::follow_address(new, old);
         drop_fields_of_old_type(new, old);
         allocation::allocate(new, Some(old), context)
     }

@@ -214,7 +214,10 @@ fn validate_update_strategy(strategy: &Value, path: &FieldPath, errors: &mut Fie
         }
         _ => {
             let detail = "must be 'RollingUpdate' or 'OnDelete'";
-            errors.invalid(path, strategy, detail);
+            // The internal struct, which has no JSON names.
+            let kind = &strategy["type"];
+            let shown = format!("{{\"Type\":{kind},\"RollingUpdate\":null}}");
+            invalid_as(path, &shown, detail, errors);
         }
     }
 }

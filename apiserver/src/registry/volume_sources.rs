@@ -1,5 +1,6 @@
 //! Faults of a volume's source, whatever its type.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -110,7 +111,13 @@ fn needed(source: &str) -> &'static [&'static str] {
     }
 }
 
-fn validate_one(value: &Value, source: &str, path: &FieldPath, errors: &mut FieldErrors) {
+/// Faults of the fields of one source.
+pub(super) fn validate_one(
+    value: &Value,
+    source: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     for field in needed(source) {
         required(&value[*field], &path.child(field), errors);
     }
@@ -141,7 +148,7 @@ fn validate_one(value: &Value, source: &str, path: &FieldPath, errors: &mut Fiel
                 required(&value["image"], &path.child("image"), errors);
             }
         }
-        "cinder" if !value["secretRef"].is_null() => {
+        "cinder" | "storageos" if !value["secretRef"].is_null() => {
             let path = path.child("secretRef").child("name");
             required(&value["secretRef"]["name"], &path, errors);
         }
@@ -256,6 +263,11 @@ fn validate_azure_disk(value: &Value, path: &FieldPath, errors: &mut FieldErrors
         let modes = ["None", "ReadOnly", "ReadWrite"];
         one_of(mode, &path.child("cachingMode"), &modes, errors);
     }
+    let kind = &value["kind"];
+    if !kind.is_null() {
+        let kinds = ["Dedicated", "Managed", "Shared"];
+        one_of(kind, &path.child("kind"), &kinds, errors);
+    }
     let uri = &value["diskURI"];
     let (start, shape) = match value["kind"] == "Managed" {
         true => (
@@ -301,30 +313,46 @@ fn validate_downward(value: &Value, path: &FieldPath, errors: &mut FieldErrors) 
 
 fn validate_projected(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     validate_mode(&value["defaultMode"], &path.child("defaultMode"), errors);
+    let mut paths = BTreeSet::new();
     for (index, source) in items(&value["sources"]).enumerate() {
-        let path = path.child("sources").index(index);
-        let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
-        let present = kinds.iter().filter(|kind| !source[**kind].is_null());
-        for (index, kind) in present.enumerate() {
-            let own = &source[*kind];
-            let path = path.child(kind);
-            if index > 0 {
-                errors.forbidden(&path, "may not specify more than 1 volume type");
+        let at = path.child("sources").index(index);
+        let mut count = 0;
+        for kind in ["secret", "configMap", "downwardAPI", "serviceAccountToken"] {
+            let own = &source[kind];
+            if own.is_null() {
                 continue;
             }
-            match *kind {
-                "downwardAPI" => validate_downward(own, &path, errors),
-                "serviceAccountToken" => validate_token(own, &path, errors),
+            count += 1;
+            let at = at.child(kind);
+            match kind {
+                "serviceAccountToken" => validate_token(own, &at, path, errors),
+                "downwardAPI" => validate_downward(own, &at, errors),
                 _ => {
-                    required(&own["name"], &path.child("name"), errors);
-                    validate_files(own, &path, errors);
+                    required(&own["name"], &at.child("name"), errors);
+                    validate_files(own, &at, errors);
                 }
             }
+            for item in items(&own["items"]) {
+                let file = text(&item["path"]);
+                if !file.is_empty() && !paths.insert(file) {
+                    // Upstream names the whole volume, and shows where the files are from.
+                    let shown = if kind == "downwardAPI" {
+                        file
+                    } else {
+                        text(&own["name"])
+                    };
+                    errors.invalid(path, &shown.into(), "conflicting duplicate paths");
+                }
+            }
+        }
+        if count > 1 {
+            errors.forbidden(&at, "may not specify more than 1 volume type");
         }
     }
 }
 
-fn validate_token(token: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// A token's path is a fault of the whole volume, as upstream has it.
+fn validate_token(token: &Value, path: &FieldPath, volume: &FieldPath, errors: &mut FieldErrors) {
     let seconds = &token["expirationSeconds"];
     let at = path.child("expirationSeconds");
     match seconds.as_i64() {
@@ -338,7 +366,7 @@ fn validate_token(token: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         }
         _ => {}
     }
-    let at = path.child("path");
+    let at = volume.child("path");
     match text(&token["path"]).is_empty() {
         true => errors.required(&at, ""),
         false => validate_non_reserved(&token["path"], &at, errors),

@@ -33,6 +33,7 @@ pub struct ApiServerBuilder {
     window_events_max: usize,
     token: Option<String>,
     authorization: Authorization,
+    service_accounts: bool,
     journal: bool,
     services: Services,
 }
@@ -45,6 +46,7 @@ impl Default for ApiServerBuilder {
             window_events_max: WINDOW_EVENTS,
             token: None,
             authorization: Authorization::Rbac,
+            service_accounts: false,
             journal: false,
             services: Services::default(),
         }
@@ -80,6 +82,15 @@ impl ApiServerBuilder {
     pub fn authorization(self, authorization: Authorization) -> Self {
         Self {
             authorization,
+            ..self
+        }
+    }
+
+    /// Whether a pod is refused whose service account does not exist, and is shown a token of the
+    /// one that it has. Default: no, as in envtest: there is nobody to create accounts.
+    pub fn service_account_admission(self, service_accounts: bool) -> Self {
+        Self {
+            service_accounts,
             ..self
         }
     }
@@ -126,6 +137,7 @@ impl ApiServerBuilder {
             definitions: Definitions::new(),
             token: self.token,
             authorization: self.authorization,
+            service_accounts: self.service_accounts,
             openapi: OpenApi::default(),
             tokens: Tokens::default(),
             components,

@@ -261,7 +261,14 @@ fn with_detail(head: &str, detail: &str) -> String {
 
 /// A value as Go prints it in a field error: strings quoted, null as `null`, the rest as JSON.
 fn show(value: &Value) -> String {
-    value.to_string()
+    // The one struct in many of them whose fields are not in the order of the alphabet.
+    let (labels, expressions) = (value.get("matchLabels"), value.get("matchExpressions"));
+    match (value.as_object(), labels, expressions) {
+        (Some(fields), Some(labels), Some(expressions)) if fields.len() == 2 => {
+            format!("{{\"matchLabels\":{labels},\"matchExpressions\":{expressions}}}")
+        }
+        _ => value.to_string(),
+    }
 }
 
 pub(super) fn invalid_message(kind: &GroupKind, name: &str, errors: &FieldErrors) -> String {

@@ -43,6 +43,9 @@ pub(super) struct ServeArgs {
     /// (without one, whoever shows no other) is a cluster administrator either way.
     #[arg(long, value_name = "AlwaysAllow|RBAC", default_value = "RBAC", value_parser = authorization)]
     authorization: Authorization,
+    /// Refuse pods whose service account does not exist, and mount tokens into the others.
+    #[arg(long)]
+    service_account_admission: bool,
     /// How many simulated nodes there are, with a scheduler and kubelets.
     #[arg(long, value_name = "N", default_value_t = 0)]
     nodes: usize,
@@ -84,7 +87,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let mut builder = ApiServer::builder()
         .clock(clock.clone())
         .token(args.token.clone())
-        .authorization(args.authorization);
+        .authorization(args.authorization)
+        .service_account_admission(args.service_account_admission);
     for service in &args.service {
         let Service {
             namespace,

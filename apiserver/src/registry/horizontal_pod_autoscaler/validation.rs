@@ -69,7 +69,10 @@ fn validate_target_ref(target: &Value, path: &FieldPath, errors: &mut FieldError
     validate_reference(target, path, errors);
     let version = text(&target["apiVersion"]);
     let core = target["kind"] == "ReplicationController";
-    if !core && !version.contains('/') {
+    if version.split('/').count() > 2 {
+        let detail = format!("unexpected GroupVersion string: {version}");
+        errors.invalid(&path.child("apiVersion"), &version.into(), &detail);
+    } else if !core && !version.contains('/') {
         let detail = "apiVersion must specify API group";
         errors.invalid(&path.child("apiVersion"), &version.into(), detail);
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::meta::validation::qualified_name;
-use crate::registry::checks::{invalid_each, is_empty, items, text};
+use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, text};
+use crate::registry::go_struct::shown_field;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const RULES_MAX: usize = 20;
@@ -129,7 +130,8 @@ pub(super) fn validate_success_policy(spec: &Value, path: &FieldPath, errors: &m
         return;
     }
     if spec["completionMode"] != "Indexed" {
-        return errors.invalid(path, policy, "requires indexed completion mode");
+        let shown = shown_field("batch", "Job", &["spec", "successPolicy"], policy);
+        return invalid_as(path, &shown, "requires indexed completion mode", errors);
     }
     let path = path.child("rules");
     let count = items(&policy["rules"]).count();

@@ -27,12 +27,10 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     let checked = needs_health_check(before) && needs_health_check(&new["spec"]);
     let spec = child_mut(new, "spec");
     if both {
-        let unset = |value: Option<&Value>| value.is_none_or(|own| text(own).is_empty());
-        if unset(spec.get("clusterIP")) && spec.get("clusterIPs").is_none_or(is_empty) {
+        if spec.get("clusterIP").is_none_or(|own| text(own).is_empty()) {
             spec.insert("clusterIP".to_owned(), before["clusterIP"].clone());
         }
-        let same = spec.get("clusterIP") == before.get("clusterIP");
-        if same && spec.get("clusterIPs").is_none_or(is_empty) {
+        if spec.get("clusterIPs").is_none_or(is_empty) {
             spec.insert("clusterIPs".to_owned(), before["clusterIPs"].clone());
         }
         for field in ["ipFamilies", "ipFamilyPolicy"] {
@@ -42,24 +40,50 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
         }
     }
     if ported {
-        for port in items_mut(spec, "ports") {
-            let own = |field: &str| port.get(field).cloned().unwrap_or_default();
-            if own("nodePort").as_i64().unwrap_or(0) != 0 {
-                continue;
-            }
-            let same = |other: &&Value| {
-                other["port"] == own("port") && other["protocol"] == own("protocol")
-            };
-            if let Some(was) = items(&before["ports"]).find(same)
-                && !was["nodePort"].is_null()
-            {
-                port.insert("nodePort".to_owned(), was["nodePort"].clone());
-            }
-        }
+        keep_node_ports(spec, before);
     }
     if checked && let Some(port) = before.get("healthCheckNodePort") {
         default(spec, "healthCheckNodePort", port.clone());
     }
+}
+
+/// A port that names no node port keeps the one of its name, unless another has it by now.
+fn keep_node_ports(spec: &mut serde_json::Map<String, Value>, before: &Value) {
+    let number = |port: &Value| port["nodePort"].as_i64().unwrap_or(0);
+    let used: Vec<i64> = spec
+        .get("ports")
+        .into_iter()
+        .flat_map(items)
+        .map(number)
+        .collect();
+    for port in items_mut(spec, "ports") {
+        let own = |field: &str| port.get(field).cloned().unwrap_or_default();
+        if own("nodePort").as_i64().unwrap_or(0) != 0 {
+            continue;
+        }
+        let name = own("name");
+        let named = items(&before["ports"]).filter(|other| text(&other["name"]) == text(&name));
+        let was = named.map(number).last().unwrap_or(0);
+        if was != 0 && !used.contains(&was) {
+            port.insert("nodePort".to_owned(), was.into());
+        }
+    }
+}
+
+/// An address that replaces the one there was, beside all addresses as they were, is meant to
+/// replace them too: so do clients that know of no others.
+pub(super) fn follow_address(new: &mut Value, old: &Value) {
+    let before = &old["spec"];
+    let spec = child_mut(new, "spec");
+    let own = spec.get("clusterIP").cloned().unwrap_or_default();
+    let same = |field: &str| spec.get(field).unwrap_or(&Value::Null) == &before[field];
+    if text(&own) == text(&before["clusterIP"]) || !same("clusterIPs") {
+        return;
+    }
+    match text(&own) {
+        "" => spec.remove("clusterIPs"),
+        address => spec.insert("clusterIPs".to_owned(), json!([address])),
+    };
 }
 
 /// Gives the service what its type needs and what it has not got yet.
@@ -69,7 +93,9 @@ pub(super) fn allocate(
     context: Context<'_>,
 ) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    agree_on_address(child_mut(service, "spec"));
+    if old.is_none() {
+        agree_on_address(child_mut(service, "spec"));
+    }
     if service["spec"]["type"] != "ExternalName" {
         validate_addresses(&service["spec"], &mut errors);
         if errors.is_empty() {
@@ -85,19 +111,15 @@ pub(super) fn allocate(
     errors
 }
 
-/// The address and the first of all addresses are one.
+/// A new service that names one address has that one alone.
 fn agree_on_address(spec: &mut serde_json::Map<String, Value>) {
     let own = spec
         .get("clusterIP")
         .map(text)
         .unwrap_or_default()
         .to_owned();
-    let all = spec.get("clusterIPs");
-    let first = all.map(|all| text(&all[0])).unwrap_or_default().to_owned();
-    if !own.is_empty() && first.is_empty() {
+    if !own.is_empty() && spec.get("clusterIPs").is_none_or(is_empty) {
         spec.insert("clusterIPs".to_owned(), json!([own]));
-    } else if own.is_empty() && !first.is_empty() {
-        spec.insert("clusterIP".to_owned(), first.into());
     }
 }
 

@@ -11,6 +11,8 @@ use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, one_of,
 use crate::registry::net::{PORT_RANGE, port_name_faults, validate_cidr, validate_ip};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
+const KUBELET_PORT: i64 = 10_250;
+const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
@@ -23,9 +25,17 @@ pub(super) fn validate_service(service: &Value) -> FieldErrors {
     let path = FieldPath::new("spec");
     let spec = &service["spec"];
     let kind = text(&spec["type"]);
-    let headless = spec["clusterIP"] == "None";
+    let headless = is_headless(spec);
+    validate_topology(service, &mut errors);
     if is_empty(&spec["ports"]) && !headless && kind != "ExternalName" {
         errors.required(&path.child("ports"), "");
+    }
+    for (index, port) in items(&spec["ports"]).enumerate() {
+        if kind == "LoadBalancer" && port["port"] == KUBELET_PORT {
+            let path = path.child("ports").index(index);
+            let detail = "may not expose port 10250 externally since it is used by kubelet";
+            errors.invalid(&path, &port["port"], detail);
+        }
     }
     if headless && ["LoadBalancer", "NodePort"].contains(&kind) {
         let detail = format!("may not be set to 'None' for {kind} services");
@@ -54,9 +64,26 @@ pub(super) fn validate_service(service: &Value) -> FieldErrors {
     }
     one_of(&spec["type"], &path.child("type"), &TYPES, &mut errors);
     validate_ports_together(spec, &path.child("ports"), &mut errors);
-    validate_balancer_fields(spec, &path, &mut errors);
+    validate_balancer_fields(service, &path, &mut errors);
     validate_policies(spec, &path, &mut errors);
     errors
+}
+
+fn is_headless(spec: &Value) -> bool {
+    spec["clusterIPs"] == serde_json::json!(["None"])
+}
+
+/// Both annotations of the mode mean the same.
+fn validate_topology(service: &Value, errors: &mut FieldErrors) {
+    let annotations = &service["metadata"]["annotations"];
+    let own = "service.kubernetes.io/topology-mode";
+    let old = "service.kubernetes.io/topology-aware-hints";
+    let (mode, hints) = (&annotations[own], &annotations[old]);
+    if !mode.is_null() && !hints.is_null() && mode != hints {
+        let path = FieldPath::new("metadata.annotations").key(own);
+        let detail = format!("must match annotations[{old}] when both are specified");
+        errors.invalid(&path, mode, &detail);
+    }
 }
 
 fn validate_external_name(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -159,8 +186,16 @@ pub(super) fn validate_addresses(spec: &Value, errors: &mut FieldErrors) {
     let all = &spec["clusterIPs"];
     let at = path.child("clusterIPs");
     let own = text(&spec["clusterIP"]);
-    if !own.is_empty() && !is_empty(all) && text(&all[0]) != own {
-        errors.invalid(&at, all, "first value must match `clusterIP`");
+    match (own, is_empty(all)) {
+        ("", true) => {}
+        ("", false) => {
+            errors.invalid(&at, all, "must be empty when `clusterIP` is not specified");
+        }
+        (_, true) => errors.required(&at, ""),
+        (_, false) if text(&all[0]) != own => {
+            errors.invalid(&at, all, "first value must match `clusterIP`");
+        }
+        _ => {}
     }
     let mut seen = BTreeSet::new();
     for (index, family) in items(&spec["ipFamilies"]).enumerate() {
@@ -190,12 +225,11 @@ pub(super) fn validate_addresses(spec: &Value, errors: &mut FieldErrors) {
         }
         addresses.extend(validate_ip(address, &at.index(index), errors));
     }
-    let headless = own == "None";
-    if misplaced || (!headless && addresses.len() < count) {
-        return;
-    }
     if count > 2 {
         errors.invalid(&at, all, "may only hold up to 2 values");
+    }
+    if misplaced || (!is_headless(spec) && addresses.len() < count) {
+        return;
     }
     let families: BTreeSet<bool> = addresses.iter().map(IpAddr::is_ipv6).collect();
     if count > 1 && families.len() < 2 {
@@ -266,7 +300,8 @@ fn validate_ports_together(spec: &Value, path: &FieldPath, errors: &mut FieldErr
     }
 }
 
-fn validate_balancer_fields(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_balancer_fields(service: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let spec = &service["spec"];
     let balances = spec["type"] == "LoadBalancer";
     let ranges = &spec["loadBalancerSourceRanges"];
     // Upstream's path has the field's name in Go.
@@ -277,14 +312,29 @@ fn validate_balancer_fields(spec: &Value, path: &FieldPath, errors: &mut FieldEr
     for (index, range) in items(ranges).enumerate() {
         validate_cidr(&text(range).trim().into(), &at.index(index), errors);
     }
+    let annotated = service["metadata"]["annotations"][RANGES].as_str();
+    if let Some(all) = annotated.filter(|_| is_empty(ranges)) {
+        let at = FieldPath::new("metadata.annotations").key(RANGES);
+        if !balances {
+            errors.forbidden(&at, ONLY_BALANCER);
+        }
+        let all = all.trim();
+        for range in all.split(',').filter(|_| !all.is_empty()) {
+            validate_cidr(&range.trim().into(), &at, errors);
+        }
+    }
     if !spec["allocateLoadBalancerNodePorts"].is_null() && !balances {
         let path = path.child("allocateLoadBalancerNodePorts");
         errors.forbidden(&path, ONLY_BALANCER);
     }
+    validate_class(spec, errors);
+}
+
+fn validate_class(spec: &Value, errors: &mut FieldErrors) {
     let class = &spec["loadBalancerClass"];
-    let path = path.child("loadBalancerClass");
+    let path = FieldPath::new("spec.loadBalancerClass");
     match class.as_str() {
-        Some(_) if !balances => errors.forbidden(&path, ONLY_BALANCER),
+        Some(_) if spec["type"] != "LoadBalancer" => errors.forbidden(&path, ONLY_BALANCER),
         Some(own) => invalid_each(qualified_name(own), class, &path, errors),
         None => {}
     }
@@ -337,21 +387,9 @@ pub(super) fn validate_service_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("spec");
     let (now, before) = (&new["spec"], &old["spec"]);
-    let addressed = |spec: &Value| spec["type"] != "ExternalName";
-    if addressed(now) && addressed(before) {
-        for field in ["clusterIPs", "ipFamilies"] {
-            let (own, was) = (&now[field][0], &before[field][0]);
-            if !own.is_null() && !was.is_null() && own != was {
-                let path = path.child(field).index(0);
-                errors.invalid(&path, &now[field], "may not change once set");
-            }
-        }
-    }
-    if needs_health_check(now)
-        && needs_health_check(before)
-        && now["healthCheckNodePort"] != before["healthCheckNodePort"]
-    {
-        errors.forbidden(&path.child("healthCheckNodePort"), "field is immutable");
+    if now["type"] != "ExternalName" && before["type"] != "ExternalName" {
+        validate_kept_addresses(now, before, &mut errors);
+        validate_kept_families(now, before, &mut errors);
     }
     let class = |spec: &Value| spec["loadBalancerClass"].clone();
     let balances = |spec: &Value| spec["type"] == "LoadBalancer";
@@ -359,8 +397,79 @@ pub(super) fn validate_service_update(new: &Value, old: &Value) -> FieldErrors {
         let path = path.child("loadBalancerClass");
         errors.invalid(&path, &class(now), "may not change once set");
     }
+    // Upstream looks at the class here and once more below.
+    validate_class(now, &mut errors);
+    if needs_health_check(now)
+        && needs_health_check(before)
+        && now["healthCheckNodePort"] != before["healthCheckNodePort"]
+    {
+        errors.forbidden(&path.child("healthCheckNodePort"), "field is immutable");
+    }
     errors.extend(validate_service(new));
     errors
+}
+
+const CHANGED: &str = "may not change once set";
+
+fn validate_kept_addresses(now: &Value, before: &Value, errors: &mut FieldErrors) {
+    if is_headless(now) && is_headless(before) {
+        return;
+    }
+    let path = FieldPath::new("spec.clusterIPs");
+    let all = &now["clusterIPs"];
+    let [own, was] = [now, before].map(|spec| items(&spec["clusterIPs"]).collect::<Vec<_>>());
+    if own.len() == was.len() {
+        for (index, (own, was)) in own.iter().zip(&was).enumerate() {
+            if own != was {
+                errors.invalid(&path.index(index), all, CHANGED);
+            }
+        }
+        return;
+    }
+    if own.is_empty() {
+        errors.invalid(&path.index(0), all, "primary clusterIP can not be unset");
+    } else if was.first().is_some_and(|was| own[0] != *was) {
+        errors.invalid(&path.index(0), all, CHANGED);
+    }
+    let policy = &now["ipFamilyPolicy"];
+    if own.len() == 1 && was.len() > 1 && policy != "SingleStack" {
+        let detail = "must be set to 'SingleStack' when releasing the secondary clusterIP";
+        errors.invalid(&FieldPath::new("spec.ipFamilyPolicy"), policy, detail);
+    }
+}
+
+fn validate_kept_families(now: &Value, before: &Value, errors: &mut FieldErrors) {
+    if is_headless(now) || is_headless(before) {
+        return;
+    }
+    let path = FieldPath::new("spec.ipFamilies").index(0);
+    let [own, was] = [now, before].map(|spec| items(&spec["ipFamilies"]).collect::<Vec<_>>());
+    if own.len() == was.len() {
+        for (own, was) in own.iter().zip(&was) {
+            if own != was {
+                errors.invalid(&path, &now["ipFamilies"], CHANGED);
+            }
+        }
+        return;
+    }
+    if own.len() < was.len() && is_empty(&now["clusterIPs"]) {
+        errors.invalid(
+            &path,
+            &now["ipFamilies"],
+            "primary ipFamily can not be unset",
+        );
+    }
+    if let (Some(own), Some(was)) = (own.first(), was.first())
+        && own != was
+    {
+        // Upstream shows the addresses.
+        errors.invalid(&path, &now["clusterIPs"], CHANGED);
+    }
+    let policy = &now["ipFamilyPolicy"];
+    if own.len() == 1 && was.len() > 1 && policy != "SingleStack" {
+        let detail = "must be set to 'SingleStack' when releasing the secondary ipFamily";
+        errors.invalid(&FieldPath::new("spec.ipFamilyPolicy"), policy, detail);
+    }
 }
 
 /// Faults of what a load balancer says of itself.
@@ -432,7 +541,7 @@ mod tests {
                 vec!["spec.externalIPs[0]"],
             ),
             (
-                json!({"clusterIPs": ["10.0.0.3", "10.0.0.4"]}),
+                json!({"clusterIP": "10.0.0.3", "clusterIPs": ["10.0.0.3", "10.0.0.4"]}),
                 vec!["spec.clusterIPs"],
             ),
         ];

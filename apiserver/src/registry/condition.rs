@@ -1,0 +1,64 @@
+//! Faults of conditions that have the type which API machinery offers to every kind.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::checks::{invalid_each, items, required, text};
+use crate::meta::validation::qualified_name;
+use crate::status::{FieldErrors, FieldPath};
+
+const REASON_BYTES_MAX: usize = 1024;
+const MESSAGE_BYTES_MAX: usize = 32 * 1024;
+const REASON: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
+const REASON_FAULT: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+
+/// Each type of condition is there once, and each condition is complete.
+pub(super) fn validate_conditions(conditions: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let mut types = BTreeSet::new();
+    for (index, condition) in items(conditions).enumerate() {
+        let path = path.index(index);
+        let kind = &condition["type"];
+        if !types.insert(text(kind)) {
+            errors.duplicate(&path.child("type"), kind);
+        }
+        validate_condition(condition, &path, errors);
+    }
+}
+
+fn validate_condition(condition: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    static FORM: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(&format!("^{REASON}$")).expect("it compiles"));
+    let kind = text(&condition["type"]);
+    let at = path.child("type");
+    invalid_each(qualified_name(kind), &kind.into(), &at, errors);
+    let states = ["False", "True", "Unknown"];
+    let status = text(&condition["status"]);
+    if !states.contains(&status) {
+        errors.not_supported(&path.child("status"), &status.into(), &states);
+    }
+    let generation = &condition["observedGeneration"];
+    if generation.as_i64().is_some_and(|own| own < 0) {
+        let detail = "must be greater than or equal to zero";
+        errors.invalid(&path.child("observedGeneration"), generation, detail);
+    }
+    let time = path.child("lastTransitionTime");
+    required(&condition["lastTransitionTime"], &time, errors);
+    let reason = text(&condition["reason"]);
+    let at = path.child("reason");
+    if reason.is_empty() {
+        errors.required(&at, "");
+    } else {
+        if !FORM.is_match(reason) {
+            errors.invalid(&at, &reason.into(), REASON_FAULT);
+        }
+        if reason.len() > REASON_BYTES_MAX {
+            errors.too_long(&at, REASON_BYTES_MAX);
+        }
+    }
+    if text(&condition["message"]).len() > MESSAGE_BYTES_MAX {
+        errors.too_long(&path.child("message"), MESSAGE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,59 @@
+//! Faults of the annotations that mean something to pods.
+
+use serde_json::Value;
+
+use super::{entries, items};
+use crate::status::{FieldErrors, FieldPath};
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// Faults of the annotations of a pod or template, whose spec is `spec`.
+pub(super) fn validate(
+    annotations: &Value,
+    spec: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let mirror = &annotations[MIRROR];
+    if !mirror.is_null() && spec["nodeName"].as_str().is_none_or(str::is_empty) {
+        let detail = "must set spec.nodeName if mirror pod annotation is set";
+        errors.invalid(&path.key(MIRROR), mirror, detail);
+    }
+    for (name, profile) in entries(annotations) {
+        if let Some(container) = name.strip_prefix(APP_ARMOR) {
+            validate_profile(container, profile, spec, &path.key(name), errors);
+        }
+    }
+    let cost = &annotations[DELETION_COST];
+    if cost.as_str().is_some_and(|cost| !is_cost(cost)) {
+        errors.invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer");
+    }
+}
+
+/// An integer in its shortest form.
+fn is_cost(cost: &str) -> bool {
+    let first_is_ok = cost == "0" || !cost.trim_start_matches('-').starts_with('0');
+    first_is_ok && !cost.starts_with('+') && (cost.is_empty() || cost.parse::<i32>().is_ok())
+}
+
+fn validate_profile(
+    container: &str,
+    profile: &Value,
+    spec: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let lists = ["containers", "initContainers", "ephemeralContainers"];
+    let mut containers = lists.iter().flat_map(|list| items(&spec[*list]));
+    if !containers.any(|own| own["name"] == container) {
+        errors.invalid(path, &container.into(), "container not found");
+    }
+    let own = profile.as_str().unwrap_or_default();
+    let known = matches!(own, "" | "runtime/default" | "unconfined");
+    if !known && !own.starts_with("localhost/") {
+        let detail = format!("invalid AppArmor profile name: {own:?}");
+        errors.invalid(path, profile, &detail);
+    }
+}
