@@ -86,6 +86,15 @@ impl Api {
         Ok(api)
     }
 
+    /// The same for another namespace.
+    #[must_use]
+    pub(crate) fn within(self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..self
+        }
+    }
+
     /// The namespace of namespaced objects that name none.
     #[must_use]
     pub fn namespace(&self) -> &str {

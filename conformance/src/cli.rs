@@ -1,6 +1,8 @@
 //! The commands and their flags.
 
+mod controllers;
 mod exchange;
+mod kubeconfig;
 mod run;
 mod serve;
 
@@ -22,6 +24,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Run scenarios and compare each with its golden; the whole suite by default.
     Run(run::RunArgs),
+    /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
+    Controllers(controllers::ControllersArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
 }
@@ -31,6 +35,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(args),
         Command::Run(args) => run::run(args),
+        Command::Controllers(args) => controllers::run(args),
         Command::Exchange(args) => exchange::exchange(args),
     };
     result.unwrap_or_else(|error| {
@@ -43,7 +48,7 @@ pub(crate) fn main() -> ExitCode {
 ///
 /// # Errors
 /// Names the controller that does not exist, and those that do.
-fn controllers(value: &str) -> anyhow::Result<Vec<String>> {
+fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
     let known = kubeproof_controller::CONTROLLERS;
     match value {
         "all" => Ok(known.iter().map(|name| (*name).to_owned()).collect()),
@@ -76,13 +81,13 @@ mod tests {
 
     #[test]
     fn controllers_are_chosen_by_name() {
-        assert!(controllers("none").unwrap().is_empty());
+        assert!(controller_names("none").unwrap().is_empty());
         assert_eq!(
-            controllers("all").unwrap().len(),
+            controller_names("all").unwrap().len(),
             kubeproof_controller::CONTROLLERS.len()
         );
-        assert_eq!(controllers("statefulset").unwrap(), ["statefulset"]);
-        let error = controllers("statefulset,nonsense").unwrap_err();
+        assert_eq!(controller_names("statefulset").unwrap(), ["statefulset"]);
+        let error = controller_names("statefulset,nonsense").unwrap_err();
         assert!(error.to_string().contains("\"nonsense\""), "{error}");
     }
 }

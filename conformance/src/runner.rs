@@ -3,6 +3,7 @@
 mod kubectl;
 mod lookup;
 mod nodes;
+pub mod remote;
 mod steps;
 
 use jiff::Timestamp;

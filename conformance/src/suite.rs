@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
 
-use crate::runner::{self, RunOptions};
+use crate::runner::{self, RunOptions, remote};
 use crate::scenario::ScenarioFile;
 
 /// Lines of context around a difference.
@@ -97,6 +97,23 @@ pub fn check(path: &Path, options: &RunOptions) -> (String, Verdict) {
     (file.name, verdict)
 }
 
+/// Runs the scenario of `file` on the cluster that `client` speaks to, and compares the outcome with
+/// the golden's.
+pub async fn check_remote(file: &ScenarioFile, client: kube::Client) -> Verdict {
+    let transcript = match remote::run(file, client).await {
+        Ok(transcript) => transcript,
+        Err(error) => return Verdict::Failed(error.to_string()),
+    };
+    let golden = golden_path(&file.path, &file.name);
+    match std::fs::read_to_string(&golden) {
+        Ok(text) => {
+            let expected = remote::portable_outcome(content(&text));
+            differ(&expected, &remote::portable_outcome(&transcript))
+        }
+        Err(_) => Verdict::Failed(format!("there is no golden {}", golden.display())),
+    }
+}
+
 fn compare(golden: &Path, transcript: &str) -> Verdict {
     let Ok(text) = std::fs::read_to_string(golden) else {
         return Verdict::Failed(format!(
@@ -104,8 +121,10 @@ fn compare(golden: &Path, transcript: &str) -> Verdict {
             golden.display()
         ));
     };
-    let expected = content(&text).trim_end();
-    let transcript = transcript.trim_end();
+    differ(content(&text).trim_end(), transcript.trim_end())
+}
+
+fn differ(expected: &str, transcript: &str) -> Verdict {
     if expected == transcript {
         return Verdict::Passed;
     }

@@ -1,4 +1,7 @@
-//! A server, simulated nodes and controllers in one process under virtual time.
+//! What scenarios run in: a server, simulated nodes and controllers in one process under virtual
+//! time, or a cluster that is there already.
+
+mod remote;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +14,9 @@ use kubeproof_controller::{Manager, Options, node};
 use crate::api::{Api, ApiError};
 use crate::nodes;
 use crate::refusals::{Recorder, Refusal};
-use crate::scenario::{DEFAULT_NAMESPACE, Timings};
+use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings};
+
+use remote::Remote;
 
 /// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
 /// most of a run would go into renewals while a scenario settles.
@@ -67,11 +72,21 @@ impl Default for TestbedOptions {
     }
 }
 
-/// A running server with its nodes and controllers. Needs tokio's paused time.
+/// Where scenarios run.
 pub struct Testbed {
+    api: Api,
+    cluster: Cluster,
+}
+
+enum Cluster {
+    Simulated(Box<Simulated>),
+    Remote(Remote),
+}
+
+/// A running server with its nodes and controllers. Needs tokio's paused time.
+pub struct Simulated {
     server: ApiServer,
     recorder: Recorder,
-    api: Api,
     manager: Manager,
 }
 
@@ -87,12 +102,14 @@ pub enum TestbedError {
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
+    /// What is asked for takes a cluster whose parts this process holds.
+    #[error("this takes a simulated cluster")]
+    NotSimulated,
     /// Something keeps writing.
-    #[error(
-        "it does not come to rest: still written after {}h of virtual time, last {resource} {name}",
-        SETTLE_TIME_MAX.as_secs() / 3600
-    )]
+    #[error("it does not come to rest: still written after {after}, last {resource} {name}")]
     Restless {
+        /// How long it was waited for.
+        after: HumanDuration,
         /// The resource written last.
         resource: String,
         /// The name of the object written last.
@@ -141,12 +158,36 @@ impl Testbed {
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
         let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
-        Ok(Self {
+        let cluster = Simulated {
             server,
             recorder,
-            api,
             manager,
+        };
+        Ok(Self {
+            api,
+            cluster: Cluster::Simulated(Box::new(cluster)),
         })
+    }
+
+    /// A namespace of the cluster that `client` speaks to, with that cluster's own controllers.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when discovery fails.
+    pub async fn remote(client: kube::Client, namespace: &str) -> Result<Self, TestbedError> {
+        let api = Api::discover(client.clone()).await?.within(namespace);
+        let cluster = Cluster::Remote(Remote::watch(client, namespace, &api));
+        Ok(Self { api, cluster })
+    }
+
+    /// The parts that only a simulated cluster has.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotSimulated`]
+    pub fn simulated(&self) -> Result<&Simulated, TestbedError> {
+        match &self.cluster {
+            Cluster::Simulated(cluster) => Ok(cluster),
+            Cluster::Remote(_) => Err(TestbedError::NotSimulated),
+        }
     }
 
     /// The API, for a scenario's steps.
@@ -155,10 +196,111 @@ impl Testbed {
         &self.api
     }
 
+    /// The present time, which is virtual in a simulated cluster.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        match &self.cluster {
+            Cluster::Simulated(cluster) => cluster.server.clock().now(),
+            Cluster::Remote(cluster) => cluster.now(),
+        }
+    }
+
+    /// The version of the last write.
+    #[must_use]
+    pub fn resource_version(&self) -> u64 {
+        match &self.cluster {
+            Cluster::Simulated(cluster) => cluster.server.resource_version(),
+            Cluster::Remote(cluster) => *cluster.subscribe().borrow(),
+        }
+    }
+
+    /// Every write so far, in revision order; of a remote cluster, what a watch shows of them.
+    #[must_use]
+    pub fn journal(&self) -> Vec<JournalEntry> {
+        match &self.cluster {
+            Cluster::Simulated(cluster) => cluster.server.journal(),
+            Cluster::Remote(cluster) => cluster.journal(),
+        }
+    }
+
+    /// Every write so far that the server refused a controller, in the order of the answers; a
+    /// remote cluster keeps them to itself.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.simulated()
+            .map_or_else(|_| Vec::new(), |cluster| cluster.recorder.refusals())
+    }
+
+    /// Every fault so far, with how many requests it has met.
+    #[must_use]
+    pub fn faults_met(&self) -> Vec<(Fault, u32)> {
+        self.simulated()
+            .map_or_else(|_| Vec::new(), |cluster| cluster.server.faults_met())
+    }
+
+    /// Woken by each write.
+    #[must_use]
+    pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
+        match &self.cluster {
+            Cluster::Simulated(cluster) => cluster.server.subscribe(),
+            Cluster::Remote(cluster) => cluster.subscribe(),
+        }
+    }
+
+    /// Lets time pass until nothing but leases was written for `quiet`.
+    ///
+    /// Returns the time of the last write. The server's journal decides, so that the outcome does
+    /// not depend on how the tasks are scheduled.
+    ///
+    /// # Errors
+    /// [`TestbedError::Restless`] when that never happens.
+    pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
+        let (quiet, longest) = match &self.cluster {
+            Cluster::Simulated(_) => (quiet, SETTLE_TIME_MAX),
+            Cluster::Remote(_) => (quiet.min(remote::QUIET), remote::SETTLE_TIME_MAX),
+        };
+        let began = self.now();
+        let mut last = began;
+        loop {
+            let rest_at = later(last, quiet);
+            let remaining = rest_at.duration_since(self.now());
+            if remaining <= SignedDuration::ZERO {
+                return Ok(last);
+            }
+            tokio::time::sleep(remaining.unsigned_abs()).await;
+            let journal = self.journal();
+            let newest = journal.iter().rev().find(|entry| !is_heartbeat(entry));
+            let Some(newest) = newest.filter(|newest| newest.time > last) else {
+                continue;
+            };
+            last = newest.time;
+            if last > later(began, longest) {
+                return Err(TestbedError::Restless {
+                    after: HumanDuration(longest),
+                    resource: newest.gvr.resource.clone(),
+                    name: newest.object["metadata"]["name"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                });
+            }
+        }
+    }
+
+    /// Stops what was started here, and joins its tasks.
+    pub async fn shutdown(self) {
+        match self.cluster {
+            Cluster::Simulated(cluster) => cluster.manager.shutdown().await,
+            Cluster::Remote(cluster) => cluster.end().await,
+        }
+    }
+}
+
+impl Simulated {
     /// A client for a controller of one's own.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        kube::Client::new(self.recorder.clone(), self.api.namespace())
+        kube::Client::new(self.recorder.clone(), DEFAULT_NAMESPACE)
     }
 
     /// The simulated nodes' faults.
@@ -182,86 +324,10 @@ impl Testbed {
         self.server.lift(name)
     }
 
-    /// Every fault so far, with how many requests it has met.
-    #[must_use]
-    pub fn faults_met(&self) -> Vec<(Fault, u32)> {
-        self.server.faults_met()
-    }
-
     /// What runs on the simulated nodes.
     #[must_use]
     pub fn containers(&self) -> &node::Containers {
         self.manager.containers()
-    }
-
-    /// The present virtual time.
-    #[must_use]
-    pub fn now(&self) -> Timestamp {
-        self.server.clock().now()
-    }
-
-    /// The version of the last write.
-    #[must_use]
-    pub fn resource_version(&self) -> u64 {
-        self.server.resource_version()
-    }
-
-    /// Every write so far, in revision order.
-    #[must_use]
-    pub fn journal(&self) -> Vec<JournalEntry> {
-        self.server.journal()
-    }
-
-    /// Every write so far that the server refused a controller, in the order of the answers.
-    #[must_use]
-    pub fn refusals(&self) -> Vec<Refusal> {
-        self.recorder.refusals()
-    }
-
-    /// Woken by each write.
-    #[must_use]
-    pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.server.subscribe()
-    }
-
-    /// Lets time pass until nothing but leases was written for `quiet`.
-    ///
-    /// Returns the time of the last write. The server's journal decides, so that the outcome does
-    /// not depend on how the tasks are scheduled.
-    ///
-    /// # Errors
-    /// [`TestbedError::Restless`] when that never happens.
-    pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
-        let began = self.now();
-        let mut last = began;
-        loop {
-            let rest_at = later(last, quiet);
-            let remaining = rest_at.duration_since(self.now());
-            if remaining <= SignedDuration::ZERO {
-                return Ok(last);
-            }
-            tokio::time::sleep(remaining.unsigned_abs()).await;
-            let journal = self.server.journal();
-            let newest = journal.iter().rev().find(|entry| !is_heartbeat(entry));
-            let Some(newest) = newest.filter(|newest| newest.time > last) else {
-                continue;
-            };
-            last = newest.time;
-            if last > later(began, SETTLE_TIME_MAX) {
-                return Err(TestbedError::Restless {
-                    resource: newest.gvr.resource.clone(),
-                    name: newest.object["metadata"]["name"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned(),
-                });
-            }
-        }
-    }
-
-    /// Stops the controllers and nodes, and joins their tasks.
-    pub async fn shutdown(self) {
-        self.manager.shutdown().await;
     }
 }
 

@@ -2,19 +2,24 @@
 
 use std::collections::VecDeque;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use futures::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
-use kubeproof::runner::RunOptions;
+use kubeproof::runner::{RunOptions, remote};
+use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite::{self, Verdict};
 use kubeproof_apiserver::Clock;
 use parking_lot::Mutex;
 use serde_json::json;
+
+/// How many scenarios run at once on a cluster that is there already.
+const REMOTE_AT_ONCE: usize = 8;
 
 #[derive(Args)]
 pub(super) struct RunArgs {
@@ -33,8 +38,9 @@ pub(super) struct RunArgs {
     /// Not built yet: refused.
     #[arg(long, value_name = "COMMAND", hide = true)]
     controller: Option<String>,
-    /// Not built yet: refused.
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Run the portable scenarios on the cluster of this kubeconfig, with its own controllers, and
+    /// compare their outcomes.
+    #[arg(long, value_name = "FILE", conflicts_with = "controllers")]
     kubeconfig: Option<PathBuf>,
 }
 
@@ -50,13 +56,19 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         controllers: args
             .controllers
             .as_deref()
-            .map(super::controllers)
+            .map(super::controller_names)
             .transpose()?,
     };
     let paths = scenario_paths(args.paths)?;
-    let progress = progress_bar(paths.len(), args.json);
-    let finished = run_all(paths, &options, &progress, args.json);
-    progress.finish_and_clear();
+    let finished = match &args.kubeconfig {
+        Some(kubeconfig) => run_remote(&paths, kubeconfig, args.json)?,
+        None => {
+            let progress = progress_bar(paths.len(), args.json);
+            let finished = run_all(paths, &options, &progress, args.json);
+            progress.finish_and_clear();
+            finished
+        }
+    };
     let failed = finished
         .iter()
         .filter(|one| one.verdict != Verdict::Passed)
@@ -73,7 +85,6 @@ fn refuse_unbuilt(args: &RunArgs) -> anyhow::Result<()> {
     let unbuilt = [
         ("--report", args.report.is_some()),
         ("--controller", args.controller.is_some()),
-        ("--kubeconfig", args.kubeconfig.is_some()),
     ];
     for (flag, given) in unbuilt {
         anyhow::ensure!(!given, "run has no {flag} in this version");
@@ -148,6 +159,44 @@ fn run_all(
         }
     });
     finished.into_inner()
+}
+
+/// Runs the portable ones of the scenarios on the cluster of a kubeconfig, several at a time: they
+/// wait most of the time, and each has a namespace of its own.
+fn run_remote(paths: &[PathBuf], kubeconfig: &Path, json: bool) -> anyhow::Result<Vec<Finished>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let file = ScenarioFile::read(path)?;
+        match remote::unportable(&file.scenario) {
+            None => files.push(file),
+            Some(why) if !json => println!("skip {}  ({why})", file.name),
+            Some(_) => {}
+        }
+    }
+    let clock = Clock::real();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let client = super::kubeconfig::client(kubeconfig).await?;
+        let runs = stream::iter(files).map(|file| {
+            let (client, clock) = (client.clone(), clock.clone());
+            async move {
+                let began = clock.now();
+                let verdict = suite::check_remote(&file, client).await;
+                let took: SignedDuration = clock.now().duration_since(began);
+                Finished {
+                    name: file.name,
+                    verdict,
+                    took: took.unsigned_abs(),
+                }
+            }
+        });
+        let told = runs.buffer_unordered(REMOTE_AT_ONCE).inspect(|one| {
+            println!("{}", if json { in_json(one) } else { in_words(one) });
+        });
+        Ok(told.collect().await)
+    })
 }
 
 fn in_words(one: &Finished) -> String {

@@ -100,7 +100,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     }
     let server = builder.build();
     let client = client(&server, args.token.as_deref())?;
-    let controllers = super::controllers(&args.controllers)?;
+    let controllers = super::controller_names(&args.controllers)?;
     load(&server, &args.load).await?;
     if args.nodes > 0 {
         server.set_component_running("scheduler");

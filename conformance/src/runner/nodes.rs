@@ -18,7 +18,7 @@ const EVICTIONS_MAX: usize = 60;
 
 /// Carries out `step`; returns what there is to say about it.
 pub(super) async fn perform(testbed: &Testbed, step: &NodeStep) -> Result<Vec<String>, StepError> {
-    let (api, faults) = (testbed.api(), testbed.faults());
+    let (api, faults) = (testbed.api(), testbed.simulated()?.faults());
     match step {
         NodeStep::Down(name) => {
             faults.power_off(name)?;
@@ -90,8 +90,8 @@ async fn evict(api: &Api, namespace: &str, name: &str) -> Result<Option<String>,
 }
 
 /// The containers that run as part of a pod called `name`, each with its node and its claims.
-pub(super) fn containers(testbed: &Testbed, name: &str) -> Vec<String> {
-    let running = testbed.containers().running();
+pub(super) fn containers(testbed: &Testbed, name: &str) -> Result<Vec<String>, StepError> {
+    let running = testbed.simulated()?.containers().running();
     let of_pod = running.into_iter().filter(|one| one.pod == name);
     let lines = of_pod.map(|one| {
         let claims = match one.claims.as_slice() {
@@ -105,7 +105,7 @@ pub(super) fn containers(testbed: &Testbed, name: &str) -> Vec<String> {
     });
     let lines: Vec<String> = lines.collect();
     if lines.is_empty() {
-        return vec!["none".to_owned()];
+        return Ok(vec!["none".to_owned()]);
     }
-    lines
+    Ok(lines)
 }

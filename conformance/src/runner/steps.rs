@@ -125,15 +125,15 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
         }
         Verb::Pod(step) => annotate(api, step).await?,
         Verb::Node(step) => return nodes::perform(testbed, step).await,
-        Verb::Fault(step) => testbed.inject(step.0.clone()),
-        Verb::Restart(Restarted::Controllers) => testbed.restart_controllers(),
+        Verb::Fault(step) => testbed.simulated()?.inject(step.0.clone()),
+        Verb::Restart(Restarted::Controllers) => testbed.simulated()?.restart_controllers(),
         Verb::Lift(name) => {
-            if !testbed.lift(name) {
+            if !testbed.simulated()?.lift(name) {
                 return Err(StepError::NoFault(name.clone()));
             }
         }
         Verb::Kubectl(command) => return kubectl::perform(testbed, command).await,
-        Verb::Containers(name) => return Ok(nodes::containers(testbed, name)),
+        Verb::Containers(name) => return nodes::containers(testbed, name),
         Verb::Wait(step) => wait(testbed, step).await?,
         Verb::Settle(quiet) => {
             testbed.settle(quiet.0).await?;

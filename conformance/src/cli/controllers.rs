@@ -1,0 +1,79 @@
+//! `kubeproof controllers`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use kubeproof::testbed::ROOT_CA;
+use kubeproof_apiserver::Clock;
+use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
+use kubeproof_controller::{Manager, Options};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Args)]
+pub(super) struct ControllersArgs {
+    /// Names the API server and who the controllers are to it.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: PathBuf,
+    /// The controllers that run: all, or names between commas.
+    #[arg(long, value_name = "all|NAME,...", default_value = "all")]
+    controllers: String,
+}
+
+pub(super) fn run(args: ControllersArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(run_until_signal(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
+    // Before anything is printed, so that a signal sent right after is not lost.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let controllers = super::controller_names(&args.controllers)?;
+    let config = super::kubeconfig::config(&args.kubeconfig).await?;
+    let url = config.cluster_url.clone();
+    let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
+    let client = kube::Client::try_from(config)?;
+    // Whoever cannot be reached now is better told of than waited for.
+    let version = client.apiserver_version().await?;
+    let names = controllers.join(", ");
+    let clock = Clock::real();
+    let manager = Manager::start(
+        client,
+        Options {
+            controllers,
+            nodes: 0,
+            timings: Timings::default(),
+            lease_renewal: LEASE_RENEWAL,
+            root_ca,
+            now: Arc::new(move || clock.now()),
+        },
+    )?;
+    println!("running {names} against {url} ({})", version.git_version);
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    manager.shutdown().await;
+    Ok(())
+}
+
+/// Certificates as text.
+fn pem(certificates: &[Vec<u8>]) -> String {
+    let mut text = String::new();
+    for certificate in certificates {
+        text.push_str("-----BEGIN CERTIFICATE-----\n");
+        let encoded = STANDARD.encode(certificate);
+        for line in encoded.as_bytes().chunks(64) {
+            text.push_str(&String::from_utf8_lossy(line));
+            text.push('\n');
+        }
+        text.push_str("-----END CERTIFICATE-----\n");
+    }
+    text
+}

@@ -1,0 +1,225 @@
+//! Runs portable scenarios on a cluster that is there already, and compares what is left in the end.
+//!
+//! Its controllers are the cluster's own and time is real, so when something happened is not
+//! compared, nor what only time makes differ: ages, how often an event was repeated, the storage
+//! class that the cluster chose.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{RunError, carry_through};
+use crate::api::Api;
+use crate::scenario::{DEFAULT_NAMESPACE, Scenario, ScenarioFile, Step, Verb};
+use crate::testbed::Testbed;
+
+/// Scenarios that let more time pass are not run in real time.
+const ADVANCE_MAX: Duration = Duration::from_secs(60);
+/// Columns of tables that are not compared.
+const UNCOMPARED: &[&str] = &["AGE", "STORAGECLASS", "VOLUMEATTRIBUTESCLASS", "CAPACITY"];
+/// What makes simulated pods behave has this prefix.
+const DIRECTIVE: &str = "kubeproof.dev/";
+
+/// Why `scenario` says nothing about a cluster that is there already; `None` when it does.
+#[must_use]
+pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
+    if !scenario.portable {
+        return Some("not marked portable");
+    }
+    let given = &scenario.given;
+    if given.namespace != DEFAULT_NAMESPACE || given.controllers.is_some() {
+        return Some("asks for a namespace or controllers of its own");
+    }
+    let steps = || given.steps.iter().chain(&scenario.steps);
+    let manifests = steps().filter_map(|step| match &step.verb {
+        Verb::Apply(manifest) | Verb::Create(manifest) => Some(manifest),
+        _ => None,
+    });
+    let mut objects = given.objects.iter().chain(manifests);
+    if objects.any(|manifest| manifest.objects.iter().any(is_elsewhere)) {
+        return Some("has objects outside of one namespace");
+    }
+    let mut written = objects_of(scenario);
+    if written.any(|object| object.to_string().contains(DIRECTIVE)) {
+        return Some("tells simulated pods how to behave");
+    }
+    let mut waits = Duration::ZERO;
+    for step in steps() {
+        match &step.verb {
+            Verb::Pod(_) | Verb::Node(_) | Verb::Fault(_) | Verb::Lift(_) | Verb::Restart(_) => {
+                return Some("makes pods, nodes or the server misbehave");
+            }
+            Verb::Containers(_) => return Some("looks at simulated nodes"),
+            Verb::Advance(time) => waits += time.0,
+            _ => {}
+        }
+    }
+    (waits > ADVANCE_MAX).then_some("lets much time pass")
+}
+
+/// What the scenario gives, creates and changes.
+fn objects_of(scenario: &Scenario) -> impl Iterator<Item = &Value> {
+    let steps = scenario.given.steps.iter().chain(&scenario.steps);
+    let of_steps = steps.flat_map(|step: &Step| match &step.verb {
+        Verb::Apply(manifest) | Verb::Create(manifest) => manifest.objects.iter().collect(),
+        Verb::Patch(patch) => vec![&patch.patch],
+        Verb::Update(update) => vec![&update.object],
+        _ => Vec::new(),
+    });
+    let given = scenario.given.objects.iter();
+    given.flat_map(|manifest| &manifest.objects).chain(of_steps)
+}
+
+/// Whether the object is of a kind that has no namespace, or names another one.
+fn is_elsewhere(object: &Value) -> bool {
+    const KINDS: &[&str] = &[
+        "CustomResourceDefinition",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "PriorityClass",
+        "StorageClass",
+    ];
+    let kind = object["kind"].as_str().unwrap_or_default();
+    KINDS.contains(&kind) || !object["metadata"]["namespace"].is_null()
+}
+
+/// Runs `file` in a namespace of its own, which is deleted afterwards, and returns the transcript.
+///
+/// # Errors
+/// [`RunError`] when a request is refused unexpectedly or the scenario never settles.
+pub async fn run(file: &ScenarioFile, client: kube::Client) -> Result<String, RunError> {
+    let mut scenario = file.scenario.clone();
+    let name = file.name.rsplit('/').next().unwrap_or(&file.name);
+    let namespace = format!("kubeproof-{name}");
+    scenario.given.namespace.clone_from(&namespace);
+    let testbed = Testbed::remote(client, &namespace).await?;
+    let transcript = carry_through(&testbed, &scenario).await;
+    let deleted = remove(testbed.api(), &namespace).await;
+    testbed.shutdown().await;
+    deleted.map_err(RunError::Outcome)?;
+    Ok(transcript?.replace(&namespace, DEFAULT_NAMESPACE))
+}
+
+async fn remove(api: &Api, namespace: &str) -> Result<(), crate::api::ApiError> {
+    let deleted = api.delete(("namespaces", namespace), &json!({})).await;
+    deleted.map(|_| ())
+}
+
+/// What of a transcript is the same on every cluster: the outcome, a line per fact.
+#[must_use]
+pub fn portable_outcome(transcript: &str) -> String {
+    let outcome = transcript.split_once("\noutcome\n");
+    let outcome = outcome.map_or("", |(_, outcome)| outcome);
+    let sections = outcome.split("\n\n").map(|section| {
+        let section = section.trim_matches('\n');
+        match section.trim_start().split_once('\n') {
+            Some(("events", events)) => portable_events(events),
+            _ if section.trim_start().starts_with("NAME ") => portable_table(section),
+            _ => section.lines().map(portable_line).collect(),
+        }
+    });
+    let sections: Vec<String> = sections.map(|lines| lines.join("\n")).collect();
+    sections.join("\n\n").trim().to_owned()
+}
+
+fn portable_table(section: &str) -> Vec<String> {
+    let columns = section.lines().next().map(compared).unwrap_or_default();
+    let row = |line: &str| {
+        let cells = columns.iter().map(|range| cell(line, *range));
+        portable_line(&cells.collect::<Vec<_>>().join(" "))
+    };
+    section.lines().map(row).collect()
+}
+
+/// Which events there were, in whatever order and however often.
+fn portable_events(events: &str) -> Vec<String> {
+    let told = events.lines().map(|line| {
+        let line = without_count(line).replace("(combined from similar events): ", "");
+        portable_line(&line)
+    });
+    let told: BTreeSet<String> = told.collect();
+    std::iter::once("events".to_owned()).chain(told).collect()
+}
+
+/// The words of a line; of pods with generated names it is not said which.
+fn portable_line(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| {
+        let (name, number) = word.rsplit_once('-').unwrap_or((word, ""));
+        let is_generated = number.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit());
+        if is_generated {
+            format!("{name}-*")
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Where the columns are that are compared, in characters.
+fn compared(header: &str) -> Vec<(usize, usize)> {
+    let characters: Vec<char> = header.chars().collect();
+    let is_start = |index: &usize| {
+        characters[*index] != ' '
+            && (*index < 2 || (characters[index - 1] == ' ' && characters[index - 2] == ' '))
+    };
+    let starts: Vec<usize> = (0..characters.len()).filter(is_start).collect();
+    let ends = starts.iter().skip(1).copied().chain([usize::MAX]);
+    let ranges = starts.iter().copied().zip(ends);
+    ranges
+        .filter(|range| !UNCOMPARED.contains(&cell(header, *range).trim()))
+        .collect()
+}
+
+fn cell(line: &str, (start, end): (usize, usize)) -> String {
+    line.chars().skip(start).take(end - start).collect()
+}
+
+/// An event's line without how often it was repeated.
+fn without_count(line: &str) -> &str {
+    let told = line.trim_start();
+    match told.strip_prefix('×').and_then(|told| told.split_once(' ')) {
+        Some((_, event)) => event,
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_and_repetitions_are_not_compared() {
+        let transcript = |age: &str, count: u32| {
+            format!(
+                "# t\noutcome\n\n  NAME    READY   STATUS    AGE\n  web-0   1/1     Running   {age}\n\n  \
+                 events\n    ×{count} Normal SuccessfulCreate Create Pod web-0\n"
+            )
+        };
+        let outcome = portable_outcome(&transcript("10m", 2));
+        assert_eq!(outcome, portable_outcome(&transcript("3s", 1)));
+        let told = "NAME READY STATUS\nweb-0 1/1 Running\n\nevents\n\
+            Normal SuccessfulCreate Create Pod web-0";
+        assert_eq!(outcome, told);
+    }
+
+    #[test]
+    fn what_needs_the_simulation_is_not_portable() {
+        let parse = |steps: &str| -> Scenario {
+            let text = format!("title: t\nsource: s\nportable: true\nsteps: {steps}");
+            serde_saphyr::from_str(&text).unwrap()
+        };
+        assert_eq!(unportable(&parse("[{table: pods}]")), None);
+        for wrong in [
+            "[{restart: controllers}]",
+            "[{advance: 2m}]",
+            "[{create: {kind: Node, metadata: {name: n}}}]",
+            "[{create: {kind: Pod, metadata: {annotations: {kubeproof.dev/ready: \"false\"}}}}]",
+        ] {
+            assert!(unportable(&parse(wrong)).is_some(), "{wrong}");
+        }
+    }
+}

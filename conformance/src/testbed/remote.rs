@@ -1,0 +1,147 @@
+//! A namespace of a cluster that is there already, as its watches show it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::{WatchStreamExt, watcher};
+use kubeproof_apiserver::meta::GroupVersionResource;
+use kubeproof_apiserver::{Clock, EventType, JournalEntry};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::api::Api;
+
+/// Without a change for so long, of real time, a cluster counts as being at rest.
+pub(super) const QUIET: Duration = Duration::from_secs(4);
+/// What has not come to rest after so long never will.
+pub(super) const SETTLE_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// What an outcome tells of: group, version, kind and plural.
+const WATCHED: &[(&str, &str, &str, &str)] = &[
+    ("apps", "v1", "StatefulSet", "statefulsets"),
+    ("apps", "v1", "Deployment", "deployments"),
+    ("apps", "v1", "ReplicaSet", "replicasets"),
+    ("apps", "v1", "DaemonSet", "daemonsets"),
+    ("apps", "v1", "ControllerRevision", "controllerrevisions"),
+    ("", "v1", "Pod", "pods"),
+    ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    ("", "v1", "ConfigMap", "configmaps"),
+    ("", "v1", "Event", "events"),
+];
+
+/// The watches of one namespace and what they have shown.
+pub(super) struct Remote {
+    clock: Clock,
+    seen: Arc<Seen>,
+    watches: JoinSet<()>,
+}
+
+struct Seen {
+    entries: Mutex<Vec<JournalEntry>>,
+    latest: watch::Sender<u64>,
+}
+
+impl Remote {
+    pub(super) fn watch(client: kube::Client, namespace: &str, api: &Api) -> Self {
+        let clock = Clock::real();
+        let seen = Arc::new(Seen {
+            entries: Mutex::default(),
+            latest: watch::Sender::new(0),
+        });
+        let mut watches = JoinSet::new();
+        for (group, version, kind, plural) in WATCHED {
+            if api.resource(plural).is_err() {
+                continue;
+            }
+            let gvk = GroupVersionKind::gvk(group, version, kind);
+            let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+            let objects = kube::Api::namespaced_with(client.clone(), namespace, &resource);
+            watches.spawn(follow(objects, resource, clock.clone(), Arc::clone(&seen)));
+        }
+        Self {
+            clock,
+            seen,
+            watches,
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Watches of several resources are not told in one order; versions are.
+    pub(super) fn journal(&self) -> Vec<JournalEntry> {
+        let mut entries = self.seen.entries.lock().clone();
+        entries.sort_by_key(|entry| entry.rv);
+        entries
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.seen.latest.subscribe()
+    }
+
+    pub(super) async fn end(mut self) {
+        self.watches.shutdown().await;
+    }
+}
+
+/// Notes what happens to the objects of one resource.
+async fn follow(
+    api: kube::Api<DynamicObject>,
+    resource: ApiResource,
+    clock: Clock,
+    seen: Arc<Seen>,
+) {
+    let gvr = GroupVersionResource {
+        group: resource.group.clone(),
+        version: resource.version.clone(),
+        resource: resource.plural.clone(),
+    };
+    let mut known: BTreeMap<String, Arc<Value>> = BTreeMap::new();
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        let (object, is_gone) = match event {
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                (object, false)
+            }
+            Ok(watcher::Event::Delete(object)) => (object, true),
+            Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => continue,
+        };
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let version = object.metadata.resource_version.as_deref();
+        let rv = version.and_then(|version| version.parse().ok());
+        let object = Arc::new(serde_json::to_value(&object).unwrap_or_default());
+        let previous = known.get(&name).cloned();
+        if !is_gone && previous.as_deref() == Some(&*object) {
+            continue;
+        }
+        let event = match (&previous, is_gone) {
+            (_, true) => EventType::Deleted,
+            (Some(_), false) => EventType::Modified,
+            (None, false) => EventType::Added,
+        };
+        if is_gone {
+            known.remove(&name);
+        } else {
+            known.insert(name, Arc::clone(&object));
+        }
+        let rv = rv.unwrap_or_default();
+        seen.entries.lock().push(JournalEntry {
+            rv,
+            time: clock.now(),
+            gvr: gvr.clone(),
+            event,
+            user_agent: "".into(),
+            object,
+            previous,
+        });
+        seen.latest.send_modify(|latest| *latest = rv.max(*latest));
+    }
+}
