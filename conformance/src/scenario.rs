@@ -80,7 +80,7 @@ impl Default for Given {
 }
 
 /// How long a simulated pod takes to start, to get ready and to stop.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timings {
     /// From bound to Running.

@@ -169,13 +169,18 @@ impl Testbed {
         })
     }
 
-    /// A namespace of the cluster that `client` speaks to, with that cluster's own controllers.
+    /// A namespace of the cluster that `client` speaks to, with that cluster's own controllers. It
+    /// counts as being at rest when nothing has changed for `quiet`.
     ///
     /// # Errors
     /// [`TestbedError`] when discovery fails.
-    pub async fn remote(client: kube::Client, namespace: &str) -> Result<Self, TestbedError> {
+    pub async fn remote(
+        client: kube::Client,
+        namespace: &str,
+        quiet: Duration,
+    ) -> Result<Self, TestbedError> {
         let api = Api::discover(client.clone()).await?.within(namespace);
-        let cluster = Cluster::Remote(Remote::watch(client, namespace, &api));
+        let cluster = Cluster::Remote(Remote::watch(client, namespace, &api, quiet));
         Ok(Self { api, cluster })
     }
 
@@ -257,7 +262,7 @@ impl Testbed {
     pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
         let (quiet, longest) = match &self.cluster {
             Cluster::Simulated(_) => (quiet, SETTLE_TIME_MAX),
-            Cluster::Remote(_) => (quiet.min(remote::QUIET), remote::SETTLE_TIME_MAX),
+            Cluster::Remote(cluster) => (quiet.min(cluster.quiet), remote::SETTLE_TIME_MAX),
         };
         let began = self.now();
         let mut last = began;

@@ -427,3 +427,41 @@ fn a_server_that_speaks_tls_is_believed_by_its_authority_or_on_request() {
     assert!(stdout(&other).contains("cannot connect to"), "{other:?}");
     terminate(child);
 }
+
+#[test]
+fn controllers_and_portable_scenarios_run_against_the_server_of_a_kubeconfig() {
+    let kubeconfig = file("remote/kubeconfig", "");
+    let path = kubeconfig.to_str().expect("cargo's directories are UTF-8");
+    let alone = [
+        "--nodes",
+        "1",
+        "--controllers",
+        "none",
+        "--kubeconfig-out",
+        path,
+    ];
+    let (server, _) = serve(&alone);
+    let names = "statefulset,serviceaccount,garbage-collector,namespace";
+    let mut controllers = kubeproof(&["controllers", "--kubeconfig", path])
+        .args(["--controllers", names])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    let mut reader = BufReader::new(controllers.stdout.as_mut().expect("it is piped"));
+    reader.read_line(&mut line).expect("it says that it runs");
+    assert!(line.starts_with("running statefulset, "), "{line}");
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/");
+    let ordered = format!("{scenarios}statefulset/sts-create-ordered.yaml");
+    let silent = format!("{scenarios}node/node-notready.yaml");
+    let run = output(&["run", "--kubeconfig", path, &ordered, &silent]);
+    let said = stdout(&run);
+    assert!(
+        said.contains("ok   statefulset/sts-create-ordered"),
+        "{said}"
+    );
+    assert!(said.contains("skip node/node-notready"), "{said}");
+    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
+    terminate(controllers);
+    terminate(server);
+}

@@ -100,6 +100,7 @@ impl GarbageCollector {
                 }
             }
         };
+        self.kinds.retain(|kind| !kind.is_event());
         self.kinds_outdated = false;
         let watchable = self.kinds.iter().filter(|kind| kind.supports("watch"));
         let named: BTreeMap<GroupKind, Kind> = watchable

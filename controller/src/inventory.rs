@@ -34,13 +34,17 @@ impl Kind {
         self.api(client, &key.namespace)
     }
 
+    /// Whether nothing owns objects of this kind, which expire by themselves.
+    pub(crate) fn is_event(&self) -> bool {
+        self.is("", "Event") || self.is("events.k8s.io", "Event")
+    }
+
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         self.resource.group == group && self.resource.kind == kind
     }
 }
 
-/// All kinds whose objects can be listed and deleted, by group and plural name; without Events,
-/// which nothing waits for and which expire by themselves.
+/// All kinds whose objects can be listed and deleted, by group and plural name.
 ///
 /// # Errors
 ///
@@ -57,7 +61,7 @@ pub(crate) async fn discover(client: &Client) -> Result<Vec<Kind>, kube::Error> 
                 resource,
             };
             let wanted = kind.supports("list") && kind.supports("delete");
-            if wanted && kind.resource.kind != "Event" {
+            if wanted {
                 kinds.push(kind);
             }
         }

@@ -11,9 +11,12 @@ use serde_json::{Value, json};
 
 use super::{RunError, carry_through};
 use crate::api::Api;
-use crate::scenario::{DEFAULT_NAMESPACE, Scenario, ScenarioFile, Step, Verb};
+use crate::scenario::{DEFAULT_NAMESPACE, Scenario, ScenarioFile, Step, Timings, Verb};
 use crate::testbed::Testbed;
 
+/// Without a change for so long, of real time, a cluster counts as being at rest; longer where pods
+/// have to be ready for some time.
+const QUIET: Duration = Duration::from_secs(4);
 /// Scenarios that let more time pass are not run in real time.
 const ADVANCE_MAX: Duration = Duration::from_secs(60);
 /// Columns of tables that are not compared.
@@ -28,8 +31,9 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
         return Some("not marked portable");
     }
     let given = &scenario.given;
-    if given.namespace != DEFAULT_NAMESPACE || given.controllers.is_some() {
-        return Some("asks for a namespace or controllers of its own");
+    let own_time = given.timings != Timings::default();
+    if given.namespace != DEFAULT_NAMESPACE || given.controllers.is_some() || own_time {
+        return Some("asks for a namespace, controllers or a pace of its own");
     }
     let steps = || given.steps.iter().chain(&scenario.steps);
     let manifests = steps().filter_map(|step| match &step.verb {
@@ -51,10 +55,15 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
                 return Some("makes pods, nodes or the server misbehave");
             }
             Verb::Containers(_) => return Some("looks at simulated nodes"),
+            Verb::Kubectl(command) if command.starts_with("rollout restart") => {
+                return Some("writes the time into a template");
+            }
             Verb::Advance(time) => waits += time.0,
             _ => {}
         }
     }
+    let longest = objects_of(scenario).filter_map(min_ready_seconds).max();
+    waits += Duration::from_secs(longest.unwrap_or(0));
     (waits > ADVANCE_MAX).then_some("lets much time pass")
 }
 
@@ -69,6 +78,10 @@ fn objects_of(scenario: &Scenario) -> impl Iterator<Item = &Value> {
     });
     let given = scenario.given.objects.iter();
     given.flat_map(|manifest| &manifest.objects).chain(of_steps)
+}
+
+fn min_ready_seconds(object: &Value) -> Option<u64> {
+    object.pointer("/spec/minReadySeconds")?.as_u64()
 }
 
 /// Whether the object is of a kind that has no namespace, or names another one.
@@ -96,7 +109,9 @@ pub async fn run(file: &ScenarioFile, client: kube::Client) -> Result<String, Ru
     let name = file.name.rsplit('/').next().unwrap_or(&file.name);
     let namespace = format!("kubeproof-{name}");
     scenario.given.namespace.clone_from(&namespace);
-    let testbed = Testbed::remote(client, &namespace).await?;
+    let longest = objects_of(&scenario).filter_map(min_ready_seconds).max();
+    let quiet = QUIET + Duration::from_secs(longest.unwrap_or(0));
+    let testbed = Testbed::remote(client, &namespace, quiet).await?;
     let transcript = carry_through(&testbed, &scenario).await;
     let deleted = remove(testbed.api(), &namespace).await;
     testbed.shutdown().await;
@@ -139,7 +154,11 @@ fn portable_table(section: &str) -> Vec<String> {
 fn portable_events(events: &str) -> Vec<String> {
     let told = events.lines().map(|line| {
         let line = without_count(line).replace("(combined from similar events): ", "");
-        portable_line(&line)
+        // How many nodes there are is the cluster's own affair.
+        match line.split_once(" FailedScheduling ") {
+            Some((event_type, _)) => format!("{event_type} FailedScheduling"),
+            None => portable_line(&line),
+        }
     });
     let told: BTreeSet<String> = told.collect();
     std::iter::once("events".to_owned()).chain(told).collect()

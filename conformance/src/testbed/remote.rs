@@ -17,8 +17,6 @@ use tokio::task::JoinSet;
 
 use crate::api::Api;
 
-/// Without a change for so long, of real time, a cluster counts as being at rest.
-pub(super) const QUIET: Duration = Duration::from_secs(4);
 /// What has not come to rest after so long never will.
 pub(super) const SETTLE_TIME_MAX: Duration = Duration::from_secs(300);
 
@@ -37,6 +35,8 @@ const WATCHED: &[(&str, &str, &str, &str)] = &[
 
 /// The watches of one namespace and what they have shown.
 pub(super) struct Remote {
+    /// Without a change for so long it counts as being at rest.
+    pub(super) quiet: Duration,
     clock: Clock,
     seen: Arc<Seen>,
     watches: JoinSet<()>,
@@ -48,7 +48,7 @@ struct Seen {
 }
 
 impl Remote {
-    pub(super) fn watch(client: kube::Client, namespace: &str, api: &Api) -> Self {
+    pub(super) fn watch(client: kube::Client, namespace: &str, api: &Api, quiet: Duration) -> Self {
         let clock = Clock::real();
         let seen = Arc::new(Seen {
             entries: Mutex::default(),
@@ -65,6 +65,7 @@ impl Remote {
             watches.spawn(follow(objects, resource, clock.clone(), Arc::clone(&seen)));
         }
         Self {
+            quiet,
             clock,
             seen,
             watches,

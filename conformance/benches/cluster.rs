@@ -1,0 +1,71 @@
+//! How long a cluster of simulated nodes takes, in real time, to bring up a thousand StatefulSets of
+//! three pods each, one pod after another, under virtual time in one process.
+
+use std::time::{Duration, Instant};
+
+use kubeproof::testbed::{Testbed, TestbedOptions};
+use serde_json::{Value, json};
+
+const SETS: &[usize] = &[125, 250, 500, 1000];
+const PODS: usize = 3;
+/// A node takes 110 pods.
+const PODS_PER_NODE: usize = 100;
+const QUIET: Duration = Duration::from_secs(30);
+
+fn main() {
+    for sets in SETS {
+        let began = Instant::now();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime starts");
+        let writes = runtime.block_on(bring_up(*sets));
+        let took = began.elapsed();
+        println!(
+            "{sets} StatefulSets of {PODS} pods: {took:.2?}, {writes} writes, {:.2?} a set",
+            took / u32::try_from(*sets).expect("few sets")
+        );
+    }
+}
+
+async fn bring_up(sets: usize) -> u64 {
+    let options = TestbedOptions {
+        nodes: (sets * PODS).div_ceil(PODS_PER_NODE),
+        ..TestbedOptions::default()
+    };
+    let testbed = Testbed::start(options).await.expect("it starts");
+    for index in 0..sets {
+        let created = testbed.api().create(&set(&format!("set-{index}"))).await;
+        created.expect("the set is valid");
+    }
+    testbed.settle(QUIET).await.expect("it comes to rest");
+    let mut ready = 0;
+    for index in 0..sets {
+        let name = format!("set-{index}");
+        let set = testbed.api().get(("statefulsets", &name), None).await;
+        let set = set.expect("the set is there");
+        ready += set["status"]["readyReplicas"].as_u64().unwrap_or(0);
+    }
+    assert_eq!(ready, (sets * PODS) as u64, "all pods are ready");
+    let writes = testbed.resource_version();
+    testbed.shutdown().await;
+    writes
+}
+
+fn set(name: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": { "name": name },
+        "spec": {
+            "serviceName": name,
+            "replicas": PODS,
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "containers": [{ "name": "main", "image": "nginx:1.25" }] },
+            },
+        },
+    })
+}
