@@ -87,6 +87,8 @@ pub(crate) struct Core {
     pub(crate) tables: Tables,
     /// Where services are reached from here.
     pub(crate) services: Services,
+    /// The gate `MaxUnavailableStatefulSet`.
+    pub(crate) max_unavailable_stateful_set: bool,
     /// What goes wrong on purpose.
     pub(crate) faults: Faults,
     flow_control: FlowControl,

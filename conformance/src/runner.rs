@@ -7,6 +7,7 @@ pub mod remote;
 mod steps;
 
 use jiff::Timestamp;
+use kubeproof_controller::statefulset::Profile;
 use serde_json::json;
 
 use crate::generated::GeneratedNames;
@@ -90,6 +91,7 @@ async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, Run
         namespace: scenario.given.namespace.clone(),
         nodes: scenario.given.nodes,
         timings: scenario.given.timings,
+        statefulset: scenario.given.statefulset(),
         heartbeats: scenario.needs_heartbeats(),
         ..TestbedOptions::default()
     };
@@ -242,6 +244,16 @@ fn header(scenario: &Scenario) -> Vec<String> {
     }
     if let Some(controllers) = &given.controllers {
         lines.push(format!("#        controllers: {}", controllers.join(", ")));
+    }
+    let settings = given.statefulset();
+    if settings.profile != Profile::default() {
+        lines.push(format!(
+            "#        the StatefulSet controller of {}",
+            settings.profile
+        ));
+    }
+    if settings.max_unavailable {
+        lines.push("#        feature gate MaxUnavailableStatefulSet".to_owned());
     }
     let objects = given.objects.iter();
     lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));

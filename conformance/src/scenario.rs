@@ -6,6 +6,7 @@ mod step;
 
 use std::path::{Path, PathBuf};
 
+use kubeproof_controller::statefulset::{Profile, Settings};
 use serde::Deserialize;
 
 pub use duration::HumanDuration;
@@ -55,6 +56,10 @@ pub struct Given {
     pub nodes: usize,
     /// Which controllers run; all of them when absent.
     pub controllers: Option<Vec<String>>,
+    /// The version that the StatefulSet controller behaves as: `1.9`, `1.16` or `1.36`.
+    pub profile: ProfileName,
+    /// Feature gates that are on: `MaxUnavailableStatefulSet`.
+    pub feature_gates: Vec<FeatureGate>,
     /// How long simulated pods take.
     pub timings: Timings,
     /// Objects created before the first step.
@@ -71,10 +76,45 @@ impl Default for Given {
             namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
             controllers: None,
+            profile: ProfileName::default(),
+            feature_gates: Vec::new(),
             timings: Timings::default(),
             objects: Vec::new(),
             steps: Vec::new(),
             settle: true,
+        }
+    }
+}
+
+/// A version of the StatefulSet controller.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct ProfileName(pub Profile);
+
+impl TryFrom<String> for ProfileName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self)
+    }
+}
+
+/// A feature gate of Kubernetes that is off by default.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub enum FeatureGate {
+    /// Rollouts of StatefulSets may take several pods down at once.
+    MaxUnavailableStatefulSet,
+}
+
+impl Given {
+    /// How the StatefulSet controller behaves.
+    #[must_use]
+    pub fn statefulset(&self) -> Settings {
+        Settings {
+            profile: self.profile.0,
+            max_unavailable: self
+                .feature_gates
+                .contains(&FeatureGate::MaxUnavailableStatefulSet),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::fault::Fault;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
+use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
@@ -49,6 +50,8 @@ pub struct TestbedOptions {
     /// Whether kubelets send heartbeats as in a cluster. Without them the node lifecycle controller
     /// does not run, as it would take every node for a failed one.
     pub heartbeats: bool,
+    /// How the StatefulSet controller behaves, and with its gate the server.
+    pub statefulset: Settings,
     /// How long simulated pods take.
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
@@ -66,6 +69,7 @@ impl Default for TestbedOptions {
                 .map(|name| (*name).to_owned())
                 .collect(),
             heartbeats: false,
+            statefulset: Settings::default(),
             timings: Timings::default(),
             manifests: Manifests::new(),
         }
@@ -131,6 +135,7 @@ impl Testbed {
             .clock(clock.clone())
             .seed(options.seed)
             .journal(true)
+            .max_unavailable_stateful_set(options.statefulset.max_unavailable)
             .build_with(options.manifests)
             .await?;
         let recorder = Recorder::new(server.clone());
@@ -152,6 +157,7 @@ impl Testbed {
                 lease_renewal,
                 stages: Vec::new(),
                 root_ca: ROOT_CA.to_owned(),
+                statefulset: options.statefulset,
                 now: Arc::new(move || clock.now()),
             },
         )

@@ -29,6 +29,20 @@ pub(crate) fn template_data(template: &Value) -> Value {
     data
 }
 
+/// The same as controllers before 1.34 wrote it.
+#[must_use]
+pub(crate) fn legacy_template_data(template: &Value) -> Value {
+    let mut data = template_data(template);
+    let fields = data
+        .pointer_mut("/spec/template")
+        .and_then(Value::as_object_mut);
+    if let Some(fields) = fields {
+        let meta = fields.entry("metadata").or_insert_with(|| json!({}));
+        meta["creationTimestamp"] = Value::Null;
+    }
+    data
+}
+
 /// The pod template that a revision's data holds, without the patch directive.
 #[must_use]
 pub(crate) fn template_of(revision: &ControllerRevision) -> Option<Value> {

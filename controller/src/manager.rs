@@ -53,6 +53,8 @@ pub struct Options {
     pub lease_renewal: Duration,
     /// The certificate, in PEM, by which pods are to know the API server.
     pub root_ca: String,
+    /// How the StatefulSet controller behaves.
+    pub statefulset: statefulset::Settings,
     /// Where controllers read the time.
     pub now: Now,
 }
@@ -105,8 +107,11 @@ impl Manager {
         for name in CONTROLLERS {
             if chosen(name) {
                 let (ctx, root_ca) = (ctx.clone(), options.root_ca.clone());
+                let settings = options.statefulset;
                 let restarted = Arc::clone(&manager.restart);
-                let lives = run_again(restarted, move || controller(name, ctx.clone(), &root_ca));
+                let lives = run_again(restarted, move || {
+                    controller(name, ctx.clone(), &root_ca, settings)
+                });
                 manager.spawn(lives.boxed(), stopped.clone());
             }
         }
@@ -177,7 +182,12 @@ async fn run_again(restarted: Arc<Notify>, make: impl Fn() -> BoxFuture<'static,
     }
 }
 
-fn controller(name: &str, ctx: Context, root_ca: &str) -> BoxFuture<'static, ()> {
+fn controller(
+    name: &str,
+    ctx: Context,
+    root_ca: &str,
+    settings: statefulset::Settings,
+) -> BoxFuture<'static, ()> {
     match name {
         "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
@@ -192,7 +202,7 @@ fn controller(name: &str, ctx: Context, root_ca: &str) -> BoxFuture<'static, ()>
         "replicaset" => replicaset::run(ctx).boxed(),
         "root-ca-certificate-publisher" => root_ca::run(ctx, root_ca.to_owned()).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
-        "statefulset" => statefulset::run(ctx).boxed(),
+        "statefulset" => statefulset::run(ctx, settings).boxed(),
         "taint-eviction" => taint_eviction::run(ctx).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
     }
@@ -220,6 +230,7 @@ mod tests {
             lease_renewal: node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: String::new(),
+            statefulset: statefulset::Settings::default(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }
     }

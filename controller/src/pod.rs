@@ -30,6 +30,12 @@ pub(crate) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), Some("Failed" | "Succeeded"))
 }
 
+/// Whether the pod has come to a bad end.
+#[must_use]
+pub(crate) fn is_failed(pod: &Pod) -> bool {
+    phase(pod) == Some("Failed")
+}
+
 /// Neither finished nor on its way out.
 #[must_use]
 pub(crate) fn is_active(pod: &Pod) -> bool {

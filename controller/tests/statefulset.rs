@@ -42,7 +42,7 @@ where
     tokio::select! {
         biased;
         () = scenario(Cluster { server, client }) => {}
-        () = statefulset::run(ctx) => unreachable!("the controller runs until it is dropped"),
+        () = statefulset::run(ctx, statefulset::Settings::default()) => unreachable!("the controller runs until it is dropped"),
         () = kubelet => unreachable!("the kubelet runs until it is dropped"),
     }
 }

@@ -84,13 +84,13 @@ impl Strategy for StatefulSet {
         }
     }
 
-    fn prepare_for_create(&self, set: &mut Value, _context: Context<'_>) {
+    fn prepare_for_create(&self, set: &mut Value, context: Context<'_>) {
         set["status"] = json!({ "replicas": 0, "availableReplicas": 0 });
-        drop_max_unavailable(set, None);
+        drop_max_unavailable(set, None, context);
     }
 
-    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
-        drop_max_unavailable(new, Some(old));
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, context: Context<'_>) {
+        drop_max_unavailable(new, Some(old), context);
     }
 
     fn validate(&self, set: &Value) -> FieldErrors {
@@ -118,12 +118,13 @@ impl Strategy for StatefulSet {
     }
 }
 
-/// The gate `MaxUnavailableStatefulSet` is off: the field is dropped unless it is in use already.
-fn drop_max_unavailable(set: &mut Value, old: Option<&Value>) {
+/// While the gate `MaxUnavailableStatefulSet` is off the field is dropped unless it is in use
+/// already.
+fn drop_max_unavailable(set: &mut Value, old: Option<&Value>, context: Context<'_>) {
     let used = old.is_some_and(|old| {
         !old["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"].is_null()
     });
-    if used {
+    if used || context.max_unavailable_stateful_set {
         return;
     }
     let rolling = set.pointer_mut("/spec/updateStrategy/rollingUpdate");

@@ -216,6 +216,7 @@ impl Store<'_> {
         let context = Context {
             siblings: &siblings,
             now: self.core.clock.now(),
+            max_unavailable_stateful_set: self.core.max_unavailable_stateful_set,
         };
         let faults = self.strategy.begin_create(object, context);
         self.invalid(object::name(object), faults)?;
@@ -395,6 +396,7 @@ impl Store<'_> {
         let context = Context {
             siblings: &siblings,
             now: self.core.clock.now(),
+            max_unavailable_stateful_set: self.core.max_unavailable_stateful_set,
         };
         if part == Part::Status {
             self.strategy.prepare_for_status_update(next, old, context);

@@ -15,6 +15,8 @@ pub(crate) struct Context<'a> {
     pub(crate) siblings: &'a Snapshot,
     /// The time of the write.
     pub(crate) now: Timestamp,
+    /// The gate `MaxUnavailableStatefulSet`.
+    pub(crate) max_unavailable_stateful_set: bool,
 }
 
 /// How a kind behaves. The defaults are those of a plain kind such as ConfigMap.

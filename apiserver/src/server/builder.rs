@@ -35,6 +35,7 @@ pub struct ApiServerBuilder {
     authorization: Authorization,
     service_accounts: bool,
     journal: bool,
+    max_unavailable_stateful_set: bool,
     services: Services,
 }
 
@@ -48,6 +49,7 @@ impl Default for ApiServerBuilder {
             authorization: Authorization::Rbac,
             service_accounts: false,
             journal: false,
+            max_unavailable_stateful_set: false,
             services: Services::default(),
         }
     }
@@ -100,6 +102,15 @@ impl ApiServerBuilder {
         Self { journal, ..self }
     }
 
+    /// The feature gate `MaxUnavailableStatefulSet`: StatefulSets keep their `maxUnavailable`.
+    /// Default: off, as in a cluster.
+    pub fn max_unavailable_stateful_set(self, is_on: bool) -> Self {
+        Self {
+            max_unavailable_stateful_set: is_on,
+            ..self
+        }
+    }
+
     /// Where webhooks find a service that no pod of this cluster stands behind: port `port` of
     /// service `name` in `namespace` is at `address`. Default: none, so only services are found
     /// whose endpoints are stored.
@@ -129,6 +140,7 @@ impl ApiServerBuilder {
             }),
         };
         let core = Core {
+            max_unavailable_stateful_set: self.max_unavailable_stateful_set,
             faults: Faults::new(self.clock.clone()),
             clock: self.clock,
             entropy: Entropy::seeded(self.seed),

@@ -10,6 +10,7 @@ use clap::Args;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof_apiserver::Clock;
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
+use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{Manager, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -50,7 +51,9 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
             nodes: 0,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
+            stages: Vec::new(),
             root_ca,
+            statefulset: Settings::default(),
             now: Arc::new(move || clock.now()),
         },
     )?;

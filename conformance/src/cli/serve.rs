@@ -18,6 +18,7 @@ use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof_apiserver::{ApiServer, Authorization, Clock, Manifests, Tls};
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
+use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -121,6 +122,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             lease_renewal: LEASE_RENEWAL,
             stages: stages(&args.stages)?,
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
+            statefulset: Settings::default(),
             now: Arc::new(move || clock.now()),
         },
     )?;

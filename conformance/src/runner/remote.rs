@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kubeproof_controller::statefulset::Settings;
 use serde_json::{Value, json};
 
 use super::{RunError, carry_through};
@@ -31,6 +32,9 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
         return Some("not marked portable");
     }
     let given = &scenario.given;
+    if given.statefulset() != Settings::default() {
+        return Some("asks for another version or a feature gate");
+    }
     let own_time = given.timings != Timings::default();
     if given.namespace != DEFAULT_NAMESPACE || given.controllers.is_some() || own_time {
         return Some("asks for a namespace, controllers or a pace of its own");

@@ -77,12 +77,31 @@ impl<'a> Effects<'a> {
             let is_update = |action: &Action| matches!(action, Action::DeleteForUpdate { .. });
             let updates = batch.iter().flatten().filter(|action| is_update(action));
             let updates = updates.count();
+            let created = self.counted_at_once(&batch);
             let at_once = batch.into_iter().map(|actions| self.perform_all(actions));
             let done = join_all(at_once).await.into_iter();
             Error::collect(done.filter_map(Result::err).collect())?;
+            for pod in &created {
+                let (current, update) = (self.observed.current, self.observed.update);
+                let revisions = (current.name.as_str(), update.name.as_str());
+                let profile = self.set.profile();
+                status.counters.add_created(pod, revisions, profile);
+            }
             status.counters.current -= i32::try_from(updates).unwrap_or(0);
         }
         Ok(())
+    }
+
+    /// The pods created by `batch` that count before they are seen, as old controllers had it. One
+    /// that replaces another has been counted.
+    fn counted_at_once(&self, batch: &Batch) -> Vec<Pod> {
+        let firsts = batch.iter().filter_map(|actions| actions.first());
+        let created = firsts.filter_map(|action| match action {
+            Action::Create { pod, .. } => Some((**pod).clone()),
+            _ => None,
+        });
+        let is_old = self.set.profile().is_old();
+        created.filter(|_| is_old).collect()
     }
 
     /// What is to be done about one pod, up to the first error.
@@ -272,34 +291,43 @@ impl<'a> Effects<'a> {
     }
 
     async fn tell_pod(&self, verb: Verb, pod: &str, error: Option<&Error>) {
-        let (verb, set) = (verb.as_str(), self.set.name());
+        let (reason, set) = (verb.as_str(), self.set.name());
+        let verb = self.spelled(reason);
         match error {
             None => {
                 let message = format!("{verb} Pod {pod} in StatefulSet {set} successful");
-                self.tell(EventType::Normal, &format!("Successful{verb}"), &message)
+                self.tell(EventType::Normal, &format!("Successful{reason}"), &message)
                     .await;
             }
             Some(error) => {
                 let message =
                     format!("{verb} Pod {pod} in StatefulSet {set} failed error: {error}");
-                self.tell(EventType::Warning, &format!("Failed{verb}"), &message)
+                self.tell(EventType::Warning, &format!("Failed{reason}"), &message)
                     .await;
             }
         }
     }
 
+    /// The verb as messages of the controller's version have it.
+    fn spelled(&self, verb: &str) -> String {
+        match self.set.profile().is_old() {
+            true => verb.to_lowercase(),
+            false => verb.to_owned(),
+        }
+    }
+
     async fn tell_claim(&self, pod: &str, claim: &str, error: Option<&Error>) {
-        let set = self.set.name();
+        let (set, create) = (self.set.name(), self.spelled(Verb::Create.as_str()));
         match error {
             None => {
                 let message =
-                    format!("Create Claim {claim} Pod {pod} in StatefulSet {set} success");
+                    format!("{create} Claim {claim} Pod {pod} in StatefulSet {set} success");
                 self.tell(EventType::Normal, "SuccessfulCreate", &message)
                     .await;
             }
             Some(error) => {
                 let message = format!(
-                    "Create Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {error}"
+                    "{create} Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {error}"
                 );
                 self.tell(EventType::Warning, "FailedCreate", &message)
                     .await;

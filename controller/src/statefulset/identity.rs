@@ -74,7 +74,9 @@ pub(crate) fn set_identity(set: &Set, pod: &mut Pod, ordinal: i32) {
     pod.metadata.namespace = Some(set.namespace().to_owned());
     let labels = pod.metadata.labels.get_or_insert_default();
     labels.insert(POD_NAME_LABEL.to_owned(), name.clone());
-    labels.insert(POD_INDEX_LABEL.to_owned(), ordinal.to_string());
+    if !set.profile().is_old() {
+        labels.insert(POD_INDEX_LABEL.to_owned(), ordinal.to_string());
+    }
     pod.metadata.name = Some(name);
 }
 

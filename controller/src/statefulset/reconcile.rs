@@ -117,7 +117,7 @@ pub(crate) fn plan(observed: Observed<'_>) -> Plan {
     let counters = Counters::count(
         partition.pods(),
         (&observed.current.name, &observed.update.name),
-        set.min_ready_seconds(),
+        set,
         observed.now,
     );
     let status = Computed {
@@ -223,7 +223,7 @@ impl<'a> Observed<'a> {
         if self.run_for_all(&mut batches, deletions) == Next::Exit {
             return batches;
         }
-        if let Some(pod) = self.update_target(&partition.replicas) {
+        for pod in self.update_targets(&partition.replicas) {
             batches.push(vec![vec![Action::DeleteForUpdate { pod }]]);
         }
         batches
@@ -245,6 +245,11 @@ impl<'a> Observed<'a> {
             return Next::Continue;
         }
         let mut steps = steps.map(|(actions, _)| actions).peekable();
+        if self.set.profile().is_old() {
+            // One after another, up to the first error.
+            batches.extend(steps.map(|actions| vec![actions]));
+            return Next::Continue;
+        }
         let mut size = 1;
         while steps.peek().is_some() {
             batches.push(steps.by_ref().take(size).collect());
@@ -254,7 +259,11 @@ impl<'a> Observed<'a> {
     }
 
     fn process_replica(self, pod: &Pod) -> (Vec<Action>, Next) {
-        if pod::is_finished(pod) {
+        let is_old = self.set.profile().is_old();
+        if is_old && pod::is_failed(pod) {
+            return (self.replace(pod), Next::Exit);
+        }
+        if pod::is_finished(pod) && !is_old {
             // The replacement is made by a later sync, when the name is free.
             let delete = Action::Delete { pod: name(pod) };
             return (
@@ -281,7 +290,7 @@ impl<'a> Observed<'a> {
             );
         }
         let mut actions = Vec::new();
-        if pod::is_pending(pod) {
+        if pod::is_pending(pod) && !is_old {
             let (claims, owners) = (self.ensure_claims(pod), self.fix_owners(pod));
             actions.push(Action::EnsureClaims {
                 pod: name(pod),
@@ -303,6 +312,17 @@ impl<'a> Observed<'a> {
             actions.push(Action::Repair(Box::new(repair)));
         }
         (actions, Next::Continue)
+    }
+
+    /// What old controllers did about a Failed pod, in one sync.
+    fn replace(self, pod: &Pod) -> Vec<Action> {
+        let new = self.new_pod(identity::ordinal(pod).unwrap_or(0));
+        let create = Action::Create {
+            claims: self.ensure_claims(&new),
+            owners: Vec::new(),
+            pod: Box::new(new),
+        };
+        vec![Action::Delete { pod: name(pod) }, create]
     }
 
     /// What is wrong with a pod that should be one of the replicas.
@@ -369,6 +389,28 @@ impl<'a> Observed<'a> {
             }
         }
         None
+    }
+
+    /// The pods that the rollout deletes now.
+    fn update_targets(self, replicas: &[Arc<Pod>]) -> Vec<String> {
+        if !self.set.settings.max_unavailable {
+            return self.update_target(replicas).into_iter().collect();
+        }
+        let Strategy::RollingUpdate { partition } = self.set.strategy() else {
+            return Vec::new();
+        };
+        let partition = usize::try_from(partition.unwrap_or(0)).unwrap_or(0);
+        let unavailable = replicas.iter().filter(|pod| self.is_unavailable(pod));
+        let allowed = self
+            .set
+            .max_unavailable()
+            .saturating_sub(unavailable.count());
+        let outdated = replicas
+            .iter()
+            .skip(partition)
+            .rev()
+            .filter(|pod| pod::revision(pod) != self.update.name && !pod::is_terminating(pod));
+        outdated.take(allowed).map(|pod| name(pod)).collect()
     }
 
     fn is_unavailable(self, pod: &Pod) -> bool {

@@ -67,9 +67,13 @@ impl Controller {
         selector: &Selector,
     ) -> Result<(), Error> {
         let mut orphans = self.list_revisions(set, selector);
-        orphans.retain(|revision| controller_of(&revision.metadata).is_none());
-        if orphans.is_empty() {
+        let is_orphan = |revision: &ControllerRevision| controller_of(&revision.metadata).is_none();
+        if !orphans.iter().any(is_orphan) {
             return Ok(());
+        }
+        if !set.profile().is_old() {
+            // Old controllers patched all of them for the sake of one.
+            orphans.retain(is_orphan);
         }
         self.confirm_adoption(set, "ControllerRevisions").await?;
         let api = self.revision_api(set);
@@ -97,7 +101,10 @@ impl Controller {
             owner: set.meta(),
             owner_ref: set.owner_ref(),
             template_labels: template_meta.labels.unwrap_or_default(),
-            data: history::template_data(&set.template),
+            data: match set.profile().is_old() {
+                true => history::legacy_template_data(&set.template),
+                false => history::template_data(&set.template),
+            },
             revision: history::next_number(revisions),
             collision_count: status.collision_count.unwrap_or(0),
         };

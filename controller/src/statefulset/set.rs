@@ -12,8 +12,10 @@ use kube::api::TypeMeta;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+use super::{Profile, Settings};
 use crate::claim::RetentionPolicy;
 use crate::controller_ref::{controller_ref, reference_to};
+use crate::int_or_percent::{Round, resolve};
 use crate::sync_error::Error;
 use crate::triggers::Workload;
 
@@ -34,6 +36,8 @@ pub(crate) enum Strategy {
 pub(crate) struct Set {
     pub(crate) object: StatefulSet,
     spec: StatefulSetSpec,
+    /// How the controller is set up that reads it.
+    pub(crate) settings: Settings,
     /// `spec.template` as the server returned it: revisions are made of its bytes.
     pub(crate) template: Value,
 }
@@ -62,6 +66,7 @@ impl Set {
         Ok(Self {
             object,
             spec,
+            settings: Settings::default(),
             template,
         })
     }
@@ -116,7 +121,25 @@ impl Set {
         usize::try_from(slot).ok()
     }
 
+    pub(crate) fn profile(&self) -> Profile {
+        self.settings.profile
+    }
+
+    /// How many replicas a rollout may keep from being available at a time.
+    pub(crate) fn max_unavailable(&self) -> usize {
+        let strategy = self.spec().update_strategy.as_ref();
+        let block = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
+        let allowed = block.and_then(|block| block.max_unavailable.as_ref());
+        let allowed = allowed.filter(|_| self.settings.max_unavailable);
+        let total = self.replicas();
+        let allowed = allowed.and_then(|allowed| resolve(allowed, total, Round::Down));
+        usize::try_from(allowed.unwrap_or(1)).unwrap_or(0).max(1)
+    }
+
     pub(crate) fn min_ready_seconds(&self) -> i32 {
+        if self.profile().is_old() {
+            return 0;
+        }
         self.spec().min_ready_seconds.unwrap_or(0)
     }
 
@@ -161,7 +184,8 @@ impl Set {
         let policy = self
             .spec()
             .persistent_volume_claim_retention_policy
-            .as_ref();
+            .as_ref()
+            .filter(|_| !self.profile().is_old());
         let deletes = |field: Option<&String>| field.is_some_and(|value| value == "Delete");
         RetentionPolicy {
             delete_when_deleted: deletes(policy.and_then(|policy| policy.when_deleted.as_ref())),

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSetStatus;
 use k8s_openapi::api::core::v1::Pod;
 
+use super::Profile;
 use super::set::{Set, Strategy};
 use crate::pod;
 
@@ -28,24 +29,38 @@ pub(crate) struct Computed {
 }
 
 impl Counters {
+    /// Counts a pod by its revision; `both` says whether it may count as two.
+    fn add_revision(&mut self, pod: &Pod, (current, updated): (&str, &str), both: bool) {
+        let is_current = pod::revision(pod) == current;
+        let is_updated = pod::revision(pod) == updated && (both || !is_current);
+        self.current += i32::from(is_current);
+        self.updated += i32::from(is_updated);
+    }
+
+    /// Counts a pod that was created just now.
+    pub(crate) fn add_created(&mut self, pod: &Pod, revisions: (&str, &str), profile: Profile) {
+        self.replicas += 1;
+        self.add_revision(pod, revisions, profile.counts_both());
+    }
+
     /// Counts the pods that the API server has stored.
     pub(crate) fn count<'a>(
         pods: impl Iterator<Item = &'a Pod>,
         revisions: (&str, &str),
-        min_ready_seconds: i32,
+        set: &Set,
         now: Timestamp,
     ) -> Self {
-        let (current, updated) = revisions;
+        let (profile, min_ready_seconds) = (set.profile(), set.min_ready_seconds());
         let mut counters = Self::default();
         for pod in pods.filter(|pod| pod::is_created(pod)) {
             counters.replicas += 1;
             if pod::is_ready(pod) {
                 counters.ready += 1;
-                counters.available += i32::from(pod::is_available(pod, min_ready_seconds, now));
+                let is_available = pod::is_available(pod, min_ready_seconds, now);
+                counters.available += i32::from(is_available && !profile.is_old());
             }
             if !pod::is_terminating(pod) {
-                counters.current += i32::from(pod::revision(pod) == current);
-                counters.updated += i32::from(pod::revision(pod) == updated);
+                counters.add_revision(pod, revisions, profile.counts_both());
             }
         }
         counters
@@ -56,7 +71,11 @@ impl Computed {
     /// Makes the update revision the current one when every replica is ready at it.
     pub(crate) fn complete_rolling_update(&mut self, set: &Set) {
         let counters = &mut self.counters;
-        let all = set.replicas();
+        // Old controllers took the pods there are for those wanted.
+        let all = match set.profile().is_old() {
+            true => counters.replicas,
+            false => set.replicas(),
+        };
         let is_complete = [counters.updated, counters.ready, counters.replicas] == [all; 3];
         if is_complete && set.strategy() != Strategy::OnDelete {
             counters.current = counters.updated;

@@ -27,7 +27,8 @@ impl Reconcile for Controller {
             self.writes.lock().remove(key);
             return Ok(None);
         };
-        let set = Set::parse(&object)?;
+        let mut set = Set::parse(&object)?;
+        set.settings = self.settings;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
             Err(error) => {
@@ -58,6 +59,9 @@ impl Controller {
             }
             Err(error) => (None, Err(error)),
         };
+        if set.profile().is_old() && updated.is_err() {
+            return updated;
+        }
         let truncated = self
             .truncate_history(set, &revisions, chosen.as_ref(), pods)
             .await;
@@ -90,6 +94,9 @@ impl Controller {
         let acted = Effects::new(self, observed)
             .run(plan.batches, &mut status)
             .await;
+        if acted.is_err() && set.profile().is_old() {
+            return acted.map(|()| None);
+        }
         let reported = write_status(self, set, status).await;
         // What kept the pods from moving matters more than a status that could not be told.
         acted.and(reported)?;
