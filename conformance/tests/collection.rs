@@ -169,7 +169,7 @@ async fn chain(api: &Api) -> Vec<String> {
                 "blockOwnerDeletion": true,
             }]);
         }
-        owner = Some(api.create(&link).await.unwrap());
+        owner = Some(api.create(&link).await.expect("the link is valid"));
         names.push(name);
     }
     names

@@ -1,6 +1,7 @@
 //! What kubectl would do and print, for the commands by which people drive workloads.
 
 mod delete;
+mod describe;
 mod rollout;
 
 use serde_json::{Value, json};
@@ -58,6 +59,7 @@ pub(super) async fn perform(testbed: &Testbed, command: &str) -> Result<Vec<Stri
     let api = testbed.api();
     match command.words.as_slice() {
         ["get", resources] => get(testbed, resources).await,
+        ["describe", ..] => describe::perform(testbed, &command).await,
         ["scale", ..] => scale(api, &command).await,
         ["delete", ..] => delete::perform(testbed, &command).await,
         ["rollout", "status", ..] => rollout::status(testbed, &command.target(2)?).await,

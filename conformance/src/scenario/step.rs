@@ -465,7 +465,7 @@ impl Verb {
     fn settles(&self) -> bool {
         match self {
             Self::Kubectl(command) => {
-                let only_reads = ["get ", "rollout status ", "rollout history "];
+                let only_reads = ["get ", "describe ", "rollout status ", "rollout history "];
                 !only_reads.iter().any(|read| command.starts_with(read))
             }
             Self::Apply(_)
