@@ -172,7 +172,9 @@ fn with_stable_labels(affinity: &Value, now: &Value) -> Value {
     let terms = renamed.pointer_mut("/required/nodeSelectorTerms");
     let terms = terms.and_then(Value::as_array_mut).into_iter().flatten();
     for (at, term) in terms.enumerate() {
-        let all = term["matchExpressions"].as_array_mut();
+        let all = term
+            .get_mut("matchExpressions")
+            .and_then(Value::as_array_mut);
         for (index, expression) in all.into_iter().flatten().enumerate() {
             let path = format!("/required/nodeSelectorTerms/{at}/matchExpressions/{index}/key");
             let own = now.pointer(&path).unwrap_or(&Value::Null);
