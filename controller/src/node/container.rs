@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::clock::Now;
 use pipe::Pipe;
-use process::Shell;
+use process::{Shell, Stranger};
 use streams::{Input, Live, Output, Streams};
 
 pub(super) use filesystem::{FileSystem, Volume, absolute};
@@ -57,8 +57,10 @@ impl Drop for Writer {
 }
 
 impl Container {
-    fn shell(&self) -> Shell {
+    fn shell(&self, stranger: Stranger) -> Shell {
         Shell {
+            stranger,
+            ends_unknown: false,
             files: self.files.clone(),
             directory: self.directory.clone(),
             variables: self.variables.clone(),
@@ -69,12 +71,21 @@ impl Container {
         }
     }
 
-    /// A process of `argv` and the future that runs it. That ends with its exit code, or with
-    /// `None` at once where the image has no such program.
+    /// A process of `argv`, typed by somebody, and the future that runs it. That ends with its exit
+    /// code, or with `None` at once where the image has no such program.
     pub(crate) fn process(
         &self,
         argv: Vec<String>,
         reads: bool,
+    ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
+        self.process_with(argv, reads, Stranger::Missing)
+    }
+
+    fn process_with(
+        &self,
+        argv: Vec<String>,
+        reads: bool,
+        stranger: Stranger,
     ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
         let output = Arc::new(Pipe::default());
         let (sender, arriving) = mpsc::channel(INPUT_CHUNKS_MAX);
@@ -92,7 +103,7 @@ impl Container {
             stdout: Output::Pipe(Arc::clone(&output), Channel::Stdout),
             stderr: Output::Pipe(Arc::clone(&output), Channel::Stderr),
         };
-        let mut shell = self.shell();
+        let mut shell = self.shell(stranger);
         let writer = Writer(Arc::clone(&output));
         let process = Process {
             output,
@@ -106,9 +117,10 @@ impl Container {
         (process, running)
     }
 
-    /// Runs `argv` to its end: its exit code, as from [`Container::process`], and what it wrote.
-    pub(crate) async fn collect(&self, argv: Vec<String>) -> (Option<i32>, Vec<u8>) {
-        let (process, running) = self.process(argv, false);
+    /// Runs `argv`, which the pod names, to its end: its exit code and what it wrote. A program that
+    /// only the image knows succeeds.
+    pub(crate) async fn collect(&self, argv: Vec<String>) -> (i32, Vec<u8>) {
+        let (process, running) = self.process_with(argv, false, Stranger::Trusted);
         let reading = async {
             let mut written = Vec::new();
             while let Some((_, bytes)) = process.output.read().await {
@@ -116,11 +128,12 @@ impl Container {
             }
             written
         };
-        tokio::join!(running, reading)
+        let (code, written) = tokio::join!(running, reading);
+        (code.unwrap_or(0), written)
     }
 
     /// Runs `argv` to its end, which is the log's too, with everything it writes going there;
-    /// `None` at once where the image has no such program.
+    /// `None` where it comes to end with a program that only the image knows.
     pub(crate) async fn run(&self, argv: Vec<String>, log: &Arc<Log>) -> Option<i32> {
         let output = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
         let io = Streams {
@@ -128,7 +141,11 @@ impl Container {
             stdout: output(Channel::Stdout),
             stderr: output(Channel::Stderr),
         };
-        let code = self.shell().program(&argv, &io).await?;
+        let mut shell = self.shell(Stranger::Trusted);
+        let code = shell.program(&argv, &io).await?;
+        if shell.ends_unknown {
+            return None;
+        }
         log.close((self.now)());
         Some(code)
     }

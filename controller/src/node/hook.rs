@@ -37,7 +37,7 @@ impl HookKind {
 pub(super) async fn run(handler: LifecycleHandler, container: Container, server: Server) -> bool {
     if let Some(exec) = handler.exec {
         let (code, _) = container.collect(exec.command.unwrap_or_default()).await;
-        return code == Some(0);
+        return code == 0;
     }
     if let Some(sleep) = handler.sleep {
         let seconds = u64::try_from(sleep.seconds).unwrap_or(0);

@@ -181,7 +181,7 @@ impl Prober {
             let timeout = seconds(self.probe.timeout_seconds, 1);
             let ended = self.container.collect(command.clone());
             return match tokio::time::timeout(timeout, ended).await {
-                Ok((Some(0), _)) => Ok(()),
+                Ok((0, _)) => Ok(()),
                 Ok((_, output)) => Err(String::from_utf8_lossy(&output).into_owned()),
                 Err(_) => Err(format!(
                     "command timed out: \"{}\" timed out after {}s",

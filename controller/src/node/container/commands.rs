@@ -105,7 +105,9 @@ async fn nested(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
             return 2;
         };
         child.arguments = own.to_vec();
-        return Box::pin(child.script(script, io)).await;
+        let code = Box::pin(child.script(script, io)).await;
+        shell.ends_unknown = child.ends_unknown;
+        return code;
     }
     if let Some(file) = rest.first() {
         let path = absolute(&shell.directory, file);
@@ -113,7 +115,9 @@ async fn nested(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
         return match shell.files.read(&path) {
             Ok(bytes) => {
                 let script = String::from_utf8_lossy(&bytes).into_owned();
-                Box::pin(child.script(&script, io)).await
+                let code = Box::pin(child.script(&script, io)).await;
+                shell.ends_unknown = child.ends_unknown;
+                code
             }
             Err(_) => {
                 io.stderr.line(&format!("sh: can't open '{file}'"));

@@ -23,6 +23,15 @@ pub(super) const NOT_FOUND: i32 = 127;
 /// What a shell answers that can't read its script.
 const BAD_SYNTAX: i32 = 2;
 
+/// What comes of a program that only the image knows, in a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stranger {
+    /// It is not found: whoever types commands has mistyped.
+    Missing,
+    /// It does its work: what a manifest names is in its image.
+    Trusted,
+}
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
@@ -46,6 +55,9 @@ pub(super) struct Shell {
     pub(super) now: Now,
     pub(super) last: i32,
     pub(super) arguments: Vec<String>,
+    pub(super) stranger: Stranger,
+    /// Whether the last command was a program that only the image knows.
+    pub(super) ends_unknown: bool,
 }
 
 impl Shell {
@@ -124,6 +136,7 @@ impl Shell {
             Command::Background(inner) => {
                 let mut child = self.clone();
                 child.run(inner, io).await;
+                self.ends_unknown = child.ends_unknown;
                 Flow::Status(0)
             }
             Command::For { name, words, body } => self.for_loop(name, words, body, io).await,
@@ -234,6 +247,7 @@ impl Shell {
                 Flow::Exit(code) => Flow::Status(code),
                 flow => flow,
             };
+            self.ends_unknown = child.ends_unknown;
             stdin = Input::of(memory.lock().split().freeze());
         }
         flow
@@ -261,10 +275,19 @@ impl Shell {
         if temporary {
             self.variables = before;
         }
-        flow.unwrap_or_else(|| {
-            streams.stderr.line(&format!("sh: {name}: not found"));
-            Flow::Status(NOT_FOUND)
-        })
+        // A nested shell has told of its own last command; who waits, waits for that before.
+        if !matches!(name.as_str(), "sh" | "bash" | "ash" | "dash" | "wait") {
+            self.ends_unknown = flow.is_none();
+        }
+        match (flow, self.stranger) {
+            (Some(flow), _) => flow,
+            (None, Stranger::Trusted) if name == "exec" => Flow::Exit(0),
+            (None, Stranger::Trusted) => Flow::Status(0),
+            (None, Stranger::Missing) => {
+                streams.stderr.line(&format!("sh: {name}: not found"));
+                Flow::Status(NOT_FOUND)
+            }
+        }
     }
 
     async fn redirected(

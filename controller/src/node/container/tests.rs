@@ -17,7 +17,15 @@ fn container() -> Container {
 async fn sh(container: &Container, script: &str) -> (String, i32) {
     let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
     let log = Arc::new(Log::default());
-    let code = container.run(argv, &log).await.unwrap();
+    let mut shell = container.shell(Stranger::Missing);
+    let output = |channel| Output::Log(Arc::clone(&log), channel, Arc::clone(&container.now));
+    let io = Streams {
+        stdin: Input::empty(),
+        stdout: output(Channel::Stdout),
+        stderr: output(Channel::Stderr),
+    };
+    let code = shell.program(&argv, &io).await.unwrap();
+    log.close((container.now)());
     let mut index = 0;
     let mut text = Vec::new();
     while let Some(line) = log.written(&mut index) {
@@ -193,4 +201,36 @@ async fn a_program_that_the_image_lacks_is_told_apart() {
         container().run(vec!["/bin/true".to_owned()], &log).await,
         Some(0)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_taken_at_its_word_about_programs_of_its_image() {
+    let container = container();
+    let argv = |script: &str| ["sh", "-c", script].map(str::to_owned).to_vec();
+    for (script, code, written) in [
+        ("pg_isready", 0, ""),
+        ("until pg_isready; do sleep 1; done; echo up", 0, "up\n"),
+        ("migrate && echo done", 0, "done\n"),
+        ("migrate; false", 1, ""),
+        ("! migrate", 1, ""),
+    ] {
+        let ended = container.collect(argv(script)).await;
+        assert_eq!(ended, (code, written.as_bytes().to_vec()), "{script}");
+    }
+    let unknown = vec!["pg_isready".to_owned()];
+    assert_eq!(container.collect(unknown).await, (0, Vec::new()));
+    // Whether such a program ends is not known either, so the last of a script runs on.
+    for (script, code) in [
+        ("migrate; serve", None),
+        ("exec serve", None),
+        ("echo config | serve", None),
+        ("serve & wait", None),
+        ("sh -c serve", None),
+        ("serve; echo done", Some(0)),
+        ("exec sleep 5", Some(0)),
+        ("migrate; exit 3", Some(3)),
+    ] {
+        let log = Arc::new(Log::default());
+        assert_eq!(container.run(argv(script), &log).await, code, "{script}");
+    }
 }

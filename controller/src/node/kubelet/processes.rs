@@ -186,9 +186,10 @@ impl Processes {
                 continue;
             }
             process.task = Some(self.tasks.spawn(async move {
-                let code = match ends_at_once && argv.is_empty() {
-                    true => 0,
-                    false => container.run(argv, &log).await?,
+                let code = match container.run(argv, &log).await {
+                    Some(code) => code,
+                    None if ends_at_once => 0,
+                    None => return None,
                 };
                 let exit = Exit {
                     code,
