@@ -31,6 +31,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
             .map(|stage| Stage::parse(stage).unwrap())
             .collect(),
         root_ca: "the certificate\n".to_owned(),
+        statefulset: kubeproof_controller::statefulset::Settings::default(),
         now: Arc::new(move || clock.now()),
     };
     let manager = Manager::start(client.clone(), options).unwrap();
