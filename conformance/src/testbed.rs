@@ -207,6 +207,17 @@ impl Testbed {
         &self.api
     }
 
+    /// A client for a controller of one's own.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        match &self.cluster {
+            Cluster::Simulated(cluster) => {
+                kube::Client::new(cluster.recorder.clone(), self.api.namespace())
+            }
+            Cluster::Remote(cluster) => cluster.client.clone(),
+        }
+    }
+
     /// The present time, which is virtual in a simulated cluster.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -308,12 +319,6 @@ impl Testbed {
 }
 
 impl Simulated {
-    /// A client for a controller of one's own.
-    #[must_use]
-    pub fn client(&self) -> kube::Client {
-        kube::Client::new(self.recorder.clone(), DEFAULT_NAMESPACE)
-    }
-
     /// The simulated nodes' faults.
     #[must_use]
     pub fn faults(&self) -> &node::Faults {

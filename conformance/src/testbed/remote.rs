@@ -37,6 +37,7 @@ const WATCHED: &[(&str, &str, &str, &str)] = &[
 pub(super) struct Remote {
     /// Without a change for so long it counts as being at rest.
     pub(super) quiet: Duration,
+    pub(super) client: kube::Client,
     clock: Clock,
     seen: Arc<Seen>,
     watches: JoinSet<()>,
@@ -66,6 +67,7 @@ impl Remote {
         }
         Self {
             quiet,
+            client,
             clock,
             seen,
             watches,
