@@ -171,7 +171,7 @@ async fn a_testbed_holds_what_it_is_given_before_controllers_run() {
         ..TestbedOptions::default()
     };
     let testbed = Testbed::start(options).await.expect("all is valid");
-    let sites: Api<Site> = Api::default_namespaced(testbed.simulated().expect("it is").client());
+    let sites: Api<Site> = Api::default_namespaced(testbed.client());
     let got = sites.get("a").await.expect("it was given");
     assert_eq!(got.spec, object.spec);
     testbed.shutdown().await;
