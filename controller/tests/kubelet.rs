@@ -35,6 +35,7 @@ impl Node {
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
+            statefulset: kubeproof_controller::statefulset::Settings::default(),
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();
