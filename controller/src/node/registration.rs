@@ -111,7 +111,10 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
             match renew(&leases, &name, now).await {
                 // Without the namespace nobody asks for heartbeats.
                 Err(error) if mirror::answered(&error, 404) => {}
-                Err(error) => tracing::warn!(node = name, %error, "lease not renewed"),
+                Err(error) => {
+                    tracing::warn!(node = name, %error, "lease not renewed");
+                    away.insert(index);
+                }
                 Ok(()) => {}
             }
         }
