@@ -4,6 +4,7 @@
 //! told of. For each point and each kind of fault there is a plan, and a run with it. All ends well
 //! when the outcome is the one without faults; what happens on the way may be another.
 
+mod library;
 mod plan;
 mod verdict;
 
@@ -16,7 +17,9 @@ use kubeproof_apiserver::fault::Point;
 use crate::runner::{self, RunError, RunOptions};
 use crate::scenario::Scenario;
 
+pub use library::{Report, testbed};
 pub use plan::{Kind, Plan, PlanError, Planned};
+use verdict::compare_outcomes;
 pub use verdict::{Divergence, compare};
 
 /// Components whose requests are not explored: they are the cluster, not the controllers under test.
@@ -60,28 +63,36 @@ impl Reference {
 
     /// The points of the controllers under test.
     pub fn points<'a>(&'a self, options: &'a Options) -> impl Iterator<Item = &'a Point> {
-        self.points.iter().filter(|point| {
-            let is_wanted = options.from.is_empty() || options.from.contains(&point.from);
-            let is_controller = is_component(&point.from) && !CLUSTER.contains(&&*point.from);
-            let resource = point.resource.split('/').next().unwrap_or_default();
-            is_wanted && is_controller && !REPORTS.contains(&resource)
-        })
+        under_test(&self.points, options)
     }
 
     /// One plan a fault, in the order in which they would strike.
     #[must_use]
     pub fn plans(&self, options: &Options) -> Vec<Plan> {
-        let kinds: Vec<Kind> = match options.kinds.is_empty() {
-            true => Kind::ALL.to_vec(),
-            false => options.kinds.iter().copied().collect(),
-        };
-        let with_kinds = |point: &Point| {
-            let fitting = kinds.iter().filter(|kind| kind.fits(point));
-            let planned = fitting.map(|kind| Plan::of(vec![Planned::new(*kind, point.clone())]));
-            planned.collect::<Vec<_>>()
-        };
-        self.points(options).flat_map(with_kinds).collect()
+        plans(&self.points, options)
     }
+}
+
+fn under_test<'a>(points: &'a [Point], options: &'a Options) -> impl Iterator<Item = &'a Point> {
+    points.iter().filter(|point| {
+        let is_wanted = options.from.is_empty() || options.from.contains(&point.from);
+        let is_controller = is_component(&point.from) && !CLUSTER.contains(&&*point.from);
+        let resource = point.resource.split('/').next().unwrap_or_default();
+        is_wanted && is_controller && !REPORTS.contains(&resource)
+    })
+}
+
+fn plans(points: &[Point], options: &Options) -> Vec<Plan> {
+    let kinds: Vec<Kind> = match options.kinds.is_empty() {
+        true => Kind::ALL.to_vec(),
+        false => options.kinds.iter().copied().collect(),
+    };
+    let with_kinds = |point: &Point| {
+        let fitting = kinds.iter().filter(|kind| kind.fits(point));
+        let planned = fitting.map(|kind| Plan::of(vec![Planned::new(*kind, point.clone())]));
+        planned.collect::<Vec<_>>()
+    };
+    under_test(points, options).flat_map(with_kinds).collect()
 }
 
 /// At most `max` plans of two of the faults of `singles`, spread evenly over all pairs.

@@ -11,8 +11,8 @@ use kubeproof_controller::statefulset::{Profile, Settings};
 use serde::Deserialize;
 
 pub use duration::HumanDuration;
-pub(crate) use manifest::in_flow;
 pub use manifest::{Manifest, read_objects};
+pub(crate) use manifest::{in_flow, parse_objects};
 pub(crate) use step::field;
 pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,

@@ -1,6 +1,7 @@
 //! What scenarios run in: a server, simulated nodes and controllers in one process under virtual
 //! time, or a cluster that is there already.
 
+mod builder;
 mod crashes;
 mod remote;
 
@@ -15,10 +16,14 @@ use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
 use crate::explore::Plan;
+use crate::generated::GeneratedNames;
 use crate::nodes;
+use crate::outcome;
 use crate::refusals::{Recorder, Refusal};
-use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings};
+use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
+use crate::timeline::Timeline;
 
+pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
 use remote::Remote;
@@ -60,6 +65,10 @@ pub struct TestbedOptions {
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
     pub manifests: Manifests,
+    /// Controllers of one's own.
+    pub subjects: Vec<Subject>,
+    /// Resources whose tables are part of [`Testbed::outcome`] besides workloads and custom ones.
+    pub shown: Vec<String>,
 }
 
 impl Default for TestbedOptions {
@@ -76,6 +85,8 @@ impl Default for TestbedOptions {
             statefulset: Settings::default(),
             timings: Timings::default(),
             manifests: Manifests::new(),
+            subjects: Vec::new(),
+            shown: Vec::new(),
         }
     }
 }
@@ -83,6 +94,7 @@ impl Default for TestbedOptions {
 /// Where scenarios run.
 pub struct Testbed {
     api: Api,
+    shown: Vec<String>,
     cluster: Cluster,
 }
 
@@ -111,6 +123,9 @@ pub enum TestbedError {
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
+    /// A text is no YAML of objects.
+    #[error("{0}")]
+    Yaml(String),
     /// What is asked for takes a cluster whose parts this process holds.
     #[error("this takes a simulated cluster")]
     NotSimulated,
@@ -127,6 +142,11 @@ pub enum TestbedError {
 }
 
 impl Testbed {
+    /// A testbed of one's own: without nodes and controllers, unless asked for.
+    pub fn builder() -> TestbedBuilder {
+        TestbedBuilder::default()
+    }
+
     /// Starts the server, creates what is given, then starts the nodes and the controllers.
     ///
     /// # Errors
@@ -168,7 +188,8 @@ impl Testbed {
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
-        let crashes = Crashes::watch(&server, &manager);
+        let client = kube::Client::new(recorder.clone(), options.namespace.as_str());
+        let crashes = Crashes::watch(&server, &manager, &client, options.subjects);
         let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
         let cluster = Simulated {
             server,
@@ -178,6 +199,7 @@ impl Testbed {
         };
         Ok(Self {
             api,
+            shown: options.shown,
             cluster: Cluster::Simulated(Box::new(cluster)),
         })
     }
@@ -194,7 +216,11 @@ impl Testbed {
     ) -> Result<Self, TestbedError> {
         let api = Api::discover(client.clone()).await?.within(namespace);
         let cluster = Cluster::Remote(Remote::watch(client, namespace, &api, quiet));
-        Ok(Self { api, cluster })
+        Ok(Self {
+            api,
+            shown: Vec::new(),
+            cluster,
+        })
     }
 
     /// The parts that only a simulated cluster has.
@@ -274,6 +300,52 @@ impl Testbed {
             Cluster::Simulated(cluster) => cluster.server.subscribe(),
             Cluster::Remote(cluster) => cluster.subscribe(),
         }
+    }
+
+    /// Creates the objects of a YAML text, or merges them into those that exist.
+    ///
+    /// # Errors
+    /// [`TestbedError`] for a text that is no YAML, and as the server answers.
+    pub async fn apply(&self, yaml: &str) -> Result<(), TestbedError> {
+        for object in parse_objects(yaml).map_err(TestbedError::Yaml)? {
+            self.api.apply(&object).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets virtual time pass.
+    pub async fn advance(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Every change so far that a reviewer looks for, a line each, with the time since the beginning.
+    #[must_use]
+    pub fn timeline(&self) -> String {
+        let journal = self.journal();
+        let mut timeline = Timeline::default();
+        let mut lines = Vec::new();
+        for entry in &journal {
+            lines.extend(timeline.tell(entry, EPOCH));
+        }
+        let told = Timeline::tell_refusals(&self.refusals(), EPOCH);
+        lines.extend(told.into_iter().map(|(_, line)| line));
+        outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
+    }
+
+    /// What there is in the end: tables of workloads and of custom resources, states, events.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when a table cannot be read.
+    pub async fn outcome(&self) -> Result<String, TestbedError> {
+        let journal = self.journal();
+        let names = GeneratedNames::of(&journal);
+        let mut timeline = Timeline::default();
+        journal.iter().for_each(|entry| timeline.learn(entry));
+        let custom = outcome::custom_resources(&journal);
+        let tables = self.shown.iter().map(String::as_str).chain(custom);
+        let mut lines = outcome::tables(&self.api, tables, &names).await?;
+        lines.extend(outcome::describe(&self.api, &journal, &timeline, &names).await?);
+        Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
     }
 
     /// Lets time pass until nothing but leases was written for `quiet`.

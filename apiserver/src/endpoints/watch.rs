@@ -53,6 +53,8 @@ pub(crate) enum Start {
     Present {
         /// 0 for whatever there is.
         not_older_than: u64,
+        /// Whether any version will do, however old.
+        any: bool,
         /// Whether a bookmark tells that they are all.
         ends_with_bookmark: bool,
     },
@@ -206,8 +208,7 @@ impl Cursor {
             return;
         }
         let lag = self.view().lag;
-        // Who wants to know when they are all there is told of the most recent ones.
-        if lag > 0 && awaited == 0 && !self.ends_initial_events() {
+        if lag > 0 && matches!(self.request.start, Start::Present { any: true, .. }) {
             snapshot = self.request.table.snapshot_behind(lag);
         }
         let namespace = self.request.namespace.as_deref();
@@ -218,18 +219,14 @@ impl Cursor {
             .collect();
         self.rv = snapshot.rv;
         self.initial = selected.into_iter();
-        self.bookmark_due = self.ends_initial_events();
-        self.awaited = None;
-    }
-
-    fn ends_initial_events(&self) -> bool {
-        matches!(
+        self.bookmark_due = matches!(
             self.request.start,
             Start::Present {
                 ends_with_bookmark: true,
                 ..
             }
-        )
+        );
+        self.awaited = None;
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Dropped>> {

@@ -52,26 +52,37 @@ pub fn compare(
             });
         }
     };
-    let (expected, outcome) = (comparable(reference), comparable(transcript));
-    if !violations.is_empty() {
+    let outcome = |transcript| portable_outcome(transcript);
+    compare_outcomes(
+        (&outcome(reference), reference),
+        (&outcome(transcript), transcript),
+        violations,
+    )
+}
+
+/// The same of outcomes and timelines that are no transcripts.
+pub(super) fn compare_outcomes(
+    (expected, reference): (&str, &str),
+    (found, timeline): (&str, &str),
+    violations: &[Violation],
+) -> Option<Divergence> {
+    let (expected, found) = (comparable(expected), comparable(found));
+    let outcome = if !violations.is_empty() {
         let told: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        return Some(Divergence {
-            outcome: told.join("\n"),
-            timelines: diff(reference, transcript, TIMELINE_CONTEXT),
-        });
-    }
-    if expected == outcome {
+        told.join("\n")
+    } else if expected != found {
+        diff(&expected, &found, OUTCOME_CONTEXT)
+    } else {
         return None;
-    }
+    };
     Some(Divergence {
-        outcome: diff(&expected, &outcome, OUTCOME_CONTEXT),
-        timelines: diff(reference, transcript, TIMELINE_CONTEXT),
+        outcome,
+        timelines: diff(reference, timeline, TIMELINE_CONTEXT),
     })
 }
 
 /// The outcome without events and without the faults met.
-fn comparable(transcript: &str) -> String {
-    let outcome = portable_outcome(transcript);
+fn comparable(outcome: &str) -> String {
     let sections = outcome.split("\n\n").filter(|section| {
         let title = section.lines().next().unwrap_or_default();
         !matches!(title, "events" | "faults met")

@@ -7,7 +7,9 @@ use kubeproof_apiserver::ApiServer;
 use kubeproof_apiserver::fault::{Effect, Fault, Requests};
 use kubeproof_controller::Manager;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::Subject;
 
 /// How long a replica lags behind that a controller finds after a crash.
 const STALE_TIME: Duration = Duration::from_secs(60);
@@ -26,7 +28,15 @@ pub(crate) struct StaleReads {
 }
 
 impl Crashes {
-    pub(super) fn watch(server: &ApiServer, manager: &Manager) -> Self {
+    /// Starts `subjects` with `client`, and waits.
+    pub(super) fn watch(
+        server: &ApiServer,
+        manager: &Manager,
+        client: &kube::Client,
+        subjects: Vec<Subject>,
+    ) -> Self {
+        let (client, mut lives) = (client.clone(), JoinSet::new());
+        start(&mut lives, &client, &subjects);
         let stale = Arc::<Mutex<Option<StaleReads>>>::default();
         let (server, restarter, lag) = (server.clone(), manager.restarter(), Arc::clone(&stale));
         let task = tokio::spawn(async move {
@@ -36,7 +46,9 @@ impl Crashes {
                 if let Some(stale) = &*lag.lock() {
                     server.inject(stale.fault());
                 }
+                lives.abort_all();
                 restarter.restart();
+                start(&mut lives, &client, &subjects);
             }
         });
         Self { task, stale }
@@ -49,6 +61,12 @@ impl Crashes {
 
     pub(super) fn end(&self) {
         self.task.abort();
+    }
+}
+
+fn start(lives: &mut JoinSet<()>, client: &kube::Client, subjects: &[Subject]) {
+    for subject in subjects {
+        lives.spawn(subject.live(client));
     }
 }
 
