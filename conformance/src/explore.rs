@@ -177,6 +177,6 @@ mod tests {
         let some = pairs(&singles, 9);
         assert_eq!(some.len(), 9);
         assert!(some.iter().all(|pair| pair.faults().len() == 2));
-        assert!(some[8].to_string().contains("default/5 "), "{}", some[8]);
+        assert!(some[8].to_string().contains("default/6 "), "{}", some[8]);
     }
 }
