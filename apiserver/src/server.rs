@@ -18,6 +18,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::USER_AGENT;
@@ -91,6 +92,8 @@ pub(crate) struct Core {
     pub(crate) services: Services,
     /// The gate `MaxUnavailableStatefulSet`.
     pub(crate) max_unavailable_stateful_set: bool,
+    /// How often a watch with nothing to deliver sends a bookmark.
+    pub(crate) bookmark_period: Duration,
     /// What goes wrong on purpose.
     pub(crate) faults: Faults,
     flow_control: FlowControl,

@@ -31,6 +31,9 @@ use remote::Remote;
 /// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
 /// most of a run would go into renewals while a scenario settles.
 const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
+/// How often watches that have nothing to deliver are told so: each minute, as on a cluster, most of a
+/// run would go into that.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(3600);
 /// Watches over heartbeats.
 const NODE_LIFECYCLE: &str = "node-lifecycle";
 
@@ -160,6 +163,7 @@ impl Testbed {
             .clock(clock.clone())
             .seed(options.seed)
             .journal(true)
+            .bookmark_period(BOOKMARK_PERIOD)
             .max_unavailable_stateful_set(options.statefulset.max_unavailable)
             .build_with(options.manifests)
             .await?;

@@ -27,7 +27,7 @@ use crate::webhook::OwnedCaller;
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Upstream sends a bookmark about once a minute to those who allow it.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+pub(crate) const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// And one this long before the watch times out, for the client to resume from.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Events taken from the window at a time.
@@ -69,6 +69,8 @@ pub(crate) struct WatchRequest {
     pub(crate) selectors: Selectors,
     pub(crate) start: Start,
     pub(crate) bookmarks: bool,
+    /// How often, if nothing else is delivered.
+    pub(crate) bookmark_period: Duration,
     /// The object that bookmarks show, but for its version.
     pub(crate) bookmark: Value,
     /// Zero ends the watch before it has begun.
@@ -120,11 +122,11 @@ pub(crate) fn stream(request: WatchRequest) -> impl Stream<Item = Result<Bytes, 
 }
 
 /// The time of the bookmark after `now`: the last one is due before the deadline.
-fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
     let last = deadline
         .checked_sub(LAST_BOOKMARK)
         .filter(|last| *last > now);
-    (now + BOOKMARK_PERIOD).min(last.unwrap_or(deadline))
+    (now + period).min(last.unwrap_or(deadline))
 }
 
 impl Cursor {
@@ -141,7 +143,7 @@ impl Cursor {
             bookmark_due: false,
             frames: VecDeque::new(),
             deadline,
-            next_bookmark: next_bookmark(now, deadline),
+            next_bookmark: next_bookmark(now, deadline, request.bookmark_period),
             batch: None,
             missing: None,
             breaks: false,
@@ -298,7 +300,8 @@ impl Cursor {
                 () = tokio::time::sleep_until(wake) => {
                     if wake == self.next_bookmark && wake < self.deadline && self.awaited.is_none()
                     {
-                        self.next_bookmark = next_bookmark(wake, self.deadline);
+                        let period = self.request.bookmark_period;
+                        self.next_bookmark = next_bookmark(wake, self.deadline, period);
                         if bookmarks {
                             return self.bookmark(false).map(Ok);
                         }

@@ -86,6 +86,7 @@ impl ApiServer {
             webhooks: Configurations::default(),
             tables: Tables::default(),
             services: core.services.clone(),
+            bookmark_period: core.bookmark_period,
             max_unavailable_stateful_set: core.max_unavailable_stateful_set,
             flow_control: FlowControl::default(),
         };

@@ -52,6 +52,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         selectors,
         start: initial_events.start(rv, bookmarks),
         bookmarks,
+        bookmark_period: request.core.bookmark_period,
         bookmark: bookmark(request.resource.gvk()),
         timeout: timeout(request, timeout_seconds),
         render,
