@@ -37,6 +37,14 @@ pub enum RunError {
     /// The objects given could not be created.
     #[error("given: {0}")]
     Given(#[source] StepError),
+    /// The scenario's namespace on a cluster that is there already.
+    #[error("namespace {name}: {source}")]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// Why it cannot be made or removed.
+        source: remote::NamespaceError,
+    },
     /// The outcome could not be read.
     #[error("the outcome cannot be read: {0}")]
     Outcome(#[source] crate::api::ApiError),
@@ -103,12 +111,12 @@ async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, Run
         testbed_options.controllers.clone_from(controllers);
     }
     let testbed = Testbed::start(testbed_options).await?;
-    let transcript = carry_through(&testbed, scenario).await;
+    let transcript = run_on(&testbed, scenario).await;
     testbed.shutdown().await;
     transcript
 }
 
-async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+async fn run_on(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
     let namespace = &scenario.given.namespace;
     if namespace != DEFAULT_NAMESPACE {
         let namespace = json!({
@@ -119,6 +127,11 @@ async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String,
         let created = testbed.api().create(&namespace).await;
         created.map_err(|error| RunError::Given(error.into()))?;
     }
+    carry_through(testbed, scenario).await
+}
+
+/// Brings about what is given, takes the steps, and writes down what happened. The namespace is there.
+async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
     for manifest in &scenario.given.objects {
         for object in &manifest.objects {
             let created = testbed.api().create(object).await;

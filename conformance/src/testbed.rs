@@ -19,6 +19,8 @@ use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings};
 
 use remote::Remote;
 
+pub(crate) use remote::WATCHED;
+
 /// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
 /// most of a run would go into renewals while a scenario settles.
 const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);

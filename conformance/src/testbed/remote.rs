@@ -21,7 +21,7 @@ use crate::api::Api;
 pub(super) const SETTLE_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// What an outcome tells of: group, version, kind and plural.
-const WATCHED: &[(&str, &str, &str, &str)] = &[
+pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("apps", "v1", "StatefulSet", "statefulsets"),
     ("apps", "v1", "Deployment", "deployments"),
     ("apps", "v1", "ReplicaSet", "replicasets"),
