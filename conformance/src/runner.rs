@@ -184,6 +184,7 @@ async fn write_transcript(
     scenario: &Scenario,
     sections: &[Section],
 ) -> Result<String, RunError> {
+    testbed.caught_up().await?;
     let (journal, all_refusals) = (testbed.journal(), testbed.refusals());
     let mut timeline = Timeline::default();
     let mut lines = header(scenario);

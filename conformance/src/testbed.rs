@@ -111,6 +111,9 @@ pub enum TestbedError {
     /// What is asked for takes a cluster whose parts this process holds.
     #[error("this takes a simulated cluster")]
     NotSimulated,
+    /// What is listed does not come on the watches.
+    #[error("the watches of the cluster do not show what it lists")]
+    Behind,
     /// Something keeps writing.
     #[error("it does not come to rest: still written after {after}, last {resource} {name}")]
     Restless {
@@ -309,6 +312,18 @@ impl Testbed {
                 });
             }
         }
+    }
+
+    /// Waits until the journal has all that the server has answered so far.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when the watches of a remote cluster do not show it.
+    pub async fn caught_up(&self) -> Result<(), TestbedError> {
+        let Cluster::Remote(cluster) = &self.cluster else {
+            return Ok(());
+        };
+        let caught_up = cluster.caught_up().await.map_err(ApiError::from)?;
+        caught_up.then_some(()).ok_or(TestbedError::Behind)
     }
 
     /// Stops what was started here, and joins its tasks.
