@@ -83,6 +83,31 @@ fn serve_over_tls_puts_its_authority_into_the_kubeconfig() {
 }
 
 #[test]
+fn serve_over_tls_tells_components_by_whom_client_certificates_are_signed() {
+    let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    // A server that is alone has what a kube-apiserver without that authority has.
+    for (nodes, status, kind) in [("1", 200, "ConfigMap"), ("0", 404, "Status")] {
+        let flags = ["--tls", "--controllers", "none", "--nodes", nodes];
+        let (child, url) = serve(&flags);
+        let want = format!(
+            r#"{{"case":{{"case":"c","steps":[{{"pick":["kind"],"req":"GET {map}"}}]}},
+            "want":[{{"body":"{kind}","status":{status},"type":"application/json","warnings":[]}}]}}"#
+        );
+        let case = file(&format!("trust/{nodes}.jsonl"), &want.replace('\n', ""));
+        let check = [
+            "exchange",
+            "check",
+            "--server",
+            &url,
+            "--insecure-skip-tls-verify",
+        ];
+        let checked = output(&[&check[..], &[case.to_str().unwrap()]].concat());
+        assert!(checked.status.success(), "{checked:?}");
+        terminate(child);
+    }
+}
+
+#[test]
 fn serve_loads_manifests_before_it_listens() {
     let manifest = file(
         "load/settings.yaml",
