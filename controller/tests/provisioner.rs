@@ -1,11 +1,6 @@
 //! Nodes whose volumes somebody else binds: the provisioner makes and deletes what the volume controller
 //! of kube-controller-manager asks for.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy knows only #[test] functions as tests"
-)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

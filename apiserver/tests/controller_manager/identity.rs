@@ -6,6 +6,127 @@ use crate::client::{Client, METADATA_LIST};
 
 const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";
 
+/// Accounts of controllers, and what each lists.
+const LISTS: &[(&str, &[&str])] = &[
+    (
+        "attachdetach-controller",
+        &["/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/nodes"],
+    ),
+    (
+        "certificate-controller",
+        &["/apis/certificates.k8s.io/v1/certificatesigningrequests"],
+    ),
+    (
+        "clusterrole-aggregation-controller",
+        &["/apis/rbac.authorization.k8s.io/v1/clusterroles"],
+    ),
+    (
+        "cronjob-controller",
+        &["/apis/batch/v1/cronjobs", "/apis/batch/v1/jobs"],
+    ),
+    (
+        "daemon-set-controller",
+        &[
+            "/apis/apps/v1/daemonsets",
+            "/apis/apps/v1/controllerrevisions",
+        ],
+    ),
+    (
+        "deployment-controller",
+        &[
+            "/apis/apps/v1/deployments",
+            "/apis/apps/v1/replicasets",
+            "/api/v1/pods",
+        ],
+    ),
+    (
+        "device-taint-eviction-controller",
+        &["/apis/resource.k8s.io/v1/resourceslices"],
+    ),
+    (
+        "disruption-controller",
+        &[
+            "/apis/policy/v1/poddisruptionbudgets",
+            "/apis/apps/v1/statefulsets",
+        ],
+    ),
+    (
+        "endpoint-controller",
+        &["/api/v1/services", "/api/v1/endpoints"],
+    ),
+    (
+        "endpointslice-controller",
+        &["/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"],
+    ),
+    ("endpointslicemirroring-controller", &["/api/v1/endpoints"]),
+    (
+        "ephemeral-volume-controller",
+        &["/api/v1/persistentvolumeclaims"],
+    ),
+    ("expand-controller", &["/api/v1/persistentvolumes"]),
+    (
+        "generic-garbage-collector",
+        &["/api/v1/secrets", "/apis/policy/v1/poddisruptionbudgets"],
+    ),
+    (
+        "horizontal-pod-autoscaler",
+        &["/apis/autoscaling/v2/horizontalpodautoscalers"],
+    ),
+    ("job-controller", &["/apis/batch/v1/jobs", "/api/v1/pods"]),
+    (
+        "namespace-controller",
+        &["/api/v1/namespaces", "/api/v1/secrets"],
+    ),
+    ("node-controller", &["/api/v1/nodes", "/api/v1/pods"]),
+    (
+        "persistent-volume-binder",
+        &[
+            "/apis/storage.k8s.io/v1/storageclasses",
+            "/api/v1/persistentvolumes",
+        ],
+    ),
+    ("pod-garbage-collector", &["/api/v1/pods", "/api/v1/nodes"]),
+    ("pv-protection-controller", &["/api/v1/persistentvolumes"]),
+    (
+        "pvc-protection-controller",
+        &["/api/v1/persistentvolumeclaims"],
+    ),
+    ("replicaset-controller", &["/apis/apps/v1/replicasets"]),
+    (
+        "replication-controller",
+        &["/api/v1/replicationcontrollers"],
+    ),
+    (
+        "resource-claim-controller",
+        &["/apis/resource.k8s.io/v1/resourceclaims"],
+    ),
+    (
+        "resourcequota-controller",
+        &["/api/v1/resourcequotas", "/api/v1/services"],
+    ),
+    (
+        "service-cidrs-controller",
+        &["/apis/networking.k8s.io/v1/servicecidrs"],
+    ),
+    (
+        "statefulset-controller",
+        &[
+            "/apis/apps/v1/statefulsets",
+            "/api/v1/persistentvolumeclaims",
+        ],
+    ),
+    ("ttl-after-finished-controller", &["/apis/batch/v1/jobs"]),
+    ("ttl-controller", &["/api/v1/nodes"]),
+    (
+        "validatingadmissionpolicy-status-controller",
+        &["/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"],
+    ),
+    (
+        "volumeattributesclass-protection-controller",
+        &["/apis/storage.k8s.io/v1/volumeattributesclasses"],
+    ),
+];
+
 /// The client of a controller, as client-go's dynamic client builder makes it.
 async fn controller(root: &Client, name: &str) -> Client {
     let uri = format!("{ACCOUNTS}/{name}");
@@ -32,126 +153,7 @@ async fn controller(root: &Client, name: &str) -> Client {
 #[tokio::test]
 async fn each_controller_has_an_account_a_token_and_the_rights_of_its_bootstrap_role() {
     let root = Client::with_token();
-    let rows: &[(&str, &[&str])] = &[
-        (
-            "attachdetach-controller",
-            &["/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/nodes"],
-        ),
-        (
-            "certificate-controller",
-            &["/apis/certificates.k8s.io/v1/certificatesigningrequests"],
-        ),
-        (
-            "clusterrole-aggregation-controller",
-            &["/apis/rbac.authorization.k8s.io/v1/clusterroles"],
-        ),
-        (
-            "cronjob-controller",
-            &["/apis/batch/v1/cronjobs", "/apis/batch/v1/jobs"],
-        ),
-        (
-            "daemon-set-controller",
-            &[
-                "/apis/apps/v1/daemonsets",
-                "/apis/apps/v1/controllerrevisions",
-            ],
-        ),
-        (
-            "deployment-controller",
-            &[
-                "/apis/apps/v1/deployments",
-                "/apis/apps/v1/replicasets",
-                "/api/v1/pods",
-            ],
-        ),
-        (
-            "device-taint-eviction-controller",
-            &["/apis/resource.k8s.io/v1/resourceslices"],
-        ),
-        (
-            "disruption-controller",
-            &[
-                "/apis/policy/v1/poddisruptionbudgets",
-                "/apis/apps/v1/statefulsets",
-            ],
-        ),
-        (
-            "endpoint-controller",
-            &["/api/v1/services", "/api/v1/endpoints"],
-        ),
-        (
-            "endpointslice-controller",
-            &["/apis/discovery.k8s.io/v1/endpointslices", "/api/v1/nodes"],
-        ),
-        ("endpointslicemirroring-controller", &["/api/v1/endpoints"]),
-        (
-            "ephemeral-volume-controller",
-            &["/api/v1/persistentvolumeclaims"],
-        ),
-        ("expand-controller", &["/api/v1/persistentvolumes"]),
-        (
-            "generic-garbage-collector",
-            &["/api/v1/secrets", "/apis/policy/v1/poddisruptionbudgets"],
-        ),
-        (
-            "horizontal-pod-autoscaler",
-            &["/apis/autoscaling/v2/horizontalpodautoscalers"],
-        ),
-        ("job-controller", &["/apis/batch/v1/jobs", "/api/v1/pods"]),
-        (
-            "namespace-controller",
-            &["/api/v1/namespaces", "/api/v1/secrets"],
-        ),
-        ("node-controller", &["/api/v1/nodes", "/api/v1/pods"]),
-        (
-            "persistent-volume-binder",
-            &[
-                "/apis/storage.k8s.io/v1/storageclasses",
-                "/api/v1/persistentvolumes",
-            ],
-        ),
-        ("pod-garbage-collector", &["/api/v1/pods", "/api/v1/nodes"]),
-        ("pv-protection-controller", &["/api/v1/persistentvolumes"]),
-        (
-            "pvc-protection-controller",
-            &["/api/v1/persistentvolumeclaims"],
-        ),
-        ("replicaset-controller", &["/apis/apps/v1/replicasets"]),
-        (
-            "replication-controller",
-            &["/api/v1/replicationcontrollers"],
-        ),
-        (
-            "resource-claim-controller",
-            &["/apis/resource.k8s.io/v1/resourceclaims"],
-        ),
-        (
-            "resourcequota-controller",
-            &["/api/v1/resourcequotas", "/api/v1/services"],
-        ),
-        (
-            "service-cidrs-controller",
-            &["/apis/networking.k8s.io/v1/servicecidrs"],
-        ),
-        (
-            "statefulset-controller",
-            &[
-                "/apis/apps/v1/statefulsets",
-                "/api/v1/persistentvolumeclaims",
-            ],
-        ),
-        ("ttl-after-finished-controller", &["/apis/batch/v1/jobs"]),
-        ("ttl-controller", &["/api/v1/nodes"]),
-        (
-            "validatingadmissionpolicy-status-controller",
-            &["/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"],
-        ),
-        (
-            "volumeattributesclass-protection-controller",
-            &["/apis/storage.k8s.io/v1/volumeattributesclasses"],
-        ),
-    ];
-    for (name, lists) in rows {
+    for (name, lists) in LISTS {
         let client = controller(&root, name).await;
         let review = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
         let itself = client
