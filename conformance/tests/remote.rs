@@ -197,6 +197,21 @@ fn a_server_that_refuses_or_is_not_there_is_named() {
         assert_eq!(refused.status.code(), Some(2));
         assert_eq!(String::from_utf8_lossy(&refused.stderr), unauthorized);
     }
+    let anonymous = file(
+        "remote-refused/anonymous",
+        &config.replace("token: secret", "username: x"),
+    );
+    let anonymous = anonymous.to_str().expect("cargo's directories are UTF-8");
+    let names = ["--controllers", "statefulset"];
+    let (mut forbidden, _) =
+        start(&[&["controllers", "--kubeconfig", anonymous][..], &names].concat());
+    let mut told = BufReader::new(forbidden.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    told.read_line(&mut line)
+        .expect("it tells of the first refusal");
+    let is_told = line.contains(r#"error="403 "#) && line.contains("system:anonymous");
+    assert!(is_told, "{line}");
+    terminate(forbidden);
     terminate(server);
     let gone = output(&["controllers", "--kubeconfig", &path]);
     let said = String::from_utf8_lossy(&gone.stderr);

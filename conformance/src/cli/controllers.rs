@@ -13,7 +13,10 @@ use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{Manager, Options};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[derive(Args)]
 pub(super) struct ControllersArgs {
@@ -39,10 +42,11 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let controllers = super::controller_names(&args.controllers)?;
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
-    // The controllers say nothing of their own accord but what goes wrong.
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::WARN)
-        .with_writer(std::io::stderr)
+    // The controllers say what goes wrong; their client would say it once more.
+    let own = Targets::new().with_target("kubeproof_controller", LevelFilter::WARN);
+    let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(stderr.with_filter(own))
         .init();
     // Whoever cannot be reached now is better told of than waited for.
     let version = super::kubeconfig::version(&config).await?;
