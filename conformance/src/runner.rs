@@ -41,6 +41,14 @@ pub enum RunError {
     /// The objects given could not be created.
     #[error("given: {0}")]
     Given(#[source] StepError),
+    /// The scenario's namespace on a cluster that is there already.
+    #[error("namespace {name}: {source}")]
+    Namespace {
+        /// Its name.
+        name: String,
+        /// Why it cannot be made or removed.
+        source: remote::NamespaceError,
+    },
     /// The outcome could not be read.
     #[error("the outcome cannot be read: {0}")]
     Outcome(#[source] crate::api::ApiError),
@@ -171,7 +179,7 @@ async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String,
     take_steps(testbed, scenario).await
 }
 
-/// Brings about what is given.
+/// Brings about what is given, the namespace first.
 async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
     let namespace = &scenario.given.namespace;
     if namespace != DEFAULT_NAMESPACE {
@@ -183,6 +191,11 @@ async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError>
         let created = testbed.api().create(&namespace).await;
         created.map_err(|error| RunError::Given(error.into()))?;
     }
+    prepare_within(testbed, scenario).await
+}
+
+/// Brings about what is given in a namespace that is there.
+async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
     for manifest in &scenario.given.objects {
         for object in &manifest.objects {
             let created = testbed.api().create(object).await;
@@ -239,6 +252,7 @@ async fn write_transcript(
     scenario: &Scenario,
     sections: &[Section],
 ) -> Result<String, RunError> {
+    testbed.caught_up().await?;
     let (journal, all_refusals) = (testbed.journal(), testbed.refusals());
     let mut timeline = Timeline::default();
     let mut lines = header(scenario);

@@ -106,17 +106,21 @@ pub fn check(path: &Path, options: &RunOptions) -> (String, Verdict) {
 }
 
 /// Runs the scenario of `file` on the cluster that `client` speaks to, and compares the outcome with
-/// the golden's.
-pub async fn check_remote(file: &ScenarioFile, client: kube::Client) -> Verdict {
-    let transcript = match remote::run(file, client).await {
+/// the golden's. Its namespace is one of `namespaces` meanwhile.
+pub async fn check_remote(
+    file: &ScenarioFile,
+    client: kube::Client,
+    namespaces: &remote::Namespaces,
+) -> Verdict {
+    let transcript = match remote::run(file, client, namespaces).await {
         Ok(transcript) => transcript,
         Err(error) => return Verdict::Failed(error.to_string()),
     };
     let golden = golden_path(&file.path, &file.name);
     match std::fs::read_to_string(&golden) {
         Ok(text) => {
-            let expected = remote::portable_outcome(content(&text));
-            differ(&expected, &remote::portable_outcome(&transcript))
+            let portable = |text| remote::compared_outcome(&file.scenario, text);
+            differ(&portable(content(&text)), &portable(&transcript))
         }
         Err(_) => Verdict::Failed(format!("there is no golden {}", golden.display())),
     }

@@ -28,6 +28,8 @@ use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
 use remote::Remote;
 
+pub(crate) use remote::WATCHED;
+
 /// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
 /// most of a run would go into renewals while a scenario settles.
 const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
@@ -132,6 +134,9 @@ pub enum TestbedError {
     /// What is asked for takes a cluster whose parts this process holds.
     #[error("this takes a simulated cluster")]
     NotSimulated,
+    /// What is listed does not come on the watches.
+    #[error("the watches of the cluster do not show what it lists")]
+    Behind,
     /// Something keeps writing.
     #[error("it does not come to rest: still written after {after}, last {resource} {name}")]
     Restless {
@@ -390,6 +395,18 @@ impl Testbed {
                 });
             }
         }
+    }
+
+    /// Waits until the journal has all that the server has answered so far.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when the watches of a remote cluster do not show it.
+    pub async fn caught_up(&self) -> Result<(), TestbedError> {
+        let Cluster::Remote(cluster) = &self.cluster else {
+            return Ok(());
+        };
+        let caught_up = cluster.caught_up().await.map_err(ApiError::from)?;
+        caught_up.then_some(()).ok_or(TestbedError::Behind)
     }
 
     /// Stops what was started here, and joins its tasks.

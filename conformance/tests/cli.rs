@@ -1,83 +1,13 @@
 //! The command line as scripts use it: what is printed, how it ends.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+#[path = "support/process.rs"]
+mod process;
+
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
 
-fn kubeproof(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubeproof"));
-    command.args(arguments);
-    command
-}
-
-fn output(arguments: &[&str]) -> Output {
-    kubeproof(arguments).output().expect("the program runs")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("it prints UTF-8")
-}
-
-/// A file of this test run alone, below the directory cargo gives to tests.
-fn file(name: &str, content: &str) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(path.parent().expect("below a directory")).expect("it can be made");
-    std::fs::write(&path, content).expect("it can be written");
-    path
-}
-
-/// Starts `serve` and reads the URL it announces.
-fn serve(arguments: &[&str]) -> (Child, String) {
-    let mut child = kubeproof(&["serve"])
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut line = String::new();
-    let mut reader = BufReader::new(child.stdout.as_mut().expect("it is piped"));
-    reader.read_line(&mut line).expect("it prints a line");
-    let url = line
-        .trim()
-        .strip_prefix("listening on ")
-        .expect("it says where")
-        .to_owned();
-    (child, url)
-}
-
-fn get(url: &str, path: &str, header: &str) -> String {
-    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n");
-    stream.write_all(request.as_bytes()).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    answer
-}
-
-fn post(url: &str, path: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
-    let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(request.as_bytes()).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    answer
-}
-
-fn terminate(mut child: Child) {
-    let id = child.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &id])
-            .status()
-            .expect("kill runs")
-            .success()
-    );
-    assert!(child.wait().expect("it is our child").success());
-}
+use process::{file, get, output, post, serve, stdout, terminate};
 
 #[test]
 fn serve_announces_its_url_and_ends_cleanly_on_sigterm() {
@@ -150,6 +80,31 @@ fn serve_over_tls_puts_its_authority_into_the_kubeconfig() {
     assert!(authority.starts_with("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"));
     assert_eq!(config["users"][0]["user"]["token"], "secret");
     terminate(child);
+}
+
+#[test]
+fn serve_over_tls_tells_components_by_whom_client_certificates_are_signed() {
+    let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
+    // A server that is alone has what a kube-apiserver without that authority has.
+    for (nodes, status, kind) in [("1", 200, "ConfigMap"), ("0", 404, "Status")] {
+        let flags = ["--tls", "--controllers", "none", "--nodes", nodes];
+        let (child, url) = serve(&flags);
+        let want = format!(
+            r#"{{"case":{{"case":"c","steps":[{{"pick":["kind"],"req":"GET {map}"}}]}},
+            "want":[{{"body":"{kind}","status":{status},"type":"application/json","warnings":[]}}]}}"#
+        );
+        let case = file(&format!("trust/{nodes}.jsonl"), &want.replace('\n', ""));
+        let check = [
+            "exchange",
+            "check",
+            "--server",
+            &url,
+            "--insecure-skip-tls-verify",
+        ];
+        let checked = output(&[&check[..], &[case.to_str().unwrap()]].concat());
+        assert!(checked.status.success(), "{checked:?}");
+        terminate(child);
+    }
 }
 
 #[test]
@@ -426,42 +381,4 @@ fn a_server_that_speaks_tls_is_believed_by_its_authority_or_on_request() {
     assert_eq!(other.status.code(), Some(1));
     assert!(stdout(&other).contains("cannot connect to"), "{other:?}");
     terminate(child);
-}
-
-#[test]
-fn controllers_and_portable_scenarios_run_against_the_server_of_a_kubeconfig() {
-    let kubeconfig = file("remote/kubeconfig", "");
-    let path = kubeconfig.to_str().expect("cargo's directories are UTF-8");
-    let alone = [
-        "--nodes",
-        "1",
-        "--controllers",
-        "none",
-        "--kubeconfig-out",
-        path,
-    ];
-    let (server, _) = serve(&alone);
-    let names = "statefulset,serviceaccount,garbage-collector,namespace";
-    let mut controllers = kubeproof(&["controllers", "--kubeconfig", path])
-        .args(["--controllers", names])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut line = String::new();
-    let mut reader = BufReader::new(controllers.stdout.as_mut().expect("it is piped"));
-    reader.read_line(&mut line).expect("it says that it runs");
-    assert!(line.starts_with("running statefulset, "), "{line}");
-    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/");
-    let ordered = format!("{scenarios}statefulset/sts-create-ordered.yaml");
-    let silent = format!("{scenarios}node/node-notready.yaml");
-    let run = output(&["run", "--kubeconfig", path, &ordered, &silent]);
-    let said = stdout(&run);
-    assert!(
-        said.contains("ok   statefulset/sts-create-ordered"),
-        "{said}"
-    );
-    assert!(said.contains("skip node/node-notready"), "{said}");
-    assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
-    terminate(controllers);
-    terminate(server);
 }

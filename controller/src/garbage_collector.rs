@@ -123,11 +123,11 @@ impl GarbageCollector {
         let api: Api<DynamicObject> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
         let label = name.clone();
-        let stream = mirror::patient(watcher(api, watcher::Config::default()))
+        let path = api.resource_url().to_owned();
+        let events = move || watcher(api.clone(), watcher::Config::default());
+        let stream = mirror::patient(events)
             .map(move |event| {
-                let event = event.inspect_err(|error| {
-                    tracing::warn!(group = label.group, kind = label.kind, %error, "watch failed");
-                });
+                let event = event.inspect_err(|error| mirror::warn_of(&path, error));
                 // Only metadata matters here.
                 let event =
                     event.map(|event| event.modify(|object| object.data = serde_json::Value::Null));

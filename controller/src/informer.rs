@@ -125,7 +125,8 @@ impl<K: Resource> Informer<K> {
     ) where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        let events = mirror::patient(watcher(api, config));
+        let path = api.resource_url().to_owned();
+        let events = mirror::patient(move || watcher(api.clone(), config.clone()));
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             match event {
@@ -137,7 +138,7 @@ impl<K: Resource> Informer<K> {
                         self.synced.send_replace(true);
                     }
                 }
-                Err(error) => tracing::warn!(%error, "watch failed"),
+                Err(error) => mirror::warn_of(&path, &error),
             }
         }
     }
@@ -180,6 +181,8 @@ impl<K: Resource> State<K> {
 
     /// Takes over a list; objects that it lacks were deleted unseen.
     fn replace(&mut self) -> Vec<Change<K>> {
+        // A server that has begun anew has lower versions than the one before.
+        self.seen = 0;
         let before = std::mem::take(&mut self.objects);
         let listed = std::mem::take(&mut self.listing);
         let mut changes = Vec::new();

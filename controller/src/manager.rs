@@ -42,7 +42,8 @@ pub const CONTROLLERS: &[&str] = &[
 pub struct Options {
     /// Names out of [`CONTROLLERS`]; repetitions count once.
     pub controllers: Vec<String>,
-    /// How many nodes to simulate; with none there is no scheduler either.
+    /// How many nodes to simulate; with none there is no scheduler either. Unless `persistent-volume`
+    /// runs, there is a default storage class with a provisioner besides, for whoever binds volumes.
     pub nodes: usize,
     /// How long simulated pods take by default.
     pub timings: node::Timings,
@@ -121,6 +122,10 @@ impl Manager {
             stages: options.stages,
             has_lifecycle_controller: chosen("node-lifecycle"),
         };
+        if options.nodes > 0 && !chosen("persistent-volume") {
+            let provisioner = persistent_volume::provisioner::run(ctx.clone());
+            manager.spawn(provisioner.boxed(), stopped.clone());
+        }
         let nodes = node::run(ctx, manager.machines.clone(), conduct);
         manager.spawn(nodes.boxed(), stopped);
         Ok(manager)

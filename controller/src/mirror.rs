@@ -156,32 +156,81 @@ pub(crate) fn retry_after(failures: u32) -> Duration {
     BACKOFF_MIN.saturating_mul(1 << doublings).min(BACKOFF_MAX)
 }
 
-/// The events of a watch, which waits longer after each failure in a row.
+/// The events of the watch that `start` begins, which waits longer after each failure in a row.
 ///
 /// kube's own backoff begins anew with each attempt to list: an attempt is an event of its own, and
 /// a server that is away would be asked every 800 ms for as long as it is.
-pub(crate) fn patient<K>(
-    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+///
+/// What answers after nobody could be reached may be another server, which counts versions from the
+/// beginning: the watch then begins anew with a list. (Upstream's informers go on from the version they
+/// know, and hear nothing until the new server has come that far.)
+pub(crate) fn patient<K, S>(
+    start: impl Fn() -> S + Send + 'static,
 ) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static
 where
     K: Send + 'static,
+    S: Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
 {
-    let start = (events.boxed(), 0, false);
+    let begin = (start().boxed(), start, 0, false);
     stream::unfold(
-        start,
-        |(mut events, mut failures, mut is_failed)| async move {
+        begin,
+        |(mut events, start, mut failures, mut is_failed)| async move {
             if is_failed {
                 tokio::time::sleep(retry_after(failures)).await;
             }
             let event = events.next().await?;
             is_failed = event.is_err();
             match &event {
-                Err(_) => failures += 1,
+                Err(error) => {
+                    failures += 1;
+                    if is_unreachable(error) {
+                        events = start().boxed();
+                    }
+                }
                 Ok(Event::Init) => {}
                 Ok(_) => failures = 0,
             }
-            Some((event, (events, failures, is_failed)))
+            Some((event, (events, start, failures, is_failed)))
         },
+    )
+}
+
+/// Tells of a watch that has failed and will be tried again.
+pub(crate) fn warn_of(resource: &str, error: &watcher::Error) {
+    tracing::warn!(resource, error = told(error), "watch failed");
+}
+
+/// What the server has answered, or else the error with its causes.
+fn told(error: &watcher::Error) -> String {
+    use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => format!("{} {}", status.code, status.message),
+        other => with_causes(other),
+    }
+}
+
+/// An error and its causes, those left out that it tells of itself.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let text = next.to_string();
+        if !told.contains(&text) {
+            told = format!("{told}: {text}");
+        }
+        cause = next.source();
+    }
+    told
+}
+
+/// Whether nothing that speaks HTTP has answered.
+fn is_unreachable(error: &watcher::Error) -> bool {
+    matches!(
+        error,
+        watcher::Error::WatchStartFailed(kube::Error::Service(_) | kube::Error::HyperError(_))
     )
 }
 
@@ -190,12 +239,11 @@ pub(crate) fn watch<K>(api: Api<K>) -> BoxStream<'static, Box<Event<K>>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    patient(watcher(api, watcher::Config::default()))
-        .filter_map(|event| async move {
-            event
-                .inspect_err(|error| tracing::warn!(%error, "watch failed"))
-                .ok()
-                .map(Box::new)
+    let path = api.resource_url().to_owned();
+    patient(move || watcher(api.clone(), watcher::Config::default()))
+        .filter_map(move |event| {
+            let event = event.inspect_err(|error| warn_of(&path, error));
+            std::future::ready(event.ok().map(Box::new))
         })
         .boxed()
 }
@@ -286,8 +334,8 @@ mod tests {
             let failed = watcher::Error::NoResourceVersion;
             [Ok(Event::<ConfigMap>::Init), Err(failed)]
         };
-        let events = (0..4).flat_map(move |_| attempt());
-        let mut events = std::pin::pin!(patient(stream::iter(events)));
+        let events = move || stream::iter((0..4).flat_map(move |_| attempt()));
+        let mut events = std::pin::pin!(patient(events).take(8));
         let (began, mut begun) = (tokio::time::Instant::now(), Vec::new());
         while let Some(event) = events.next().await {
             if event.is_ok() {
@@ -295,6 +343,44 @@ mod tests {
             }
         }
         assert_eq!(begun, [0, 800, 2400, 5600]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_server_that_cannot_be_reached_the_watch_begins_with_a_list() {
+        let lives = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let begun = Arc::clone(&lives);
+        let events = move || {
+            begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let refused = || kube::Error::Service("connection refused".into());
+            let gone = || kube::core::Status::failure("gone", "Expired").with_code(410);
+            stream::iter([
+                Ok(Event::<ConfigMap>::Init),
+                Err(watcher::Error::WatchStartFailed(kube::Error::Api(
+                    gone().boxed(),
+                ))),
+                Err(watcher::Error::InitialListFailed(refused())),
+                Ok(Event::InitDone),
+                Err(watcher::Error::WatchStartFailed(refused())),
+                Ok(Event::Apply(map("unseen", "1", "1"))),
+            ])
+        };
+        let seen: Vec<_> = patient(events).take(6).collect().await;
+        let inits = seen.iter().filter(|event| matches!(event, Ok(Event::Init)));
+        assert_eq!(inits.count(), 2);
+        assert_eq!(lives.load(std::sync::atomic::Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn an_error_is_told_with_what_it_leaves_to_its_causes() {
+        let refused = std::io::Error::other("connection refused");
+        let service = kube::Error::Service(Box::new(kube::Error::ReadEvents(refused)));
+        assert_eq!(
+            told(&watcher::Error::WatchStartFailed(service)),
+            "failed to start watching object: ServiceError: Error reading events stream: connection refused"
+        );
+        let refused = kube::core::Status::failure("no", "Forbidden").with_code(403);
+        let refused = watcher::Error::InitialListFailed(kube::Error::Api(refused.boxed()));
+        assert_eq!(told(&refused), "403 no");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! order is always the same.
 
 mod binder;
+pub(crate) mod provisioner;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -36,7 +36,19 @@ impl Strategy for ResourceClaim {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validate_spec_stays("ResourceClaim", new, old, &mut errors);
+        validate_stays(
+            "ResourceClaim",
+            "spec",
+            &new["spec"],
+            &old["spec"],
+            &mut errors,
+        );
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validate_status(new, old, &mut errors);
         errors
     }
 }
@@ -78,7 +90,8 @@ impl Strategy for ResourceClaimTemplate {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validate_spec_stays("ResourceClaimTemplate", new, old, &mut errors);
+        let (new, old) = (&new["spec"], &old["spec"]);
+        validate_stays("ResourceClaimTemplate", "spec", new, old, &mut errors);
         errors
     }
 }
@@ -110,9 +123,9 @@ fn default_request(request: &mut Map<String, Value>) {
     }
 }
 
-/// A spec does not change; the fault shows the new one as upstream's struct.
-fn validate_spec_stays(kind: &str, new: &Value, old: &Value, errors: &mut FieldErrors) {
-    if new["spec"] == old["spec"] {
+/// A field that does not change; the fault shows the new value as upstream's struct.
+fn validate_stays(kind: &str, field: &str, new: &Value, old: &Value, errors: &mut FieldErrors) {
+    if new == old {
         return;
     }
     let kind = GroupVersionKind {
@@ -120,17 +133,76 @@ fn validate_spec_stays(kind: &str, new: &Value, old: &Value, errors: &mut FieldE
         version: "v1".to_owned(),
         kind: kind.to_owned(),
     };
-    let field = builtin(&kind).and_then(|own| own.field("spec"));
-    if let Some(Schema::Object(spec)) = field.map(|own| &own.schema) {
-        let shown = shown_as(spec, &new["spec"]);
-        invalid_as(&FieldPath::new("spec"), &shown, FIELD_IMMUTABLE, errors);
+    let mut schema = builtin(&kind);
+    for name in field.split('.') {
+        schema = match schema
+            .and_then(|own| own.field(name))
+            .map(|own| &own.schema)
+        {
+            Some(Schema::Object(own)) => Some(own),
+            _ => None,
+        };
     }
+    if let Some(schema) = schema {
+        let shown = shown_as(schema, new);
+        invalid_as(&FieldPath::new(field), &shown, FIELD_IMMUTABLE, errors);
+    }
+}
+
+/// Consumers name themselves, hold what is allocated, and come no more once the claim is to go; an
+/// allocation stays as it is until it is taken away. Source: ValidateResourceClaimStatusUpdate.
+fn validate_status(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    let path = FieldPath::new("status");
+    let (consumers, reserved) = (&new["status"]["reservedFor"], path.child("reservedFor"));
+    for (index, consumer) in items(consumers).enumerate() {
+        for field in ["resource", "name", "uid"] {
+            if text(&consumer[field]).is_empty() {
+                errors.required(&reserved.index(index).child(field), "");
+            }
+        }
+    }
+    let (now, before) = (&new["status"]["allocation"], &old["status"]["allocation"]);
+    let is_known = |own: &Value| items(&old["status"]["reservedFor"]).any(|known| known == own);
+    if items(consumers).next().is_some() && now.is_null() {
+        let detail = "may not be specified when `allocated` is not set";
+        errors.forbidden(&reserved, detail);
+    } else if !new["metadata"]["deletionTimestamp"].is_null() && !items(consumers).all(is_known) {
+        let detail = "new entries may not be added while `deallocationRequested` or \
+            `deletionTimestamp` are set";
+        errors.forbidden(&reserved, detail);
+    }
+    match (now.is_null(), before.is_null()) {
+        (false, false) => validate_stays("ResourceClaim", "status.allocation", now, before, errors),
+        (false, true) => {
+            let known = request_names(&new["spec"]["devices"]);
+            let path = path.child("allocation").child("devices").child("results");
+            for (index, result) in items(&now["devices"]["results"]).enumerate() {
+                if !known.contains(text(&result["request"])) {
+                    let path = path.index(index).child("request");
+                    errors.invalid(&path, &result["request"], KNOWN_REQUEST);
+                }
+            }
+        }
+        (true, _) => {}
+    }
+}
+
+/// What allocations and constraints may name: requests, and alternatives as `request/alternative`.
+fn request_names(devices: &Value) -> BTreeSet<String> {
+    let mut known = BTreeSet::new();
+    for request in items(&devices["requests"]) {
+        let name = text(&request["name"]);
+        known.insert(name.to_owned());
+        let alternatives = items(&request["firstAvailable"]);
+        known.extend(alternatives.map(|own| format!("{name}/{}", text(&own["name"]))));
+    }
+    known
 }
 
 fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("devices");
     let devices = &spec["devices"];
-    let mut known = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for (index, request) in items(&devices["requests"]).enumerate() {
         let path = path.child("requests").index(index);
         let name = text(&request["name"]);
@@ -151,13 +223,11 @@ fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
                 }
             }
         }
-        for own in items(alternatives) {
-            known.insert(format!("{name}/{}", text(&own["name"])));
-        }
-        if !known.insert(name.to_owned()) {
+        if !names.insert(name.to_owned()) {
             errors.duplicate(&path, &name.into());
         }
     }
+    let known = request_names(devices);
     for (index, constraint) in items(&devices["constraints"]).enumerate() {
         let path = path.child("constraints").index(index);
         validate_known(constraint, &known, &path, errors);
@@ -243,6 +313,62 @@ mod tests {
             let errors = ResourceClaim.validate(&claim);
             let fields: Vec<&str> = errors.causes().iter().map(|own| &*own.field).collect();
             assert_eq!(fields, want);
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_is_allocated_and_an_allocation_stays() {
+        let spec =
+            json!({"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "s"}]}]}});
+        let result =
+            |request: &str| json!({"devices": {"results": [{"request": request, "device": "d"}]}});
+        let pod = |uid: &str| json!({"resource": "pods", "name": "p", "uid": uid});
+        let table = [
+            (
+                json!({"reservedFor": [pod("1")]}),
+                json!({}),
+                "",
+                vec!["status.reservedFor"],
+            ),
+            (
+                json!({"reservedFor": [pod("1")], "allocation": result("r/s")}),
+                json!({}),
+                "",
+                vec![],
+            ),
+            (
+                json!({"reservedFor": [pod("")], "allocation": result("x")}),
+                json!({}),
+                "",
+                vec![
+                    "status.reservedFor[0].uid",
+                    "status.allocation.devices.results[0].request",
+                ],
+            ),
+            (
+                json!({"reservedFor": [pod("1"), pod("2")], "allocation": result("r")}),
+                json!({"reservedFor": [pod("1")], "allocation": result("r")}),
+                "2026-01-01T00:00:00Z",
+                vec!["status.reservedFor"],
+            ),
+            (
+                json!({"allocation": result("r")}),
+                json!({"allocation": result("r/s")}),
+                "",
+                vec!["status.allocation"],
+            ),
+            (json!({}), json!({"allocation": result("r")}), "", vec![]),
+        ];
+        for (now, before, deleted, want) in table {
+            let mut metadata = json!({});
+            if !deleted.is_empty() {
+                metadata["deletionTimestamp"] = json!(deleted);
+            }
+            let new = json!({"metadata": metadata, "spec": spec, "status": now});
+            let old = json!({"spec": spec, "status": before});
+            let errors = ResourceClaim.validate_status_update(&new, &old);
+            let fields: Vec<&str> = errors.causes().iter().map(|own| &*own.field).collect();
+            assert_eq!(fields, want, "{now} after {before}");
         }
     }
 }

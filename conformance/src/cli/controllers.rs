@@ -13,6 +13,10 @@ use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{Manager, Options};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 #[derive(Args)]
 pub(super) struct ControllersArgs {
@@ -38,14 +42,31 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let controllers = super::controller_names(&args.controllers)?;
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
-    let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
-    let client = kube::Client::try_from(config)?;
+    // The controllers say what goes wrong; their client would say it once more.
+    let own = Targets::new().with_target("kubeproof_controller", LevelFilter::WARN);
+    let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry()
+        .with(stderr.with_filter(own))
+        .init();
     // Whoever cannot be reached now is better told of than waited for.
-    let version = client.apiserver_version().await?;
+    let version = super::kubeconfig::version(&config).await?;
     let names = controllers.join(", ");
+    let manager = start(config, controllers)?;
+    println!("running {names} against {url} ({version})");
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    manager.shutdown().await;
+    Ok(())
+}
+
+/// Starts the controllers of these names against the server of `config`.
+pub(super) fn start(config: kube::Config, controllers: Vec<String>) -> anyhow::Result<Manager> {
+    let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
     let clock = Clock::real();
     let manager = Manager::start(
-        client,
+        kube::Client::try_from(config)?,
         Options {
             controllers,
             nodes: 0,
@@ -57,13 +78,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
             now: Arc::new(move || clock.now()),
         },
     )?;
-    println!("running {names} against {url} ({})", version.git_version);
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
-    manager.shutdown().await;
-    Ok(())
+    Ok(manager)
 }
 
 /// Certificates as text.

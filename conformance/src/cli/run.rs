@@ -1,32 +1,30 @@
 //! `kubeproof run`.
 
+mod remote;
+
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use futures::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
-use kubeproof::runner::{RunOptions, remote};
-use kubeproof::scenario::ScenarioFile;
+use kubeproof::runner::RunOptions;
 use kubeproof::suite::{self, Verdict};
 use kubeproof_apiserver::Clock;
 use serde_json::json;
 
 use super::threads;
 
-/// How many scenarios run at once on a cluster that is there already.
-const REMOTE_AT_ONCE: usize = 8;
-
 #[derive(Args)]
 pub(super) struct RunArgs {
     /// Scenario files, or directories of them.
     #[arg(value_name = "SCENARIO.yaml|DIR")]
     paths: Vec<PathBuf>,
-    /// The controllers that run: all, none, or names between commas [default: the scenario's].
+    /// The controllers that run: all, none, or names between commas [default: the scenario's; with
+    /// --kubeconfig none but the cluster's own].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Print one JSON object a scenario.
@@ -40,7 +38,7 @@ pub(super) struct RunArgs {
     controller: Option<String>,
     /// Run the portable scenarios on the cluster of this kubeconfig, with its own controllers, and
     /// compare their outcomes.
-    #[arg(long, value_name = "FILE", conflicts_with = "controllers")]
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
 
@@ -62,7 +60,10 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     };
     let paths = scenario_paths(args.paths)?;
     let finished = match &args.kubeconfig {
-        Some(kubeconfig) => run_remote(&paths, kubeconfig, args.json)?,
+        Some(kubeconfig) => {
+            let controllers = options.controllers.unwrap_or_default();
+            remote::run(&paths, kubeconfig, controllers, args.json)?
+        }
         None => {
             let progress = progress_bar(paths.len(), args.json);
             let finished = run_all(paths, &options, &progress, args.json);
@@ -146,44 +147,6 @@ fn run_all(
         progress.suspend(|| println!("{line}"));
         progress.inc(1);
         one
-    })
-}
-
-/// Runs the portable ones of the scenarios on the cluster of a kubeconfig, several at a time: they
-/// wait most of the time, and each has a namespace of its own.
-fn run_remote(paths: &[PathBuf], kubeconfig: &Path, json: bool) -> anyhow::Result<Vec<Finished>> {
-    let mut files = Vec::new();
-    for path in paths {
-        let file = ScenarioFile::read(path)?;
-        match remote::unportable(&file.scenario) {
-            None => files.push(file),
-            Some(why) if !json => println!("skip {}  ({why})", file.name),
-            Some(_) => {}
-        }
-    }
-    let clock = Clock::real();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
-        let client = super::kubeconfig::client(kubeconfig).await?;
-        let runs = stream::iter(files).map(|file| {
-            let (client, clock) = (client.clone(), clock.clone());
-            async move {
-                let began = clock.now();
-                let verdict = suite::check_remote(&file, client).await;
-                let took: SignedDuration = clock.now().duration_since(began);
-                Finished {
-                    name: file.name,
-                    verdict,
-                    took: took.unsigned_abs(),
-                }
-            }
-        });
-        let told = runs.buffer_unordered(REMOTE_AT_ONCE).inspect(|one| {
-            println!("{}", if json { in_json(one) } else { in_words(one) });
-        });
-        Ok(told.collect().await)
     })
 }
 

@@ -1,5 +1,7 @@
 //! `kubeproof serve`.
 
+mod authentication;
+
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -110,6 +112,10 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         server.set_component_running("controller-manager");
     }
     let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
+    let is_alone = args.nodes == 0 && controllers.is_empty();
+    if let Some(tls) = tls.as_ref().filter(|_| !is_alone) {
+        authentication::publish(&client, tls.authority_pem()).await?;
+    }
     let manager = Manager::start(
         client,
         Options {

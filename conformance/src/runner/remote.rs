@@ -4,16 +4,19 @@
 //! compared, nor what only time makes differ: ages, how often an event was repeated, the storage
 //! class that the cluster chose.
 
+mod namespaces;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kubeproof_controller::statefulset::Settings;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{RunError, carry_through};
-use crate::api::Api;
+use super::{RunError, prepare_within, take_steps};
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, ScenarioFile, Step, Timings, Verb};
 use crate::testbed::Testbed;
+
+pub use namespaces::{NamespaceError, Namespaces};
 
 /// Without a change for so long, of real time, a cluster counts as being at rest; longer where pods
 /// have to be ready for some time.
@@ -104,28 +107,75 @@ fn is_elsewhere(object: &Value) -> bool {
     KINDS.contains(&kind) || !object["metadata"]["namespace"].is_null()
 }
 
-/// Runs `file` in a namespace of its own, which is deleted afterwards, and returns the transcript.
+/// Runs `file` in a namespace of its own, one of `namespaces`, and returns the transcript. The namespace
+/// is removed afterwards, whatever has happened; who drops this call calls [`Namespaces::remove_all`].
 ///
 /// # Errors
 /// [`RunError`] when a request is refused unexpectedly or the scenario never settles.
-pub async fn run(file: &ScenarioFile, client: kube::Client) -> Result<String, RunError> {
+pub async fn run(
+    file: &ScenarioFile,
+    client: kube::Client,
+    namespaces: &Namespaces,
+) -> Result<String, RunError> {
     let mut scenario = file.scenario.clone();
     let name = file.name.rsplit('/').next().unwrap_or(&file.name);
     let namespace = format!("kubeproof-{name}");
     scenario.given.namespace.clone_from(&namespace);
     let longest = objects_of(&scenario).filter_map(min_ready_seconds).max();
     let quiet = QUIET + Duration::from_secs(longest.unwrap_or(0));
-    let testbed = Testbed::remote(client, &namespace, quiet).await?;
-    let transcript = carry_through(&testbed, &scenario).await;
-    let deleted = remove(testbed.api(), &namespace).await;
-    testbed.shutdown().await;
-    deleted.map_err(RunError::Outcome)?;
-    Ok(transcript?.replace(&namespace, DEFAULT_NAMESPACE))
+    let failed = |source| RunError::Namespace {
+        name: namespace.clone(),
+        source,
+    };
+    let finalizers = finalizers(&scenario);
+    let made = namespaces.make(&client, &namespace, finalizers).await;
+    made.map_err(failed)?;
+    let transcript = observe(&scenario, client.clone(), quiet).await;
+    let removed = namespaces.remove(&client, &namespace).await;
+    let transcript = transcript?;
+    removed.map_err(failed)?;
+    Ok(transcript.replace(&namespace, DEFAULT_NAMESPACE))
 }
 
-async fn remove(api: &Api, namespace: &str) -> Result<(), crate::api::ApiError> {
-    let deleted = api.delete(("namespaces", namespace), &json!({})).await;
-    deleted.map(|_| ())
+async fn observe(
+    scenario: &Scenario,
+    client: kube::Client,
+    quiet: Duration,
+) -> Result<String, RunError> {
+    let testbed = Testbed::remote(client, &scenario.given.namespace, quiet).await?;
+    let transcript = async {
+        prepare_within(&testbed, scenario).await?;
+        take_steps(&testbed, scenario).await
+    };
+    let transcript = transcript.await;
+    testbed.shutdown().await;
+    transcript
+}
+
+/// The finalizers that the scenario itself puts onto objects: nobody else takes them off.
+fn finalizers(scenario: &Scenario) -> BTreeSet<String> {
+    let written = objects_of(scenario).filter_map(|object| object.pointer("/metadata/finalizers"));
+    let names = written.filter_map(Value::as_array).flatten();
+    names.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// What of a transcript of `scenario` is compared with its golden: what is the same on every cluster.
+#[must_use]
+pub fn compared_outcome(scenario: &Scenario, transcript: &str) -> String {
+    let retains = objects_of(scenario).any(|object| {
+        object
+            .pointer("/spec/persistentVolumeClaimRetentionPolicy")
+            .is_some()
+    });
+    // A new claim gets its owner at once or, where the controller's cache does not show it yet, by an
+    // update of the pod.
+    let is_told = |line: &&str| !retains || !line.contains(" SuccessfulUpdate Update Pod ");
+    let outcome = portable_outcome(transcript);
+    outcome
+        .lines()
+        .filter(is_told)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// What of a transcript is the same on every cluster: the outcome, a line per fact.
@@ -214,6 +264,11 @@ fn without_count(line: &str) -> &str {
 mod tests {
     use super::*;
 
+    fn parse(steps: &str) -> Scenario {
+        let text = format!("title: t\nsource: s\nportable: true\nsteps: {steps}");
+        serde_saphyr::from_str(&text).unwrap()
+    }
+
     #[test]
     fn ages_and_repetitions_are_not_compared() {
         let transcript = |age: &str, count: u32| {
@@ -230,11 +285,31 @@ mod tests {
     }
 
     #[test]
+    fn whether_a_claim_got_its_owner_late_is_not_compared() {
+        let transcript =
+            "# t\noutcome\n\n  events\n    ×1 Normal SuccessfulUpdate Update Pod web-0\n";
+        let plain = compared_outcome(&parse("[]"), transcript);
+        assert_eq!(plain, "events\nNormal SuccessfulUpdate Update Pod web-0");
+        let patch = "{spec: {persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}}}";
+        let retaining = parse(&format!(
+            "[{{patch: {{target: statefulset/web, patch: {patch}}}}}]"
+        ));
+        assert_eq!(compared_outcome(&retaining, transcript), "events");
+    }
+
+    #[test]
+    fn the_finalizers_of_a_scenario_are_those_that_it_writes() {
+        let metadata = "{name: a, finalizers: [example.io/hold, example.io/other]}";
+        let steps = format!("[{{create: {{kind: ConfigMap, metadata: {metadata}}}}}]");
+        let found = finalizers(&parse(&steps));
+        assert_eq!(
+            found.into_iter().collect::<Vec<_>>(),
+            ["example.io/hold", "example.io/other"]
+        );
+    }
+
+    #[test]
     fn what_needs_the_simulation_is_not_portable() {
-        let parse = |steps: &str| -> Scenario {
-            let text = format!("title: t\nsource: s\nportable: true\nsteps: {steps}");
-            serde_saphyr::from_str(&text).unwrap()
-        };
         assert_eq!(unportable(&parse("[{table: pods}]")), None);
         for wrong in [
             "[{restart: controllers}]",

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt, watcher};
 use kubeproof_apiserver::meta::GroupVersionResource;
@@ -21,7 +23,7 @@ use crate::api::Api;
 pub(super) const SETTLE_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// What an outcome tells of: group, version, kind and plural.
-const WATCHED: &[(&str, &str, &str, &str)] = &[
+pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("apps", "v1", "StatefulSet", "statefulsets"),
     ("apps", "v1", "Deployment", "deployments"),
     ("apps", "v1", "ReplicaSet", "replicasets"),
@@ -33,18 +35,27 @@ const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("", "v1", "Event", "events"),
 ];
 
+/// Watches that are still behind after so long will never catch up.
+const LAG_MAX: Duration = Duration::from_secs(30);
+const LAG_POLL: Duration = Duration::from_millis(100);
+
 /// The watches of one namespace and what they have shown.
 pub(super) struct Remote {
     /// Without a change for so long it counts as being at rest.
     pub(super) quiet: Duration,
     pub(super) client: kube::Client,
     clock: Clock,
+    watched: Vec<(kube::Api<DynamicObject>, &'static str)>,
     seen: Arc<Seen>,
     watches: JoinSet<()>,
 }
 
+type Versions = BTreeMap<(String, String), Option<String>>;
+
 struct Seen {
     entries: Mutex<Vec<JournalEntry>>,
+    /// The versions of what is there, by plural and name.
+    present: Mutex<Versions>,
     latest: watch::Sender<u64>,
 }
 
@@ -53,9 +64,11 @@ impl Remote {
         let clock = Clock::real();
         let seen = Arc::new(Seen {
             entries: Mutex::default(),
+            present: Mutex::default(),
             latest: watch::Sender::new(0),
         });
         let mut watches = JoinSet::new();
+        let mut watched = Vec::new();
         for (group, version, kind, plural) in WATCHED {
             if api.resource(plural).is_err() {
                 continue;
@@ -63,12 +76,14 @@ impl Remote {
             let gvk = GroupVersionKind::gvk(group, version, kind);
             let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
             let objects = kube::Api::namespaced_with(client.clone(), namespace, &resource);
+            watched.push((objects.clone(), *plural));
             watches.spawn(follow(objects, resource, clock.clone(), Arc::clone(&seen)));
         }
         Self {
             quiet,
             client,
             clock,
+            watched,
             seen,
             watches,
         }
@@ -83,6 +98,28 @@ impl Remote {
         let mut entries = self.seen.entries.lock().clone();
         entries.sort_by_key(|entry| entry.rv);
         entries
+    }
+
+    /// Waits until the watches have shown all that a list shows: they may be behind the answers to
+    /// requests. False when they never do.
+    pub(super) async fn caught_up(&self) -> Result<bool, kube::Error> {
+        let deadline = tokio::time::Instant::now() + LAG_MAX;
+        loop {
+            let mut listed = Versions::new();
+            for (api, plural) in &self.watched {
+                for object in api.list(&ListParams::default()).await? {
+                    let key = ((*plural).to_owned(), object.name_any());
+                    listed.insert(key, object.metadata.resource_version);
+                }
+            }
+            if *self.seen.present.lock() == listed {
+                return Ok(true);
+            }
+            if tokio::time::Instant::now() > deadline {
+                return Ok(false);
+            }
+            tokio::time::sleep(LAG_POLL).await;
+        }
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
@@ -118,8 +155,8 @@ async fn follow(
             Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => continue,
         };
         let name = object.metadata.name.clone().unwrap_or_default();
-        let version = object.metadata.resource_version.as_deref();
-        let rv = version.and_then(|version| version.parse().ok());
+        let version = object.metadata.resource_version.clone();
+        let rv = version.as_deref().and_then(|version| version.parse().ok());
         let object = Arc::new(serde_json::to_value(&object).unwrap_or_default());
         let previous = known.get(&name).cloned();
         if !is_gone && previous.as_deref() == Some(&*object) {
@@ -130,10 +167,13 @@ async fn follow(
             (Some(_), false) => EventType::Modified,
             (None, false) => EventType::Added,
         };
+        let key = (gvr.resource.clone(), name.clone());
         if is_gone {
             known.remove(&name);
+            seen.present.lock().remove(&key);
         } else {
             known.insert(name, Arc::clone(&object));
+            seen.present.lock().insert(key, version);
         }
         let rv = rv.unwrap_or_default();
         seen.entries.lock().push(JournalEntry {

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
-const PROVISIONER: &str = "kubeproof.dev/volumes";
+pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+pub(super) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
+pub(super) const PROVISIONER: &str = "kubeproof.dev/volumes";
 
 /// What to do for a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]

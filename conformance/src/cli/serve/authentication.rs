@@ -1,0 +1,36 @@
+//! How components of the cluster that serve an endpoint of their own are to know their callers.
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+const NAME: &str = "extension-apiserver-authentication";
+const NAMESPACE: &str = "kube-system";
+
+/// Publishes `authority`, in PEM, as the one that client certificates are signed by, in the form of
+/// kube-apiserver's cluster authentication trust controller. Components started with
+/// `--authentication-kubeconfig` look for it as long as they run, and tell of errors until it is there.
+///
+/// The authority's key is not kept: there are no certificates by which a client could be known.
+pub(super) async fn publish(client: &Client, authority: &str) -> anyhow::Result<()> {
+    let map: ConfigMap = serde_json::from_value(json!({
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "data": {
+            "client-ca-file": authority,
+            "requestheader-allowed-names": r#"["front-proxy-client"]"#,
+            "requestheader-client-ca-file": authority,
+            "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,
+            "requestheader-group-headers": r#"["X-Remote-Group"]"#,
+            "requestheader-uid-headers": r#"["X-Remote-Uid"]"#,
+            "requestheader-username-headers": r#"["X-Remote-User"]"#,
+        },
+    }))?;
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    match api.create(&PostParams::default(), &map).await {
+        // `--load` has brought one.
+        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+        created => created.map(drop).context(NAME),
+    }
+}
