@@ -41,6 +41,8 @@ impl EventType {
 pub(crate) struct Recorder {
     ctx: Context,
     component: &'static str,
+    /// The machine that `component` runs on, if that matters.
+    host: Option<String>,
     state: Arc<Mutex<State>>,
 }
 
@@ -58,7 +60,17 @@ impl Recorder {
         Self {
             ctx,
             component,
+            host: None,
             state: Arc::default(),
+        }
+    }
+
+    /// The same recorder for what happens on `host`.
+    #[must_use]
+    pub(crate) fn at(&self, host: String) -> Self {
+        Self {
+            host: Some(host),
+            ..self.clone()
         }
     }
 
@@ -75,6 +87,7 @@ impl Recorder {
     ) {
         let occurrence = Occurrence {
             subject: subject(involved),
+            field_path: involved.field_path.clone(),
             event_type,
             reason: reason.to_owned(),
             message: message.to_owned(),
@@ -98,10 +111,10 @@ impl Recorder {
             last_timestamp: Some(Time(whole_seconds(now))),
             source: Some(EventSource {
                 component: Some(self.component.to_owned()),
-                host: None,
+                host: self.host.clone(),
             }),
             reporting_component: Some(self.component.to_owned()),
-            reporting_instance: Some(String::new()),
+            reporting_instance: Some(self.host.clone().unwrap_or_default()),
             ..core_v1::Event::default()
         };
         match self.write(&namespace, event, observed.name).await {
