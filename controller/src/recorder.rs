@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::api::core::v1::{EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use parking_lot::Mutex;
@@ -34,6 +34,16 @@ impl EventType {
             Self::Warning => "Warning",
         }
     }
+}
+
+/// What the newer events API is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Happening<'a> {
+    pub(crate) event_type: EventType,
+    pub(crate) reason: &'a str,
+    /// What was done or tried.
+    pub(crate) action: &'a str,
+    pub(crate) message: &'a str,
 }
 
 /// Writes Events for one component. Clones share their counts.
@@ -120,6 +130,39 @@ impl Recorder {
         match self.write(&namespace, event, observed.name).await {
             Ok(name) => self.state.lock().correlator.named(observed.key, name),
             Err(error) => tracing::warn!(namespace, reason, %error, "event not written"),
+        }
+    }
+
+    /// Records that `action` was taken, or tried, about `involved`, for the sake of `related`, as
+    /// components of the newer events API do: each occurrence is an Event of its own, without a
+    /// source.
+    pub(crate) async fn report(
+        &self,
+        involved: &ObjectReference,
+        related: Option<ObjectReference>,
+        happening: Happening<'_>,
+    ) {
+        let namespace = subject(involved).namespace;
+        let event = core_v1::Event {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            involved_object: involved.clone(),
+            related,
+            type_: Some(happening.event_type.as_str().to_owned()),
+            reason: Some(happening.reason.to_owned()),
+            action: Some(happening.action.to_owned()),
+            message: Some(happening.message.to_owned()),
+            event_time: Some(MicroTime((self.ctx.now)())),
+            reporting_component: Some(self.component.to_owned()),
+            reporting_instance: self.host.clone(),
+            ..core_v1::Event::default()
+        };
+        let api = Api::namespaced(self.ctx.client.clone(), &namespace);
+        if let Err(error) = self.create(&api, event).await {
+            let reason = happening.reason;
+            tracing::warn!(namespace, reason, %error, "event not written");
         }
     }
 
