@@ -11,15 +11,16 @@ use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
-use kube::{Api, Resource};
 use serde_json::{Value, json};
 
 use super::fit::{self, Cluster, Load, Plan, Unfit};
 use super::status::wire_time;
 use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
+use crate::pod::reference;
 use crate::recorder::{EventType, Happening, Recorder};
 
 /// The profile this scheduler answers to.
@@ -271,7 +272,7 @@ impl Scheduler {
                     action: "Binding",
                     message: &message,
                 };
-                let involved = pod.object_ref(&());
+                let involved = reference(pod);
                 self.recorder.report(&involved, None, happening).await;
                 Ok(true)
             }
@@ -306,7 +307,7 @@ impl Scheduler {
             action: "Scheduling",
             message: &message,
         };
-        let involved = pod.object_ref(&());
+        let involved = reference(pod);
         self.recorder.report(&involved, None, happening).await;
         let mut patch = json!({
             "metadata": { "uid": uid },

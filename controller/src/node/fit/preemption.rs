@@ -217,3 +217,6 @@ fn protects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
     selector.is_some_and(|selector| !selector.selects_all() && selector.matches(pod.labels()))
 }
+
+#[cfg(test)]
+mod tests;

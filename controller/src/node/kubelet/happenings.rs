@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::Resource;
 
 use super::notices;
 use super::processes::{Happening, Occurrence};
@@ -14,6 +13,7 @@ use crate::node::hook::HookKind;
 use crate::node::instance::{Hook, Instance, Stopping};
 use crate::node::part::{Part, Role};
 use crate::node::probe::{Outcome, ProbeKind};
+use crate::pod::reference;
 use crate::recorder::EventType;
 
 impl Kubelet {
@@ -128,7 +128,7 @@ impl Kubelet {
         reason: &str,
         message: &str,
     ) {
-        let mut involved = pod.object_ref(&());
+        let mut involved = reference(pod);
         involved.field_path = container.map(|name| field_path(pod, name));
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         self.recorder

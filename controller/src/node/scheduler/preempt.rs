@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, Resource, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{SCHEDULER_NAME, Scheduler};
 use crate::mirror;
 use crate::node::fit::{self, Cluster, Plan, Unfit};
 use crate::node::status::wire_time;
+use crate::pod::reference;
 use crate::recorder::{EventType, Happening};
 
 /// Type and reason of the condition of a pod that has to leave.
@@ -58,8 +59,8 @@ impl Scheduler {
                 action: "Preempting",
                 message: &message,
             };
-            let related = Some(pod.object_ref(&()));
-            let involved = victim.object_ref(&());
+            let related = Some(reference(pod));
+            let involved = reference(victim);
             self.recorder.report(&involved, related, happening).await;
         }
         self.take_nominations(pod, &plan.node).await
