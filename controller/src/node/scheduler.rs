@@ -3,7 +3,7 @@
 mod preempt;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,8 @@ struct Scheduler {
     refused: BTreeMap<String, String>,
     /// The node that others have to leave, by uid of the pod that they leave it for.
     nominated: BTreeMap<String, String>,
+    /// The pods that were told to leave, by uid; the mirror may not know yet.
+    displaced: BTreeSet<String>,
     failures: u32,
 }
 
@@ -91,6 +93,7 @@ pub(super) async fn run(ctx: Context) {
         assumed: BTreeMap::new(),
         refused: BTreeMap::new(),
         nominated: BTreeMap::new(),
+        displaced: BTreeSet::new(),
         failures: 0,
     };
     let mut retry: Option<Duration> = None;
@@ -155,7 +158,9 @@ impl Scheduler {
     fn take_in_pod(&mut self, change: Change<Pod>) {
         let Some(pod) = change.new else {
             if let Some(old) = change.old {
-                self.forget(&mirror::uid(&*old));
+                let uid = mirror::uid(&*old);
+                self.displaced.remove(&uid);
+                self.forget(&uid);
             }
             return;
         };
@@ -205,7 +210,7 @@ impl Scheduler {
                     }
                 }
                 // Those whom it displaced are not gone yet.
-                Err(_) if self.waits_for_victims(&pod) => {}
+                Err(unfit) if self.waits_for_victims(&pod, &unfit) => {}
                 Err(unfit) => {
                     let planned = self.plan(&pod, &cluster, &unfit);
                     self.refuse(&key, &pod, &unfit, planned).await?;

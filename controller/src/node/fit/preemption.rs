@@ -54,7 +54,7 @@ pub(in crate::node) fn plan(
     let mut outcomes = Vec::new();
     let mut best: Option<(Rank, Plan)> = None;
     for (index, node) in cluster.nodes.iter().enumerate() {
-        if unfit.misfit(name(node)).is_none_or(|misfit| misfit.lasts) {
+        if !unfit.may_pass(name(node)) {
             outcomes.push("Preemption is not helpful for scheduling".to_owned());
             continue;
         }

@@ -100,6 +100,11 @@ impl Unfit {
         misfits.find_map(|(name, misfit)| (name == node).then_some(misfit))
     }
 
+    /// Whether the pod might fit on `node` if others left.
+    pub(in crate::node) fn may_pass(&self, node: &str) -> bool {
+        self.misfit(node).is_some_and(|misfit| !misfit.lasts)
+    }
+
     /// The message about it; `preemption` says why nobody was displaced, if nobody was.
     pub(in crate::node) fn message(&self, preemption: Option<&str>) -> String {
         if self.misfits.is_empty() {

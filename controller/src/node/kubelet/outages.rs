@@ -92,6 +92,10 @@ impl Kubelet {
         }
         record.reported = Readiness::default();
         if pod::is_terminating(pod) {
+            // Nothing is left that could be told to stop.
+            for instance in record.instances.values_mut() {
+                instance.dismissed = true;
+            }
             return None;
         }
         record.pod_ip = self.allocate(pod, record.node);

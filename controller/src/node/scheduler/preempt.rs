@@ -32,21 +32,28 @@ impl Scheduler {
     /// Whether pods that were displaced for this one have yet to leave.
     ///
     /// Upstream does not try such a pod again before they have.
-    pub(super) fn waits_for_victims(&self, pod: &Pod) -> bool {
+    pub(super) fn waits_for_victims(&self, pod: &Pod, unfit: &Unfit) -> bool {
         let Some(node) = self.nominated.get(&mirror::uid(pod)) else {
             return false;
         };
+        // It would do no good any more.
+        if !unfit.may_pass(node) {
+            return false;
+        }
         self.pods.iter().any(|(_, other)| {
             let there = other.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-            there == Some(node) && fit::priority(other) < fit::priority(pod) && is_displaced(other)
+            there == Some(node)
+                && fit::priority(other) < fit::priority(pod)
+                && self.is_displaced(other)
         })
     }
 
     /// Makes the planned pods leave.
     pub(super) async fn preempt(&mut self, pod: &Pod, plan: &Plan) -> Result<(), kube::Error> {
         for victim in &plan.victims {
-            if !is_displaced(victim) {
+            if !self.is_displaced(victim) {
                 self.displace(victim).await?;
+                self.displaced.insert(mirror::uid(&**victim));
             }
             let message = format!(
                 "Preempted by pod {} on node {}",
@@ -64,6 +71,11 @@ impl Scheduler {
             self.recorder.report(&involved, related, happening).await;
         }
         self.take_nominations(pod, &plan.node).await
+    }
+
+    /// Whether the pod is on its way out for the sake of another.
+    fn is_displaced(&self, pod: &Pod) -> bool {
+        is_marked(pod) || self.displaced.contains(&mirror::uid(pod))
     }
 
     async fn displace(&self, victim: &Pod) -> Result<(), kube::Error> {
@@ -122,8 +134,8 @@ impl Scheduler {
     }
 }
 
-/// Whether the pod is on its way out for the sake of another.
-fn is_displaced(pod: &Pod) -> bool {
+/// Whether the pod says itself that it is on its way out for the sake of another.
+fn is_marked(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions);
     let is_target = |condition: &PodCondition| {
         let reason = condition.reason.as_deref().unwrap_or_default();
