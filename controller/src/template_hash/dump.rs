@@ -87,7 +87,7 @@ fn write_value(out: &mut String, type_: &str, behind: &str, value: Option<&Value
             .into_iter()
             .flatten()
             .collect();
-        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        entries.sort_by_key(|(key, _)| *key);
         if !entries.is_empty() {
             out.push_str("map");
         }
