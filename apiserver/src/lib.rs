@@ -44,6 +44,7 @@ pub use kubelet::{
     ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
 };
 pub use server::{
-    ApiServer, ApiServerBuilder, LoadError, Loader, ManifestError, Manifests, Tls, serve, serve_tls,
+    ApiServer, ApiServerBuilder, ForkError, LoadError, Loader, ManifestError, Manifests, Tls,
+    serve, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, WatchControl};

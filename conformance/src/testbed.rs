@@ -1,22 +1,26 @@
 //! What scenarios run in: a server, simulated nodes and controllers in one process under virtual
 //! time, or a cluster that is there already.
 
+mod crashes;
 mod remote;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kubeproof_apiserver::fault::Fault;
+use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{Manager, Options, node};
 
 use crate::api::{Api, ApiError};
+use crate::explore::Plan;
 use crate::nodes;
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings};
 
+use crashes::Crashes;
+pub(crate) use crashes::StaleReads;
 use remote::Remote;
 
 /// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
@@ -92,6 +96,7 @@ pub struct Simulated {
     server: ApiServer,
     recorder: Recorder,
     manager: Manager,
+    crashes: Crashes,
 }
 
 /// A testbed that does not start or come to rest.
@@ -163,11 +168,13 @@ impl Testbed {
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
+        let crashes = Crashes::watch(&server, &manager);
         let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
         let cluster = Simulated {
             server,
             recorder,
             manager,
+            crashes,
         };
         Ok(Self {
             api,
@@ -312,7 +319,10 @@ impl Testbed {
     /// Stops what was started here, and joins its tasks.
     pub async fn shutdown(self) {
         match self.cluster {
-            Cluster::Simulated(cluster) => cluster.manager.shutdown().await,
+            Cluster::Simulated(cluster) => {
+                cluster.crashes.end();
+                cluster.manager.shutdown().await;
+            }
             Cluster::Remote(cluster) => cluster.end().await,
         }
     }
@@ -333,6 +343,21 @@ impl Simulated {
     /// Lets something go wrong between clients and server.
     pub fn inject(&self, fault: Fault) {
         self.server.inject(fault);
+    }
+
+    /// Lets the faults of `plan` happen from now on, and notes where others could.
+    pub(crate) fn begin(&self, plan: &Plan) {
+        self.server.record_points();
+        for (index, fault) in plan.faults().iter().enumerate() {
+            self.inject(fault.to_fault(&format!("plan {}", index + 1)));
+        }
+        self.crashes.with_stale_reads(plan.stale_reads());
+    }
+
+    /// Where faults could have met somebody since the plan began.
+    #[must_use]
+    pub fn points(&self) -> Vec<Point> {
+        self.server.points()
     }
 
     /// Ends the faults of that name; false when there is none in force.

@@ -45,4 +45,4 @@ mod work_queue;
 mod worker;
 
 pub use error::Error;
-pub use manager::{CONTROLLERS, Manager, Options};
+pub use manager::{CONTROLLERS, Manager, Options, Restarter};
