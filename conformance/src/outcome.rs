@@ -183,7 +183,10 @@ fn events(journal: &[JournalEntry]) -> Vec<String> {
     {
         let event = &entry.object;
         let text = |field: &str| event[field].as_str().unwrap_or_default();
-        let source = event["source"]["component"].as_str().unwrap_or_default();
+        let source = match event["source"]["component"].as_str() {
+            Some(source) => source,
+            None => text("reportingComponent"),
+        };
         let is_deleted = entry.event == kubeproof_apiserver::EventType::Deleted;
         let is_untold = event["involvedObject"]["kind"] == "Node"
             || (text("type") == "Normal" && UNTOLD_SOURCES.contains(&source));

@@ -31,6 +31,7 @@ mod pod_control;
 pub mod pod_garbage_collector;
 mod recorder;
 pub mod replicaset;
+pub mod resource_quota;
 pub mod root_ca;
 pub mod service_account;
 mod services;

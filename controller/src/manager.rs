@@ -14,8 +14,8 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::{
     daemonset, deployment, disruption, endpoint_slice, endpoints, garbage_collector, namespace,
-    node, node_lifecycle, persistent_volume, pod_garbage_collector, replicaset, root_ca,
-    service_account, statefulset, taint_eviction,
+    node, node_lifecycle, persistent_volume, pod_garbage_collector, replicaset, resource_quota,
+    root_ca, service_account, statefulset, taint_eviction,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -31,6 +31,7 @@ pub const CONTROLLERS: &[&str] = &[
     "persistent-volume",
     "pod-garbage-collector",
     "replicaset",
+    "resourcequota",
     "root-ca-certificate-publisher",
     "serviceaccount",
     "statefulset",
@@ -222,6 +223,7 @@ fn controller(
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
+        "resourcequota" => resource_quota::run(ctx).boxed(),
         "root-ca-certificate-publisher" => root_ca::run(ctx, root_ca.to_owned()).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx, settings).boxed(),
@@ -262,7 +264,7 @@ mod tests {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
         let message = "unknown controller \"cron\" (known: daemonset, deployment, disruption, \
             endpoints, endpointslice, garbage-collector, namespace, node-lifecycle, persistent-volume, \
-            pod-garbage-collector, replicaset, root-ca-certificate-publisher, serviceaccount, statefulset, taint-eviction)";
+            pod-garbage-collector, replicaset, resourcequota, root-ca-certificate-publisher, serviceaccount, statefulset, taint-eviction)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 

@@ -1,16 +1,24 @@
-//! Empties a namespace that is being deleted, then lets it go.
+//! Empties a namespace that is being deleted, tells what is left in it, then lets it go.
+
+mod conditions;
 
 use std::collections::BTreeSet;
 
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{
+    DeleteParams, DynamicObject, ListParams, ObjectList, Patch, PatchParams, PostParams,
+    WatchEvent, WatchParams,
+};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
+use serde_json::json;
 
 use crate::context::Context;
 use crate::inventory::{self, Kind};
 use crate::mirror::{self, Mirror, answered};
+use conditions::Remains;
 
 const FINALIZER: &str = "kubernetes";
 
@@ -30,7 +38,7 @@ pub async fn run(ctx: Context) {
                     let Some(namespace) = change.new else { continue };
                     let uid = mirror::uid(&*namespace);
                     if is_ending(&namespace) && ending.insert(uid.clone()) {
-                        work.push(finish(ctx.client.clone(), change.key.name, uid));
+                        work.push(finish(ctx.clone(), change.key.name, uid));
                     }
                 }
             }
@@ -49,10 +57,10 @@ fn is_ending(namespace: &Namespace) -> bool {
 }
 
 /// Works on one namespace until it is released; its uid.
-async fn finish(client: Client, name: String, uid: String) -> String {
+async fn finish(ctx: Context, name: String, uid: String) -> String {
     let mut failures = 0;
     loop {
-        match release(&client, &name, &uid).await {
+        match release(&ctx, &name, &uid).await {
             Ok(()) => return uid,
             Err(error) => {
                 tracing::warn!(namespace = name, %error, "namespace not emptied");
@@ -63,7 +71,8 @@ async fn finish(client: Client, name: String, uid: String) -> String {
     }
 }
 
-async fn release(client: &Client, name: &str, uid: &str) -> Result<(), kube::Error> {
+async fn release(ctx: &Context, name: &str, uid: &str) -> Result<(), kube::Error> {
+    let client = &ctx.client;
     let kinds = inventory::discover(client).await?;
     let kinds = kinds.into_iter().filter(|kind| kind.namespaced);
     // Pods go first: what they use should outlive them.
@@ -72,10 +81,21 @@ async fn release(client: &Client, name: &str, uid: &str) -> Result<(), kube::Err
         for kind in &kinds {
             delete_all(client, name, kind).await?;
         }
-        for kind in &kinds {
-            until_empty(client, name, kind).await?;
+        let mut told = false;
+        for (index, kind) in kinds.iter().enumerate() {
+            let mut left = list(client, name, kind).await?;
+            while !left.items.is_empty() {
+                if !std::mem::replace(&mut told, true) {
+                    let remains = remains(client, name, &kinds[index..]).await?;
+                    tell(ctx, name, uid, &remains).await?;
+                }
+                left = wait(client, name, kind, left).await?;
+            }
+            // The next kind that keeps the namespace waiting is told of anew.
+            told = false;
         }
     }
+    tell(ctx, name, uid, &Remains::default()).await?;
     let api: Api<Namespace> = Api::all(client.clone());
     let Some(mut namespace) = api.get_opt(name).await? else {
         return Ok(());
@@ -118,24 +138,63 @@ async fn delete_all(client: &Client, namespace: &str, kind: &Kind) -> Result<(),
     Ok(())
 }
 
-/// Waits until no object of `kind` is left, deleting those that came late.
-async fn until_empty(client: &Client, namespace: &str, kind: &Kind) -> Result<(), kube::Error> {
+async fn list(
+    client: &Client,
+    namespace: &str,
+    kind: &Kind,
+) -> Result<ObjectList<PartialObjectMeta<DynamicObject>>, kube::Error> {
     let api = kind.api(client, namespace);
-    loop {
-        let left = api.list(&ListParams::default()).await?;
-        if left.items.is_empty() {
-            return Ok(());
+    api.list_metadata(&ListParams::default()).await
+}
+
+/// What is left of `kinds`.
+async fn remains(client: &Client, namespace: &str, kinds: &[Kind]) -> Result<Remains, kube::Error> {
+    let mut remains = Remains::default();
+    for kind in kinds {
+        for object in list(client, namespace, kind).await? {
+            remains.add(kind, &object.metadata);
         }
-        let late = left
-            .items
-            .iter()
-            .any(|object| object.metadata.deletion_timestamp.is_none());
-        if late {
-            delete_all(client, namespace, kind).await?;
-        }
-        let version = left.metadata.resource_version.unwrap_or_default();
-        until_one_goes(&api, &version).await?;
     }
+    Ok(remains)
+}
+
+/// Brings the conditions of the namespace up to date.
+async fn tell(ctx: &Context, name: &str, uid: &str, remains: &Remains) -> Result<(), kube::Error> {
+    let api: Api<Namespace> = Api::all(ctx.client.clone());
+    let Some(namespace) = api.get_opt(name).await? else {
+        return Ok(());
+    };
+    let Some(conditions) = remains.conditions(&namespace, (ctx.now)()) else {
+        return Ok(());
+    };
+    let patch = json!({ "metadata": { "uid": uid }, "status": { "conditions": conditions } });
+    let params = PatchParams::default();
+    match api
+        .patch_status(name, &params, &Patch::Strategic(patch))
+        .await
+    {
+        Err(error) if !answered(&error, 404) && !answered(&error, 409) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until one of those `left` is gone, deleting those that came late; those that are left then.
+async fn wait(
+    client: &Client,
+    namespace: &str,
+    kind: &Kind,
+    left: ObjectList<PartialObjectMeta<DynamicObject>>,
+) -> Result<ObjectList<PartialObjectMeta<DynamicObject>>, kube::Error> {
+    let late = left
+        .items
+        .iter()
+        .any(|object| object.metadata.deletion_timestamp.is_none());
+    if late {
+        delete_all(client, namespace, kind).await?;
+    }
+    let version = left.metadata.resource_version.unwrap_or_default();
+    until_one_goes(&kind.api(client, namespace), &version).await?;
+    list(client, namespace, kind).await
 }
 
 /// Returns after the next removal, or when the watch ends.

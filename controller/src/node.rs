@@ -16,7 +16,7 @@ mod lifecycle;
 mod part;
 mod probe;
 mod registration;
-mod resources;
+pub(crate) mod resources;
 mod scheduler;
 mod sources;
 mod stages;

@@ -3,10 +3,18 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodCondition};
+
+use crate::controller_ref::reference_to;
 
 /// The label that names the revision a pod was made from.
 pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
+
+/// What events about the pod refer to.
+#[must_use]
+pub(crate) fn reference(pod: &Pod) -> ObjectReference {
+    reference_to("v1", "Pod", &pod.metadata)
+}
 
 fn phase(pod: &Pod) -> Option<&str> {
     pod.status.as_ref()?.phase.as_deref()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::api::core::v1::{EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use parking_lot::Mutex;
@@ -36,11 +36,23 @@ impl EventType {
     }
 }
 
+/// What the newer events API is told.
+#[derive(Clone, Copy)]
+pub(crate) struct Happening<'a> {
+    pub(crate) event_type: EventType,
+    pub(crate) reason: &'a str,
+    /// What was done or tried.
+    pub(crate) action: &'a str,
+    pub(crate) message: &'a str,
+}
+
 /// Writes Events for one component. Clones share their counts.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     ctx: Context,
     component: &'static str,
+    /// The machine that `component` runs on, if that matters.
+    host: Option<String>,
     state: Arc<Mutex<State>>,
 }
 
@@ -58,7 +70,17 @@ impl Recorder {
         Self {
             ctx,
             component,
+            host: None,
             state: Arc::default(),
+        }
+    }
+
+    /// The same recorder for what happens on `host`.
+    #[must_use]
+    pub(crate) fn at(&self, host: String) -> Self {
+        Self {
+            host: Some(host),
+            ..self.clone()
         }
     }
 
@@ -75,6 +97,7 @@ impl Recorder {
     ) {
         let occurrence = Occurrence {
             subject: subject(involved),
+            field_path: involved.field_path.clone(),
             event_type,
             reason: reason.to_owned(),
             message: message.to_owned(),
@@ -98,15 +121,48 @@ impl Recorder {
             last_timestamp: Some(Time(whole_seconds(now))),
             source: Some(EventSource {
                 component: Some(self.component.to_owned()),
-                host: None,
+                host: self.host.clone(),
             }),
             reporting_component: Some(self.component.to_owned()),
-            reporting_instance: Some(String::new()),
+            reporting_instance: Some(self.host.clone().unwrap_or_default()),
             ..core_v1::Event::default()
         };
         match self.write(&namespace, event, observed.name).await {
             Ok(name) => self.state.lock().correlator.named(observed.key, name),
             Err(error) => tracing::warn!(namespace, reason, %error, "event not written"),
+        }
+    }
+
+    /// Records that `action` was taken, or tried, about `involved`, for the sake of `related`, as
+    /// components of the newer events API do: each occurrence is an Event of its own, without a
+    /// source.
+    pub(crate) async fn report(
+        &self,
+        involved: &ObjectReference,
+        related: Option<ObjectReference>,
+        happening: Happening<'_>,
+    ) {
+        let namespace = subject(involved).namespace;
+        let event = core_v1::Event {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            involved_object: involved.clone(),
+            related,
+            type_: Some(happening.event_type.as_str().to_owned()),
+            reason: Some(happening.reason.to_owned()),
+            action: Some(happening.action.to_owned()),
+            message: Some(happening.message.to_owned()),
+            event_time: Some(MicroTime((self.ctx.now)())),
+            reporting_component: Some(self.component.to_owned()),
+            reporting_instance: self.host.clone(),
+            ..core_v1::Event::default()
+        };
+        let api = Api::namespaced(self.ctx.client.clone(), &namespace);
+        if let Err(error) = self.create(&api, event).await {
+            let reason = happening.reason;
+            tracing::warn!(namespace, reason, %error, "event not written");
         }
     }
 

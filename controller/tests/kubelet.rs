@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
@@ -47,7 +47,11 @@ impl Node {
     }
 
     async fn run(&self, name: &str, spec: Value) {
-        let pod = json!({ "metadata": { "name": name }, "spec": spec });
+        self.create(json!({ "metadata": { "name": name }, "spec": spec }))
+            .await;
+    }
+
+    async fn create(&self, pod: Value) {
         let pod: Pod = serde_json::from_value(pod).unwrap();
         self.pods()
             .create(&PostParams::default(), &pod)
@@ -86,6 +90,41 @@ impl Node {
             })
             .collect()
     }
+
+    /// What the kubelet has told about a pod: reason, what of it, message, in order.
+    async fn course(&self, pod: &str) -> Vec<String> {
+        let events: Api<Event> = Api::default_namespaced(self.client.clone());
+        let params = ListParams::default().fields(&format!("involvedObject.name={pod}"));
+        let mut events = events.list(&params).await.unwrap().items;
+        events.retain(|event| event.reporting_component.as_deref() == Some("kubelet"));
+        events.sort_by_key(|event| event.metadata.name.clone());
+        let told = events.into_iter().map(|event| {
+            let source = event.source.unwrap();
+            assert_eq!(source.host.as_deref(), Some("node-1"));
+            assert_eq!(event.reporting_instance.as_deref(), Some("node-1"));
+            let path = event.involved_object.field_path.unwrap_or_default();
+            let text = |text: Option<String>| text.unwrap_or_default();
+            format!("{} {path} {}", text(event.reason), text(event.message))
+        });
+        told.collect()
+    }
+}
+
+/// When each container has ended, in seconds since the epoch of the pod's start.
+fn ends(status: &Value) -> Vec<(String, i64)> {
+    let time = |value: &Value| -> Timestamp { value.as_str().unwrap().parse().unwrap() };
+    let start = time(&status["startTime"]);
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let all = lists
+        .iter()
+        .flat_map(|list| status[list].as_array().into_iter().flatten());
+    all.map(|container| {
+        let ended = &container["state"]["terminated"];
+        let at = time(&ended["finishedAt"]).duration_since(start).as_secs();
+        let name = container["name"].as_str().unwrap();
+        (format!("{name} {}", ended["exitCode"]), at)
+    })
+    .collect()
 }
 
 fn word(container: &Value) -> String {
@@ -225,6 +264,131 @@ async fn a_sidecar_starts_before_and_ends_after_the_rest() {
         "True PodCompleted"
     );
     assert_eq!(condition(&status, "Ready").trim(), "False PodCompleted");
+    node.manager.shutdown().await;
+}
+
+/// Two sidecars, the second with a hook, and a main container that ends after 10 s.
+fn attended() -> Value {
+    let sidecar = |name: &str| with(shell(name, "sleep 1h"), "restartPolicy", json!("Always"));
+    let hook = json!({ "preStop": { "exec": { "command": ["sleep", "1"] } } });
+    json!({
+        "restartPolicy": "Never",
+        "initContainers": [sidecar("proxy"), with(sidecar("log"), "lifecycle", hook)],
+        "containers": [shell("main", "sleep 10")],
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn sidecars_are_stopped_last_and_the_first_of_them_at_the_end() {
+    let node = Node::start();
+    let slow = json!({ "kubeproof.dev/stop-seconds": "4" });
+    let pod = |name: &str, grace: u64| {
+        let spec = with(attended(), "terminationGracePeriodSeconds", json!(grace));
+        let metadata = json!({
+            "name": name, "annotations": slow, "finalizers": ["example.com/look"],
+        });
+        json!({ "metadata": metadata, "spec": spec })
+    };
+    node.create(pod("done", 30)).await;
+    pass(11).await;
+    // The pod is not over while a sidecar runs.
+    assert_eq!(node.line("done").await, "Running running+ running+ exit0");
+    pass(20).await;
+    assert_eq!(node.line("done").await, "Succeeded exit0 exit0 exit0");
+    let ended = |main: i64, log: (i32, i64), proxy: (i32, i64)| {
+        vec![
+            (format!("proxy {}", proxy.0), proxy.1),
+            (format!("log {}", log.0), log.1),
+            ("main 0".to_owned(), main),
+        ]
+    };
+    // The hook of `log` takes a second, and each sidecar four to stop.
+    let status = node.status("done").await;
+    assert_eq!(ends(&status), ended(10, (0, 15), (0, 19)));
+
+    for (name, grace, expected) in [
+        ("calm", 30, ended(5, (0, 9), (0, 13))),
+        // Whose turn comes as the grace period ends is killed two seconds later.
+        ("hasty", 6, ended(5, (137, 7), (137, 9))),
+    ] {
+        node.create(pod(name, grace)).await;
+        pass(1).await;
+        let params = DeleteParams::default();
+        node.pods().delete(name, &params).await.unwrap();
+        pass(3).await;
+        assert_eq!(node.line(name).await, "Running running+ running+ running+");
+        pass(20).await;
+        assert_eq!(ends(&node.status(name).await), expected, "{name}");
+    }
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_kubelet_tells_what_a_cluster_s_tells() {
+    let node = Node::start();
+    let mut spec = attended();
+    spec["containers"] = json!([{ "name": "main", "image": "nginx:1.25" }]);
+    node.run("web", spec).await;
+    pass(1).await;
+    let pulled = |image: &str| {
+        format!(
+            "Container image \"{image}\" already present on machine and can be accessed by the pod"
+        )
+    };
+    let mut told = Vec::new();
+    for name in ["proxy", "log"] {
+        let path = format!("spec.initContainers{{{name}}}");
+        told.push(format!("Pulling {path} Pulling image \"busybox\""));
+        told.push(format!(
+            "Pulled {path} Successfully pulled image \"busybox\" in 0s (0s including waiting). \
+             Image size: 0 bytes."
+        ));
+        told.push(format!("Created {path} Container created"));
+        told.push(format!("Started {path} Container started"));
+    }
+    let path = "spec.containers{main}";
+    told.push(format!("Pulled {path} {}", pulled("nginx:1.25")));
+    told.push(format!("Created {path} Container created"));
+    told.push(format!("Started {path} Container started"));
+    assert_eq!(node.course("web").await, told);
+    let params = DeleteParams::default();
+    node.pods().delete("web", &params).await.unwrap();
+    pass(5).await;
+    for (path, name) in [
+        ("spec.initContainers", "proxy"),
+        ("spec.initContainers", "log"),
+        ("spec.containers", "main"),
+    ] {
+        told.push(format!(
+            "Killing {path}{{{name}}} Stopping container {name}"
+        ));
+    }
+    assert_eq!(node.course("web").await, told);
+
+    let image = json!({ "containers": [{ "name": "main", "image": "nginx:1.25" }] });
+    node.run("forced", image.clone()).await;
+    node.run("changed", image).await;
+    pass(1).await;
+    let params = DeleteParams::default().grace_period(0);
+    node.pods().delete("forced", &params).await.unwrap();
+    let patch = json!({ "spec": { "containers": [{ "name": "main", "image": "nginx:1.26" }] } });
+    let params = PatchParams::default();
+    node.pods()
+        .patch("changed", &params, &Patch::Strategic(patch))
+        .await
+        .unwrap();
+    pass(1).await;
+    assert_eq!(
+        node.course("forced").await[3..],
+        ["Killing spec.containers{main} Stopping container main"]
+    );
+    let changed = "Container main definition changed, will be restarted";
+    let pulled = format!("Pulled {path} {}", pulled("nginx:1.26"));
+    // Created and Started are counted in their first events.
+    assert_eq!(
+        node.course("changed").await[3..],
+        [format!("Killing {path} {changed}"), pulled]
+    );
     node.manager.shutdown().await;
 }
 

@@ -1,6 +1,7 @@
 //! Which node a pod goes to: a pure choice over the nodes and what runs on them.
 
 mod neighbours;
+mod preemption;
 mod refusal;
 mod spread;
 
@@ -15,7 +16,8 @@ use super::resources::{self, Amounts};
 use neighbours::Neighbours;
 use spread::Spread;
 
-pub(super) use refusal::{Misfit, Reason};
+pub(super) use preemption::{Plan, plan, priority};
+pub(super) use refusal::{Misfit, Reason, Unfit};
 
 /// A host port as it is taken: protocol, address, port.
 type HostPort = (String, String, i32);
@@ -76,34 +78,61 @@ fn name(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The node for `pod`: of those it fits on the one it prefers, then the one with the fewest pods,
-/// then the first.
+/// What the filters know of a pod before they look at a node.
+struct Filters<'a> {
+    pod: &'a Pod,
+    neighbours: Neighbours,
+    spread: Spread,
+    pinned: Option<BTreeSet<String>>,
+}
+
+impl<'a> Filters<'a> {
+    fn of(pod: &'a Pod, cluster: &Cluster<'_>) -> Self {
+        Self {
+            pod,
+            neighbours: Neighbours::of(pod, cluster),
+            spread: Spread::of(pod, cluster),
+            pinned: pod.spec.as_ref().and_then(affinity::pinned),
+        }
+    }
+
+    fn misfit(&self, node: &Node, load: &Load) -> Option<Misfit> {
+        match &self.pinned {
+            Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
+            _ => misfit(self.pod, node, load)
+                .or_else(|| self.spread.misfit(node))
+                .or_else(|| self.neighbours.misfit(node)),
+        }
+    }
+}
+
+/// Why the pod does not fit on a node of the cluster.
+fn examine_one(pod: &Pod, cluster: &Cluster<'_>, node: &Node) -> Option<Misfit> {
+    Filters::of(pod, cluster).misfit(node, cluster.load(node))
+}
+
+/// The node for `pod`: of those it fits on the one `nominated` for it, the one it prefers, then the
+/// one with the fewest pods, then the first.
 ///
 /// # Errors
 ///
-/// The message of the `FailedScheduling` event when it fits on none.
-pub(super) fn choose(pod: &Pod, cluster: &Cluster<'_>) -> Result<String, String> {
-    if cluster.nodes.is_empty() {
-        return Err("no nodes available to schedule pods".to_owned());
-    }
-    let neighbours = Neighbours::of(pod, cluster);
-    let spread = Spread::of(pod, cluster);
-    let pinned = pod.spec.as_ref().and_then(affinity::pinned);
-    let mut misfits: Vec<Misfit> = Vec::new();
+/// [`Unfit`] when it fits on none.
+pub(super) fn choose(
+    pod: &Pod,
+    cluster: &Cluster<'_>,
+    nominated: Option<&str>,
+) -> Result<String, Unfit> {
+    let filters = Filters::of(pod, cluster);
+    let mut unfit = Unfit::default();
     let mut best = None;
     for node in &cluster.nodes {
         let load = cluster.load(node);
-        let misfit = match &pinned {
-            Some(names) if !names.contains(name(node)) => Some(Misfit::pinned()),
-            _ => misfit(pod, node, load)
-                .or_else(|| spread.misfit(node))
-                .or_else(|| neighbours.misfit(node)),
-        };
-        match misfit {
-            Some(misfit) => misfits.push(misfit),
+        match filters.misfit(node, load) {
+            Some(misfit) => unfit.add(name(node), misfit),
+            None if nominated == Some(name(node)) => return Ok(name(node).to_owned()),
             None => {
                 let unwanted = unwanted_taints(pod, node);
-                let liked = affinity::preference(pod, node) + neighbours.preference(node);
+                let liked = affinity::preference(pod, node) + filters.neighbours.preference(node);
                 let rank = (unwanted, Reverse(liked), load.count, natural(name(node)));
                 best = Some(match best {
                     Some(best) => rank.min(best),
@@ -114,7 +143,7 @@ pub(super) fn choose(pod: &Pod, cluster: &Cluster<'_>) -> Result<String, String>
     }
     match best {
         Some((_, _, _, (_, name))) => Ok(name.to_owned()),
-        None => Err(refusal::message(pod, &misfits)),
+        None => Err(unfit),
     }
 }
 

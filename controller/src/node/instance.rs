@@ -26,8 +26,10 @@ pub(super) struct Instance {
     pub(super) post_start: Option<Hook>,
     /// Its hook preStop, once the container is to stop.
     pub(super) pre_stop: Option<Hook>,
-    /// The kubelet is stopping it, though its pod is to stay.
+    /// The kubelet is stopping it.
     pub(super) stopping: Option<Stopping>,
+    /// It is stopping for good, as its pod ends.
+    pub(super) dismissed: bool,
 }
 
 /// An order to a container to stop.
@@ -89,6 +91,7 @@ impl Instance {
             post_start: part.has_post_start.then_some(Hook::Running),
             pre_stop: None,
             stopping: None,
+            dismissed: false,
         }
     }
 

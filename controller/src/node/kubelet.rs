@@ -5,6 +5,7 @@
 
 mod admission;
 mod happenings;
+mod notices;
 mod outages;
 mod processes;
 mod steps;
@@ -12,6 +13,7 @@ mod takeover;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -62,6 +64,18 @@ struct Record {
     rejection: Option<Rejection>,
     wake: Option<Timestamp>,
     failures: u32,
+    /// The pod as it was last, where its node has not heard that it is gone.
+    vanished: Option<Arc<Pod>>,
+}
+
+impl Record {
+    /// The containers that run.
+    fn alive(&self) -> Vec<String> {
+        let runs = self.stage == Stage::Running && !self.is_powered_off;
+        let alive = self.instances.iter();
+        let alive = alive.filter(|(_, instance)| runs && instance.exit.is_none());
+        alive.map(|(name, _)| name.clone()).collect()
+    }
 }
 
 struct Kubelet {
@@ -81,6 +95,8 @@ struct Kubelet {
     faults: Faults,
     outages: Outages,
     dirty: BTreeSet<ObjectKey>,
+    /// Pods that were gone before their containers, with those.
+    gone: Vec<(Arc<Pod>, Vec<String>)>,
 }
 
 /// Runs the pods bound to the nodes of `containers`, for as long as it is polled.
@@ -120,6 +136,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         outages: Outages::of(faults.all()),
         faults,
         dirty: BTreeSet::new(),
+        gone: Vec::new(),
         ctx,
     };
     loop {
@@ -138,6 +155,9 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
             () = wake => kubelet.mark_due(),
         }
         if kubelet.is_synced() {
+            for (pod, names) in std::mem::take(&mut kubelet.gone) {
+                kubelet.tell_all(&pod, notices::stopping(&names)).await;
+            }
             for key in std::mem::take(&mut kubelet.dirty) {
                 kubelet.sync(&key).await;
             }
@@ -211,15 +231,25 @@ impl Kubelet {
             // Forced away or finished: whatever ran stops now.
             (Some(old), None) => {
                 let uid = mirror::uid(&*old);
-                if self.is_unheard(&uid) {
+                if let Some(record) = self.unheard(&uid) {
+                    record.vanished = Some(old);
                     return;
                 }
-                self.records.remove(&uid);
-                self.processes.forget_pod(&uid);
+                self.forget(&uid, Some(old));
             }
             _ => {
                 self.dirty.insert(change.key);
             }
+        }
+    }
+
+    /// Stops what runs of a pod that is gone.
+    fn forget(&mut self, uid: &str, pod: Option<Arc<Pod>>) {
+        let record = self.records.remove(uid);
+        self.processes.forget_pod(uid);
+        let alive = record.map(|record| record.alive()).unwrap_or_default();
+        if let Some(pod) = pod.filter(|_| !alive.is_empty()) {
+            self.gone.push((pod, alive));
         }
     }
 

@@ -1,6 +1,7 @@
 //! How a simulated pod moves on: a pure function of what is known and of the time.
 
 mod course;
+mod stopping;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,9 +9,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::directives::{Delay, Directives, ForcedPhase};
-use super::instance::{Halt, Hook, Instance, Stopping};
+use super::instance::{Halt, Instance, Stopping};
 use super::part::{Part, Role};
 use course::{own_ending, startable};
+use stopping::{concluding, halting, stopping};
 
 pub(super) use course::{is_initialized, readiness};
 
@@ -53,6 +55,8 @@ pub(super) struct View<'a> {
     pub(super) deletion: Option<Deletion>,
     /// When the pod has been active for as long as it may.
     pub(super) deadline: Option<Timestamp>,
+    /// How long its containers may take to stop, unless its deletion says otherwise.
+    pub(super) grace: Duration,
     /// The containers of the spec, in the order of their start.
     pub(super) parts: &'a [Part],
     /// The containers that have been started, by name.
@@ -63,7 +67,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// The containers that have been started.
-    fn runs(&self) -> impl Iterator<Item = (&'a Part, &'a Instance)> {
+    fn runs(&self) -> impl Iterator<Item = (&'a Part, &'a Instance)> + Clone + use<'a> {
         let instances = self.instances;
         let parts = self.parts.iter();
         parts.filter_map(|part| Some((part, instances.get(&part.name)?)))
@@ -103,16 +107,15 @@ pub(super) enum Step {
     Launch(Vec<String>),
     /// The hooks preStop of these containers run.
     PreStop(Vec<String>),
-    /// These containers, told to stop, have stopped.
-    Halt(Vec<String>),
+    /// Their pod ends, and these containers are told to stop.
+    Dismiss(Vec<String>, Stopping),
+    /// These containers, told to stop, have stopped, each with an exit code.
+    Halt(Vec<(String, i32)>),
     Report(Readiness),
     End(Ending),
     /// The last DELETE, with no grace.
     Release,
 }
-
-/// What a hook has left of the grace period, a container has at least so long to stop.
-const GRACE_MIN: Duration = Duration::from_secs(2);
 
 /// The next step of a pod.
 pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
@@ -144,63 +147,6 @@ pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
     }
 }
 
-fn stopping(view: &View<'_>, stop: Duration, deletion: Deletion, now: Timestamp) -> Step {
-    let order = Stopping {
-        since: deletion.since,
-        grace: deletion.grace,
-    };
-    let alive = view.runs().filter(|(_, instance)| instance.exit.is_none());
-    let mut hooks = Vec::new();
-    let mut due = after(order.since, stop.min(order.grace));
-    let mut is_killed = stop > order.grace;
-    for (part, instance) in alive {
-        if part.has_pre_stop && instance.pre_stop.is_none() {
-            hooks.push(part.name.clone());
-        }
-        let (at, killed) = stopped_at(part, instance, stop, order);
-        due = due.max(at);
-        is_killed |= killed;
-    }
-    if !hooks.is_empty() {
-        return Step::PreStop(hooks);
-    }
-    if now >= due {
-        let has_main = view.runs().any(|(part, _)| part.role == Role::Main);
-        return Step::End(match (has_main, is_killed) {
-            (false, _) => Ending::Unstarted,
-            (true, true) => Ending::Killed,
-            (true, false) => Ending::Completed,
-        });
-    }
-    match running(view, now) {
-        Step::Wait(wake) => Step::Wait(Some(wake.map_or(due, |wake| wake.min(due)))),
-        // No container of a pod on its way out is started again.
-        Step::Launch(_) => Step::Wait(Some(due)),
-        step => step,
-    }
-}
-
-/// When a container that was told to stop has stopped, and whether it had to be killed.
-fn stopped_at(
-    part: &Part,
-    instance: &Instance,
-    stop: Duration,
-    order: Stopping,
-) -> (Timestamp, bool) {
-    let end = after(order.since, order.grace);
-    match instance.pre_stop {
-        Some(Hook::Done(at)) => {
-            let end = end.max(after(at, GRACE_MIN));
-            (after(at, stop).min(end), after(at, stop) > end)
-        }
-        _ if part.has_pre_stop => (after(end, GRACE_MIN), true),
-        _ => (
-            after(order.since, stop.min(order.grace)),
-            stop > order.grace,
-        ),
-    }
-}
-
 fn creating(view: &View<'_>, since: Timestamp, now: Timestamp) -> Step {
     let Delay::After(start) = view.directives.start else {
         return Step::Wait(None);
@@ -219,8 +165,11 @@ fn creating(view: &View<'_>, since: Timestamp, now: Timestamp) -> Step {
 }
 
 fn running(view: &View<'_>, now: Timestamp) -> Step {
-    if let Some(ending) = forced_ending(view).or_else(|| own_ending(view)) {
+    if let Some(ending) = forced_ending(view) {
         return Step::End(ending);
+    }
+    if let Some(ending) = own_ending(view) {
+        return concluding(view, ending, now);
     }
     let outdated = view
         .runs()
@@ -242,48 +191,6 @@ fn running(view: &View<'_>, now: Timestamp) -> Step {
         return Step::Wait(later.into_iter().chain(wake).chain(halt).min());
     }
     Step::Launch(due)
-}
-
-/// What to do about containers that are to stop while their pod stays; else when there will be.
-fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Timestamp>> {
-    let Delay::After(stop) = view.directives.stop else {
-        return Err(None);
-    };
-    let (mut hooks, mut stopped, mut wake) = (Vec::new(), Vec::new(), None);
-    for (part, instance) in view.runs() {
-        let Some(order) = instance.stopping.filter(|_| instance.exit.is_none()) else {
-            continue;
-        };
-        if part.has_pre_stop && instance.pre_stop.is_none() {
-            hooks.push(part.name.clone());
-            continue;
-        }
-        let (at, _) = stopped_at(part, instance, stop, order);
-        if at <= now {
-            stopped.push(part.name.clone());
-        } else {
-            wake = Some(wake.map_or(at, |wake: Timestamp| wake.min(at)));
-        }
-    }
-    match (hooks.is_empty(), stopped.is_empty()) {
-        (false, _) => Ok(Step::PreStop(hooks)),
-        (true, false) => Ok(Step::Halt(stopped)),
-        (true, true) => Err(wake),
-    }
-}
-
-/// The exit code of a container that was told to stop and has.
-pub(super) fn halt_code(part: &Part, instance: &Instance, stop: Delay) -> i32 {
-    let order = instance.stopping;
-    let killed = match (order, stop) {
-        (Some(order), Delay::After(stop)) => stopped_at(part, instance, stop, order).1,
-        _ => true,
-    };
-    Ending::code(if killed {
-        Ending::Killed
-    } else {
-        Ending::Completed
-    })
 }
 
 impl Ending {

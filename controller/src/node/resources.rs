@@ -29,7 +29,7 @@ const SUFFIXES: &[(&str, i128)] = &[
 const FRACTION_DIGITS: usize = 9;
 
 /// A quantity in thousandths, rounded up; `None` for what is none.
-fn thousandths(text: &str) -> Option<i128> {
+pub(crate) fn thousandths(text: &str) -> Option<i128> {
     let suffix = SUFFIXES.iter().find(|(suffix, _)| text.ends_with(suffix));
     let (number, unit) = match suffix {
         Some((suffix, unit)) => (text.strip_suffix(suffix)?, *unit),

@@ -1,31 +1,38 @@
 //! Binds pods to nodes.
 
+mod preempt;
+
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
-use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use super::fit::{self, Cluster, Load};
+use super::fit::{self, Cluster, Load, Plan, Unfit};
 use super::status::wire_time;
 use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
-use crate::recorder::{EventType, Recorder};
+use crate::pod::reference;
+use crate::recorder::{EventType, Happening, Recorder};
 
 /// The profile this scheduler answers to.
 const SCHEDULER_NAME: &str = "default-scheduler";
+/// Its name and its host's, as events have it.
+const INSTANCE: &str = "default-scheduler-kubeproof";
 
 enum Update {
     Pod(Box<Event<Pod>>),
     Node(Box<Event<Node>>),
     Namespace(Box<Event<Namespace>>),
+    Budget(Box<Event<PodDisruptionBudget>>),
 }
 
 /// Higher priority first, then first come, first served.
@@ -37,6 +44,7 @@ struct Scheduler {
     pods: Mirror<Pod>,
     nodes: Mirror<Node>,
     namespaces: Mirror<Namespace>,
+    budgets: Mirror<PodDisruptionBudget>,
     queue: BTreeMap<Place, ObjectKey>,
     /// Places in the queue by pod uid.
     places: BTreeMap<String, Place>,
@@ -45,6 +53,10 @@ struct Scheduler {
     assumed: BTreeMap<String, String>,
     /// The last reason given, by pod uid.
     refused: BTreeMap<String, String>,
+    /// The node that others have to leave, by uid of the pod that they leave it for.
+    nominated: BTreeMap<String, String>,
+    /// The pods that were told to leave, by uid; the mirror may not know yet.
+    displaced: BTreeSet<String>,
     failures: u32,
 }
 
@@ -63,21 +75,25 @@ pub(super) async fn run(ctx: Context) {
             .boxed(),
     );
     updates.push(
-        mirror::watch(Api::all(client))
+        mirror::watch(Api::all(client.clone()))
             .map(Update::Namespace)
             .boxed(),
     );
+    updates.push(mirror::watch(Api::all(client)).map(Update::Budget).boxed());
     let mut scheduler = Scheduler {
-        recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME),
+        recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME).at(INSTANCE.to_owned()),
         ctx,
         pods: Mirror::default(),
         nodes: Mirror::default(),
         namespaces: Mirror::default(),
+        budgets: Mirror::default(),
         queue: BTreeMap::new(),
         places: BTreeMap::new(),
         arrivals: 0,
         assumed: BTreeMap::new(),
         refused: BTreeMap::new(),
+        nominated: BTreeMap::new(),
+        displaced: BTreeSet::new(),
         failures: 0,
     };
     let mut retry: Option<Duration> = None;
@@ -114,7 +130,10 @@ async fn sleep_or_never(wait: Option<Duration>) {
 
 impl Scheduler {
     fn is_synced(&self) -> bool {
-        self.pods.is_synced() && self.nodes.is_synced() && self.namespaces.is_synced()
+        self.pods.is_synced()
+            && self.nodes.is_synced()
+            && self.namespaces.is_synced()
+            && self.budgets.is_synced()
     }
 
     fn take_in(&mut self, update: Update) {
@@ -124,6 +143,9 @@ impl Scheduler {
             }
             Update::Namespace(event) => {
                 self.namespaces.handle(*event);
+            }
+            Update::Budget(event) => {
+                self.budgets.handle(*event);
             }
             Update::Pod(event) => {
                 for change in self.pods.handle(*event) {
@@ -136,7 +158,9 @@ impl Scheduler {
     fn take_in_pod(&mut self, change: Change<Pod>) {
         let Some(pod) = change.new else {
             if let Some(old) = change.old {
-                self.forget(&mirror::uid(&*old));
+                let uid = mirror::uid(&*old);
+                self.displaced.remove(&uid);
+                self.forget(&uid);
             }
             return;
         };
@@ -145,12 +169,7 @@ impl Scheduler {
             self.forget(&uid);
         } else if !self.places.contains_key(&uid) && !self.assumed.contains_key(&uid) {
             self.arrivals += 1;
-            let priority = pod
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.priority)
-                .unwrap_or(0);
-            let place = (Reverse(priority), self.arrivals);
+            let place = (Reverse(fit::priority(&pod)), self.arrivals);
             self.places.insert(uid, place);
             self.queue.insert(place, change.key);
         }
@@ -162,6 +181,7 @@ impl Scheduler {
         }
         self.assumed.remove(uid);
         self.refused.remove(uid);
+        self.nominated.remove(uid);
     }
 
     /// Tries every waiting pod once, in order.
@@ -181,13 +201,24 @@ impl Scheduler {
                 loads: &loads,
                 namespace_labels: &|namespace| self.namespace_labels(namespace),
             };
-            match fit::choose(&pod, &cluster) {
+            let uid = mirror::uid(&*pod);
+            let nominated = self.nominated.get(&uid).cloned();
+            match fit::choose(&pod, &cluster, nominated.as_deref()) {
                 Ok(node) => {
                     if self.bind(&key, &pod, &node).await? {
                         loads.entry(node).or_default().add(&pod);
                     }
                 }
-                Err(message) => self.refuse(&key, &pod, message).await?,
+                // Those whom it displaced are not gone yet.
+                Err(unfit) if self.waits_for_victims(&pod, &unfit) => {}
+                Err(unfit) => {
+                    let planned = self.plan(&pod, &cluster, &unfit);
+                    self.refuse(&key, &pod, &unfit, planned).await?;
+                }
+            }
+            // Nobody of lower priority takes the place that is being made.
+            if let Some(node) = self.nominated.get(&uid) {
+                loads.entry(node.clone()).or_default().add(&pod);
             }
         }
         Ok(())
@@ -240,10 +271,14 @@ impl Scheduler {
                     "Successfully assigned {}/{} to {node}",
                     key.namespace, key.name
                 );
-                let involved = pod.object_ref(&());
-                self.recorder
-                    .publish(&involved, EventType::Normal, "Scheduled", &message)
-                    .await;
+                let happening = Happening {
+                    event_type: EventType::Normal,
+                    reason: "Scheduled",
+                    action: "Binding",
+                    message: &message,
+                };
+                let involved = reference(pod);
+                self.recorder.report(&involved, None, happening).await;
                 Ok(true)
             }
             Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
@@ -254,22 +289,32 @@ impl Scheduler {
         }
     }
 
-    /// Says once per reason that no node fits; a change of nodes or pods brings the next try.
+    /// Says once per reason that no node fits, and makes place if that is planned; a change of
+    /// nodes or pods brings the next try.
     async fn refuse(
         &mut self,
         key: &ObjectKey,
         pod: &Arc<Pod>,
-        message: String,
+        unfit: &Unfit,
+        planned: Result<Plan, String>,
     ) -> Result<(), kube::Error> {
         let uid = mirror::uid(&**pod);
-        if self.refused.get(&uid) == Some(&message) {
+        let message = unfit.message(planned.as_ref().err().map(String::as_str));
+        if planned.is_err() && self.refused.get(&uid) == Some(&message) {
             return Ok(());
         }
-        let involved = pod.object_ref(&());
-        self.recorder
-            .publish(&involved, EventType::Warning, "FailedScheduling", &message)
-            .await;
-        let patch = json!({
+        if let Ok(plan) = &planned {
+            self.preempt(pod, plan).await?;
+        }
+        let happening = Happening {
+            event_type: EventType::Warning,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            message: &message,
+        };
+        let involved = reference(pod);
+        self.recorder.report(&involved, None, happening).await;
+        let mut patch = json!({
             "metadata": { "uid": uid },
             "status": { "conditions": [{
                 "type": "PodScheduled",
@@ -281,6 +326,10 @@ impl Scheduler {
                 "observedGeneration": pod.metadata.generation,
             }] },
         });
+        if let Ok(Plan { node, .. }) = planned {
+            patch["status"]["nominatedNodeName"] = json!(node);
+            self.nominated.insert(uid.clone(), node);
+        }
         self.refused.insert(uid, message);
         let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &key.namespace);
         let params = PatchParams::default();

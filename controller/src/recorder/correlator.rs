@@ -31,6 +31,8 @@ pub(super) struct Subject {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Occurrence {
     pub(super) subject: Subject,
+    /// Which part of the subject it is about.
+    pub(super) field_path: Option<String>,
     pub(super) event_type: EventType,
     pub(super) reason: String,
     pub(super) message: String,
@@ -42,7 +44,8 @@ pub(super) struct EventKey {
     subject: Subject,
     event_type: EventType,
     reason: String,
-    message: Option<String>,
+    /// The part of the subject, and the message.
+    exact: Option<(Option<String>, String)>,
 }
 
 /// The Event to write.
@@ -118,6 +121,7 @@ impl Correlator {
     fn combine(&mut self, occurrence: Occurrence, now: Timestamp) -> (EventKey, String) {
         let Occurrence {
             subject,
+            field_path,
             event_type,
             reason,
             message,
@@ -126,7 +130,7 @@ impl Correlator {
             subject,
             event_type,
             reason,
-            message: None,
+            exact: None,
         };
         let mut similar = self.similar.get(&shared).unwrap_or_default();
         if similar
@@ -148,7 +152,7 @@ impl Correlator {
         }
         (
             EventKey {
-                message: Some(message.clone()),
+                exact: Some((field_path, message.clone())),
                 ..shared
             },
             message,
@@ -214,6 +218,7 @@ mod tests {
                 name: name.to_owned(),
                 uid: name.to_owned(),
             },
+            field_path: None,
             event_type: EventType::Normal,
             reason: "SuccessfulCreate".to_owned(),
             message: message.to_owned(),
@@ -235,6 +240,11 @@ mod tests {
             (second.count, second.first, second.name.as_deref()),
             (2, at(1), Some("web.1"))
         );
+        let elsewhere = Occurrence {
+            field_path: Some("spec.containers{a}".to_owned()),
+            ..occurrence("web", "a")
+        };
+        assert_eq!(correlator.observe(elsewhere, at(5)).unwrap().count, 1);
         let other = correlator.observe(occurrence("web", "b"), at(5)).unwrap();
         assert_eq!((other.count, other.name), (1, None));
     }

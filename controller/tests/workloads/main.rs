@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 mod network;
+mod quota;
 mod support;
 
 use std::collections::BTreeSet;

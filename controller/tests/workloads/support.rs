@@ -86,9 +86,12 @@ impl Cluster {
     }
 
     pub(crate) async fn create<K: Namespaced>(&self, object: Value) {
+        self.try_create::<K>(object).await.unwrap();
+    }
+
+    pub(crate) async fn try_create<K: Namespaced>(&self, object: Value) -> kube::Result<K> {
         let object: K = serde_json::from_value(object).unwrap();
-        let created = self.api().create(&PostParams::default(), &object).await;
-        created.unwrap();
+        self.api().create(&PostParams::default(), &object).await
     }
 
     pub(crate) async fn get<K: Namespaced>(&self, name: &str) -> K {

@@ -214,13 +214,20 @@ fn tell_events(mut events: Vec<&Value>, now: Timestamp, lines: &mut Lines) {
             let time: Option<Timestamp> = text(event, path).parse().ok();
             time.map_or_else(String::new, |time| age(now.duration_since(time).as_secs()))
         };
-        let mut seen = since("/lastTimestamp");
+        let mut seen = match text(event, "/eventTime") {
+            "" => since("/firstTimestamp"),
+            _ => since("/eventTime"),
+        };
         let count = event["count"].as_i64().unwrap_or(1);
         if count > 1 {
-            seen = format!("{seen} (x{count} over {})", since("/firstTimestamp"));
+            seen = format!("{} (x{count} over {seen})", since("/lastTimestamp"));
         }
         let event_type = format!("  {}", text(event, "/type"));
-        let (from, reason) = (text(event, "/source/component"), text(event, "/reason"));
+        let from = match text(event, "/source/component") {
+            "" => text(event, "/reportingComponent"),
+            source => source,
+        };
+        let reason = text(event, "/reason");
         put(
             lines,
             &[

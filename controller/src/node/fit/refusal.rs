@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::Pod;
-
 /// One reason against a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::node) enum Reason {
@@ -52,10 +50,15 @@ impl fmt::Display for Reason {
 pub(in crate::node) struct Misfit {
     reasons: Vec<Reason>,
     /// It would not fit either if all other pods went away.
-    lasts: bool,
+    pub(super) lasts: bool,
 }
 
 impl Misfit {
+    /// The reasons in words.
+    pub(super) fn reasons(&self) -> impl Iterator<Item = String> {
+        self.reasons.iter().map(ToString::to_string)
+    }
+
     /// A misfit for these reasons, if there are any.
     pub(super) fn new(reasons: Vec<Reason>, lasts: bool) -> Option<Self> {
         (!reasons.is_empty()).then_some(Self { reasons, lasts })
@@ -80,30 +83,47 @@ impl Misfit {
     }
 }
 
-/// The message about a pod that fits on none of the nodes, one misfit each.
-pub(super) fn message(pod: &Pod, misfits: &[Misfit]) -> String {
-    let total = misfits.len();
-    let reasons = misfits.iter().flat_map(|misfit| &misfit.reasons);
-    let filtered = histogram(reasons.map(ToString::to_string));
-    let spec = pod.spec.as_ref();
-    let policy = spec.and_then(|spec| spec.preemption_policy.as_deref());
-    let preemption = if policy == Some("Never") {
-        "not eligible due to preemptionPolicy=Never.".to_owned()
-    } else {
-        let outcomes = misfits.iter().map(|misfit| match misfit.lasts {
-            true => "Preemption is not helpful for scheduling".to_owned(),
-            false => "No preemption victims found for incoming pod".to_owned(),
-        });
-        format!("0/{total} nodes are available: {}.", histogram(outcomes))
-    };
-    format!(
-        "0/{total} nodes are available: {filtered}. no new claims to deallocate, \
-         preemption: {preemption}"
-    )
+/// That a pod fits on none of the nodes.
+#[derive(Clone, Debug, Default)]
+pub(in crate::node) struct Unfit {
+    /// What each node has against it.
+    misfits: Vec<(String, Misfit)>,
+}
+
+impl Unfit {
+    pub(super) fn add(&mut self, node: &str, misfit: Misfit) {
+        self.misfits.push((node.to_owned(), misfit));
+    }
+
+    pub(super) fn misfit(&self, node: &str) -> Option<&Misfit> {
+        let mut misfits = self.misfits.iter();
+        misfits.find_map(|(name, misfit)| (name == node).then_some(misfit))
+    }
+
+    /// Whether the pod might fit on `node` if others left.
+    pub(in crate::node) fn may_pass(&self, node: &str) -> bool {
+        self.misfit(node).is_some_and(|misfit| !misfit.lasts)
+    }
+
+    /// The message about it; `preemption` says why nobody was displaced, if nobody was.
+    pub(in crate::node) fn message(&self, preemption: Option<&str>) -> String {
+        if self.misfits.is_empty() {
+            return "no nodes available to schedule pods".to_owned();
+        }
+        let total = self.misfits.len();
+        let reasons = self.misfits.iter().flat_map(|(_, misfit)| misfit.reasons());
+        let filtered = format!("0/{total} nodes are available: {}.", histogram(reasons));
+        match preemption {
+            Some(preemption) => {
+                format!("{filtered} no new claims to deallocate, preemption: {preemption}")
+            }
+            None => filtered,
+        }
+    }
 }
 
 /// How often each text occurs, in the order of the texts with their counts.
-fn histogram(texts: impl Iterator<Item = String>) -> String {
+pub(super) fn histogram(texts: impl Iterator<Item = String>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for text in texts {
         *counts.entry(text).or_default() += 1;

@@ -37,7 +37,10 @@ fn choose(pod: &Pod, nodes: &[Node], loads: &BTreeMap<String, Load>) -> Result<S
         loads,
         namespace_labels: &labels,
     };
-    super::choose(pod, &cluster)
+    super::choose(pod, &cluster, None).map_err(|unfit| {
+        let planned = super::plan(pod, &cluster, &unfit, &[]);
+        unfit.message(planned.err().as_deref())
+    })
 }
 
 #[test]

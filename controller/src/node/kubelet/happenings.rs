@@ -3,19 +3,18 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::Resource;
 
+use super::notices;
 use super::processes::{Happening, Occurrence};
+use super::view::grace_period;
 use super::{Kubelet, Record};
 use crate::node::environment::Missing;
 use crate::node::hook::HookKind;
 use crate::node::instance::{Hook, Instance, Stopping};
 use crate::node::part::{Part, Role};
 use crate::node::probe::{Outcome, ProbeKind};
+use crate::pod::reference;
 use crate::recorder::EventType;
-
-/// Until a pod's spec says otherwise.
-const GRACE: Duration = Duration::from_secs(30);
 
 impl Kubelet {
     /// Takes note of an occurrence in the present run of a container.
@@ -108,15 +107,9 @@ impl Kubelet {
         message: &str,
         grace: Option<Duration>,
     ) {
-        let stated = pod
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.termination_grace_period_seconds);
-        let stated = stated.and_then(|grace| u64::try_from(grace).ok());
-        let grace = grace.or_else(|| stated.map(Duration::from_secs));
         let order = Stopping {
             since: self.now(),
-            grace: grace.unwrap_or(GRACE),
+            grace: grace.unwrap_or_else(|| grace_period(pod)),
         };
         let alive = |instance: &&mut Instance| instance.exit.is_none();
         if let Some(instance) = record.instances.get_mut(name).filter(alive) {
@@ -135,9 +128,11 @@ impl Kubelet {
         reason: &str,
         message: &str,
     ) {
-        let mut involved = pod.object_ref(&());
+        let mut involved = reference(pod);
         involved.field_path = container.map(|name| field_path(pod, name));
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         self.recorder
+            .at(node.unwrap_or_default())
             .publish(&involved, event_type, reason, message)
             .await;
     }
@@ -164,6 +159,7 @@ impl Kubelet {
     pub(super) async fn tell_missing(&self, pod: &Pod, missing: &Missing) {
         let (container, reason, message) = match missing {
             Missing::Container { name, .. } => {
+                self.tell_all(pod, notices::pulled(pod, name)).await;
                 (Some(name.as_str()), "Failed", format!("Error: {missing}"))
             }
             _ => (None, "FailedMount", missing.to_string()),

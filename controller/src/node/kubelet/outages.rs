@@ -71,8 +71,9 @@ impl Kubelet {
                 pod.is_none_or(|pod| mirror::uid(&**pod) != *uid)
             });
         for (uid, _) in gone {
-            self.records.remove(&uid);
-            self.processes.forget_pod(&uid);
+            let record = self.records.get_mut(&uid);
+            let pod = record.and_then(|record| record.vanished.take());
+            self.forget(&uid, pod);
         }
         self.dirty.extend(left.into_iter().map(|(_, key)| key));
         let bound = self.pods.iter().filter(|(_, pod)| {
@@ -91,6 +92,10 @@ impl Kubelet {
         }
         record.reported = Readiness::default();
         if pod::is_terminating(pod) {
+            // Nothing is left that could be told to stop.
+            for instance in record.instances.values_mut() {
+                instance.dismissed = true;
+            }
             return None;
         }
         record.pod_ip = self.allocate(pod, record.node);
@@ -115,10 +120,10 @@ impl Kubelet {
         }
     }
 
-    /// Whether the pod's record is kept although the pod is gone: its node has not heard of it.
-    pub(super) fn is_unheard(&self, uid: &str) -> bool {
-        let record = self.records.get(uid);
-        record.is_some_and(|record| !self.outages.is_up(record.node))
+    /// The record that is kept although the pod is gone: its node has not heard of it.
+    pub(super) fn unheard(&mut self, uid: &str) -> Option<&mut Record> {
+        let record = self.records.get_mut(uid)?;
+        (!self.outages.is_up(record.node)).then_some(record)
     }
 }
 

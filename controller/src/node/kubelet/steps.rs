@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 
-use super::{Kubelet, Record, outages};
+use super::{Kubelet, Record, notices, outages};
 use crate::node::environment::Missing;
 use crate::node::hook::HookKind;
 use crate::node::identity;
@@ -52,7 +52,16 @@ impl Kubelet {
                     }
                 }
             }
-            Step::Halt(names) => self.halt(pod, record, &names, now),
+            Step::Dismiss(names, order) => {
+                for name in &names {
+                    if let Some(instance) = record.instances.get_mut(name) {
+                        instance.dismissed = true;
+                        instance.stopping = Some(order);
+                    }
+                }
+                self.tell_all(pod, notices::stopping(&names)).await;
+            }
+            Step::Halt(exits) => Self::halt(record, &exits, now),
             Step::Report(readiness) => self.report(pod, record, readiness, now).await?,
             Step::End(ending) => self.end(pod, record, ending, now).await?,
             Step::Release => self.release(pod, record).await?,
@@ -105,6 +114,8 @@ impl Kubelet {
             stuck: None,
         };
         self.write(pod, record, running, now).await?;
+        self.tell_all(pod, notices::launched(pod, record, names))
+            .await;
         record.stage = Stage::Running;
         record.instances = instances;
         record.reported = readiness;
@@ -112,18 +123,16 @@ impl Kubelet {
         Ok(None)
     }
 
-    /// Ends containers whose pod stays; that they have ended is told by the next report.
-    fn halt(&mut self, pod: &Pod, record: &mut Record, names: &[String], now: Timestamp) {
-        let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-        let stop = self.directives(pod, &record.key).stop;
-        for part in parts.iter().filter(|part| names.contains(&part.name)) {
-            if let Some(instance) = record.instances.get_mut(&part.name) {
+    /// Ends containers that were told to stop; that they have ended is told later.
+    fn halt(record: &mut Record, exits: &[(String, i32)], now: Timestamp) {
+        for (name, code) in exits {
+            if let Some(instance) = record.instances.get_mut(name) {
                 instance.exit = Some(Exit {
-                    code: lifecycle::halt_code(part, instance, stop),
+                    code: *code,
                     at: now,
                     killed: true,
                 });
-                record.processes.stop_one(&part.name);
+                record.processes.stop_one(name);
             }
         }
     }
@@ -164,6 +173,7 @@ impl Kubelet {
             let (reason, message) = DEADLINE_EXCEEDED;
             self.tell(pod, None, EventType::Normal, reason, message)
                 .await;
+            self.tell_all(pod, notices::stopping(&record.alive())).await;
         }
         let instances = record.instances.clone();
         let ended = status::Containers::Ended {

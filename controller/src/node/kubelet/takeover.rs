@@ -38,6 +38,7 @@ impl Kubelet {
             rejection: None,
             wake: None,
             failures: 0,
+            vanished: None,
         };
         match status.phase.as_deref() {
             Some("Succeeded" | "Failed") => record.stage = Stage::Ended,

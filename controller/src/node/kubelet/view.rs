@@ -13,6 +13,9 @@ use crate::node::lifecycle::{self, Deletion, Stage, Step, View};
 use crate::node::part::Part;
 use crate::node::status::unmet_gates;
 
+/// Until a pod's spec says otherwise.
+const GRACE: Duration = Duration::from_secs(30);
+
 impl Kubelet {
     pub(super) fn decide(&self, pod: &Pod, record: &Record) -> Step {
         let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
@@ -42,6 +45,7 @@ impl Kubelet {
             volumes_bound: spec.is_none_or(|spec| self.volumes_bound(&record.key.namespace, spec)),
             gates_met: unmet_gates(pod).is_empty(),
             deletion,
+            grace: grace_period(pod),
             deadline: active.map(|active| lifecycle::after(record.started, seconds(active))),
             parts,
             instances,
@@ -74,4 +78,14 @@ impl Kubelet {
             })
         })
     }
+}
+
+/// How long the containers of a pod may take to stop, as its spec says.
+pub(super) fn grace_period(pod: &Pod) -> Duration {
+    let stated = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.termination_grace_period_seconds);
+    let stated = stated.and_then(|grace| u64::try_from(grace).ok());
+    stated.map_or(GRACE, Duration::from_secs)
 }

@@ -37,6 +37,8 @@ struct Case {
     deadline: Option<Timestamp>,
     image: &'static str,
     reported: bool,
+    /// The container has been told to stop.
+    dismissed: bool,
     now: i64,
 }
 
@@ -51,6 +53,7 @@ fn case(stage: Stage, now: i64) -> Case {
         deadline: None,
         image: "v1",
         reported: false,
+        dismissed: false,
         now,
     }
 }
@@ -78,9 +81,11 @@ fn main() -> Vec<String> {
 fn check(case: Case, expected: &Step) {
     let parts = lone(case.image, RestartPolicy::Always);
     let started = &lone("v1", RestartPolicy::Always)[0];
+    let mut instance = Instance::first(started, at(10));
+    instance.dismissed = case.dismissed;
     let instances = match case.stage {
         Stage::Bound | Stage::Creating { .. } => BTreeMap::new(),
-        _ => BTreeMap::from([("main".to_owned(), Instance::first(started, at(10)))]),
+        _ => BTreeMap::from([("main".to_owned(), instance)]),
     };
     let view = View {
         directives: case.directives,
@@ -88,6 +93,7 @@ fn check(case: Case, expected: &Step) {
         gates_met: case.gates_met,
         deletion: case.deletion,
         deadline: case.deadline,
+        grace: Duration::from_secs(30),
         parts: &parts,
         instances: &instances,
         reported: &readiness_of(case.reported),
@@ -181,6 +187,7 @@ fn another_image_restarts_the_container() {
         image: "v2",
         reported: true,
         deletion: deletion(20, 30),
+        dismissed: true,
         ..case(Stage::Running, 21)
     };
     check(dying, &Step::Wait(Some(at(24))));
@@ -204,8 +211,18 @@ fn a_deleted_pod_stops_within_its_grace() {
     let deleted = |grace, now| Case {
         deletion: deletion(20, grace),
         reported: true,
+        dismissed: true,
         ..case(Stage::Running, now)
     };
+    let untold = Case {
+        dismissed: false,
+        ..deleted(30, 21)
+    };
+    let order = Stopping {
+        since: at(20),
+        grace: Duration::from_secs(30),
+    };
+    check(untold, &Step::Dismiss(main(), order));
     check(deleted(30, 23), &Step::Wait(Some(at(24))));
     check(deleted(30, 24), &Step::End(Ending::Completed));
     check(deleted(1, 21), &Step::End(Ending::Killed));
@@ -266,6 +283,7 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
             gates_met: true,
             deletion: None,
             deadline: None,
+            grace: Duration::from_secs(30),
             parts: &parts,
             instances: &instances,
             reported: &reported,

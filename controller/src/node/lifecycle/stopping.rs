@@ -1,0 +1,230 @@
+//! How containers are stopped: all of a pod's, or one that is to run again.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::course::own_ending;
+use super::{Deletion, Ending, Step, View, after, forced_ending, readiness};
+use crate::node::directives::Delay;
+use crate::node::instance::{Hook, Instance, Stopping};
+use crate::node::part::{Part, Role};
+
+/// What a hook has left of the grace period, a container has at least so long to stop.
+const GRACE_MIN: Duration = Duration::from_secs(2);
+
+/// A container that is to stop: when it has, and whether it has to be killed.
+struct Leave<'a> {
+    part: &'a Part,
+    at: Timestamp,
+    killed: bool,
+}
+
+impl Leave<'_> {
+    fn halt(&self) -> (String, i32) {
+        let ending = if self.killed {
+            Ending::Killed
+        } else {
+            Ending::Completed
+        };
+        (self.part.name.clone(), ending.code())
+    }
+}
+
+/// The next step of a pod that was deleted while it ran.
+pub(super) fn stopping(
+    view: &View<'_>,
+    stop: Duration,
+    deletion: Deletion,
+    now: Timestamp,
+) -> Step {
+    if let Some(ending) = forced_ending(view) {
+        return Step::End(ending);
+    }
+    let order = Stopping {
+        since: deletion.since,
+        grace: deletion.grace,
+    };
+    if let Some(step) = dismissal(view, order) {
+        return step;
+    }
+    let leaves = leaves(view, stop, order);
+    let due = after(order.since, stop.min(order.grace));
+    let due = leaves.iter().map(|leave| leave.at).fold(due, Ord::max);
+    if now >= due {
+        let stayed = view.runs().all(|(_, instance)| instance.exit.is_none());
+        if !leaves.is_empty() && (!stayed || leaves.iter().any(is_sidecar)) {
+            return Step::Halt(leaves.iter().map(Leave::halt).collect());
+        }
+        return Step::End(deletion_ending(view, stop > order.grace, &leaves));
+    }
+    let gone: Vec<_> = leaves.iter().filter(|leave| leave.at <= now).collect();
+    if !gone.is_empty() {
+        return Step::Halt(gone.into_iter().map(Leave::halt).collect());
+    }
+    if leaves.is_empty()
+        && let Some(ending) = own_ending(view)
+    {
+        return Step::End(ending);
+    }
+    let next = leaves.iter().map(|leave| leave.at).min().unwrap_or(due);
+    let (readiness, wake) = readiness(view, now);
+    // Whom the kubelet has stopped is told of when the pod has ended.
+    if readiness != *view.reported && !view.runs().any(|(_, own)| has_left(own)) {
+        return Step::Report(readiness);
+    }
+    Step::Wait(Some(wake.map_or(next, |wake| wake.min(next))))
+}
+
+fn is_sidecar(leave: &Leave<'_>) -> bool {
+    leave.part.role == Role::Sidecar
+}
+
+fn has_left(instance: &Instance) -> bool {
+    instance.dismissed && instance.exit.is_some()
+}
+
+fn deletion_ending(view: &View<'_>, is_slow: bool, leaves: &[Leave<'_>]) -> Ending {
+    let mut main = view.runs().filter(|(part, _)| part.role == Role::Main);
+    if main.clone().next().is_none() {
+        return Ending::Unstarted;
+    }
+    if leaves.is_empty() {
+        // Each has an exit code of its own.
+        let failed = main.any(|(_, own)| own.exit.is_some_and(|exit| exit.code != 0));
+        return if failed {
+            Ending::Error
+        } else {
+            Ending::Completed
+        };
+    }
+    match is_slow || leaves.iter().any(|leave| leave.killed) {
+        true => Ending::Killed,
+        false => Ending::Completed,
+    }
+}
+
+/// The next step of a pod whose main containers have ended for good: what served them goes last.
+pub(super) fn concluding(view: &View<'_>, ending: Ending, now: Timestamp) -> Step {
+    let mut alive = view.runs().filter(|(_, own)| own.exit.is_none());
+    if alive.next().is_none() {
+        return Step::End(ending);
+    }
+    let (readiness, _) = readiness(view, now);
+    let begun = view.runs().any(|(_, own)| own.dismissed);
+    if !begun && readiness != *view.reported {
+        return Step::Report(readiness);
+    }
+    let order = Stopping {
+        since: now,
+        grace: view.grace,
+    };
+    if let Some(step) = dismissal(view, order) {
+        return step;
+    }
+    halting(view, now).unwrap_or_else(Step::Wait)
+}
+
+/// Tells those who don't know yet that their pod ends, and lets their hooks run.
+fn dismissal(view: &View<'_>, order: Stopping) -> Option<Step> {
+    let alive = view.runs().filter(|(_, own)| own.exit.is_none());
+    let untold = alive.clone().filter(|(_, own)| !own.dismissed);
+    let untold = names(untold);
+    if !untold.is_empty() {
+        return Some(Step::Dismiss(untold, order));
+    }
+    let hooks = names(alive.filter(|(part, own)| part.has_pre_stop && own.pre_stop.is_none()));
+    (!hooks.is_empty()).then_some(Step::PreStop(hooks))
+}
+
+fn names<'a>(runs: impl Iterator<Item = (&'a Part, &'a Instance)>) -> Vec<String> {
+    runs.map(|(part, _)| part.name.clone()).collect()
+}
+
+/// What to do about containers that were told to stop; else when there will be.
+pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Timestamp>> {
+    let Delay::After(stop) = view.directives.stop else {
+        return Err(None);
+    };
+    let told = view
+        .runs()
+        .filter(|(_, own)| own.exit.is_none() && own.stopping.is_some());
+    let hooks = told
+        .clone()
+        .filter(|(part, own)| part.has_pre_stop && own.pre_stop.is_none());
+    let hooks = names(hooks);
+    if !hooks.is_empty() {
+        return Ok(Step::PreStop(hooks));
+    }
+    let dismissed = told.clone().find(|(_, own)| own.dismissed);
+    let all = match dismissed.and_then(|(_, own)| own.stopping) {
+        Some(order) => leaves(view, stop, order),
+        None => told
+            .filter_map(|(part, own)| Some(leave(part, own, stop, own.stopping?, None)))
+            .collect(),
+    };
+    let (gone, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|leave| leave.at <= now);
+    if !gone.is_empty() {
+        return Ok(Step::Halt(gone.iter().map(Leave::halt).collect()));
+    }
+    Err(left.into_iter().map(|leave| leave.at).min())
+}
+
+/// When those leave that still run, as `order` has it: sidecars in the reverse of the order of their
+/// start, each once those behind it have left.
+fn leaves<'a>(view: &View<'a>, stop: Duration, order: Stopping) -> Vec<Leave<'a>> {
+    let runs: Vec<_> = view.runs().collect();
+    let mut leaves = Vec::new();
+    let mut turn = None;
+    for (part, instance) in runs.into_iter().rev() {
+        let at = match instance.exit {
+            Some(exit) => exit.at,
+            None => {
+                let turn = turn.filter(|_| part.role == Role::Sidecar);
+                let leave = leave(part, instance, stop, order, turn);
+                let at = leave.at;
+                leaves.push(leave);
+                at
+            }
+        };
+        turn = Some(turn.map_or(at, |turn: Timestamp| turn.max(at)));
+    }
+    leaves.reverse();
+    leaves
+}
+
+/// When a container leaves whose hook has run, and whose turn has come.
+fn leave<'a>(
+    part: &'a Part,
+    instance: &Instance,
+    stop: Duration,
+    order: Stopping,
+    turn: Option<Timestamp>,
+) -> Leave<'a> {
+    let end = after(order.since, order.grace);
+    let told = match instance.pre_stop {
+        Some(Hook::Done(at)) => Some(at),
+        // The grace period ends the hook.
+        _ if part.has_pre_stop => {
+            let at = after(end, GRACE_MIN);
+            return Leave {
+                part,
+                at,
+                killed: true,
+            };
+        }
+        _ => None,
+    };
+    let turn = turn
+        .map(|turn| turn.min(end))
+        .filter(|turn| *turn > order.since);
+    let (from, end) = match told.max(turn) {
+        Some(from) => (from, end.max(after(from, GRACE_MIN))),
+        None => (order.since, end),
+    };
+    Leave {
+        part,
+        at: after(from, stop).min(end),
+        killed: after(from, stop) > end,
+    }
+}
