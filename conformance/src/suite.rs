@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use similar::TextDiff;
 
 use crate::properties::Violation;
@@ -45,6 +47,16 @@ pub fn find(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Brings `paths` into an order that the seed determines.
+pub fn shuffle(paths: &mut [PathBuf], seed: u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    for last in (1..paths.len()).rev() {
+        // The remainder favours low indexes by one in 2^64 over the number of paths.
+        let chosen = rng.next_u64() % (last as u64 + 1);
+        paths.swap(last, usize::try_from(chosen).expect("at most `last`"));
+    }
 }
 
 /// The golden's name without its directory and extension: `area__name`.
@@ -181,6 +193,22 @@ mod tests {
             golden_path(Path::new("/mine/a.yaml"), "mine/a"),
             Path::new("/mine/snapshots/mine__a.snap")
         );
+    }
+
+    #[test]
+    fn a_seed_decides_the_order_and_loses_nothing() {
+        let sorted: Vec<PathBuf> = (0..100).map(|n| format!("{n:03}").into()).collect();
+        let shuffled = |seed| {
+            let mut paths = sorted.clone();
+            shuffle(&mut paths, seed);
+            paths
+        };
+        assert_eq!(shuffled(1), shuffled(1));
+        assert_ne!(shuffled(1), shuffled(2));
+        let mut restored = shuffled(1);
+        assert_ne!(restored, sorted);
+        restored.sort();
+        assert_eq!(restored, sorted);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 
 pub use self::profile::{Profile, Settings};
-use self::set::Set;
+use self::set::{Cached, Set};
 use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer, Written};
@@ -106,15 +106,15 @@ impl Controller {
         let owner = |pod: &Arc<Pod>| controller_of(&pod.metadata).map(|owner| owner.name.clone());
         let owners = [old.and_then(owner), owner(new)];
         let namespace = new.namespace().unwrap_or_default();
-        let mut cached = self.sets.in_namespace(&namespace);
-        if owners[1].is_some() {
+        let cached: Vec<_> = if owners[1].is_some() {
+            let named = owners.into_iter().flatten();
+            let named = named.filter_map(|owner| self.sets.get(&namespace, &owner));
+            named.collect()
+        } else {
             // Only an orphan concerns sets that it does not name.
-            cached.retain(|set| owners.contains(&set.metadata.name));
-        }
-        let sets: Vec<Set> = cached
-            .iter()
-            .filter_map(|set| Set::parse(set).ok())
-            .collect();
+            self.sets.in_namespace(&namespace)
+        };
+        let sets: Vec<Cached> = cached.into_iter().map(Cached).collect();
         for trigger in triggers::of_pod(change, &sets) {
             self.queue.add_after(trigger.key, trigger.after);
         }
@@ -162,9 +162,7 @@ impl Controller {
     ) {
         let mut writes = self.writes.lock();
         let newest = of_kind(writes.entry(ObjectKey::of(&set.object)).or_default());
-        if newest.is_none_or(|newest| newest.rv < written.rv) {
-            *newest = Some(written);
-        }
+        *newest = (*newest).max(Some(written));
     }
 }
 

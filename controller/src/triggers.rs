@@ -137,9 +137,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::statefulset::set::Set;
+    use crate::statefulset::set::Cached;
 
-    fn set(name: &str, app: &str) -> Set {
+    fn set(name: &str, app: &str) -> Cached {
         let object = serde_json::from_value(json!({
             "metadata": {"namespace": "ns", "name": name, "uid": format!("{name}-uid")},
             "spec": {
@@ -148,7 +148,7 @@ mod tests {
             }
         }))
         .unwrap();
-        Set::parse(&object).unwrap()
+        Cached(Arc::new(object))
     }
 
     fn pod(rv: u32, owner: &str, app: &str, ready: &str) -> Arc<Pod> {

@@ -30,6 +30,9 @@ pub(super) struct RunArgs {
     /// Print one JSON object a scenario.
     #[arg(long)]
     json: bool,
+    /// Run the scenarios in the order that this number determines, not in that of their names.
+    #[arg(long, value_name = "SEED")]
+    shuffle: Option<u64>,
     /// Not built yet: refused.
     #[arg(long, value_name = "DIR", hide = true)]
     report: Option<PathBuf>,
@@ -58,7 +61,10 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             .transpose()?,
         ..RunOptions::default()
     };
-    let paths = scenario_paths(args.paths)?;
+    let mut paths = scenario_paths(args.paths)?;
+    if let Some(seed) = args.shuffle {
+        suite::shuffle(&mut paths, seed);
+    }
     let finished = match &args.kubeconfig {
         Some(kubeconfig) => {
             let controllers = options.controllers.unwrap_or_default();

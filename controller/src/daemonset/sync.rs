@@ -258,7 +258,8 @@ impl Controller {
         let sets = self.api(set);
         let confirm = adoption::confirm(&sets, &set.metadata, KIND, "Pods");
         let matches = |pod: &Pod| selector.matches(pod.labels());
-        let pods = self.pods.in_namespace(&namespace);
+        let uid = set.uid().unwrap_or_default();
+        let pods = self.pods.claimable(&namespace, &uid);
         claims.claim_all(pods, matches, confirm, |_| {}).await
     }
 

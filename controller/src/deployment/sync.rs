@@ -91,7 +91,8 @@ impl Controller {
         };
         let deployments = self.api(deployment);
         let confirm = adoption::confirm(&deployments, &deployment.metadata, KIND, "ReplicaSets");
-        let cached = self.sets.in_namespace(&namespace);
+        let uid = deployment.uid().unwrap_or_default();
+        let cached = self.sets.claimable(&namespace, &uid);
         let matches = |set: &ReplicaSet| selector.matches(set.labels());
         let claimed = claims.claim_all(cached, matches, confirm, |_| {}).await?;
         let mut sets: Vec<ReplicaSet> = claimed.iter().map(|set| ReplicaSet::clone(set)).collect();

@@ -34,7 +34,8 @@ impl Reconcile for Controller {
                 return Ok(None);
             }
         };
-        let pods = self.pods.in_namespace(&key.namespace);
+        let uid = set.uid().unwrap_or_default();
+        let pods = self.pods.claimable(&key.namespace, &uid);
         let terminating = pods.iter().filter(|pod| is_leaving(&set, pod)).count();
         let active = self.claim_pods(&set, &selector, pods).await?;
         let managed = if may_manage && set.metadata.deletion_timestamp.is_none() {

@@ -252,19 +252,13 @@ impl<'a> Effects<'a> {
             // A pod that the cache has lost is tried once more as it was.
             let Some(cached) = cached else { continue };
             // So are claims that the attempts before have made.
-            let claims = self.controller.claims_in(self.set.namespace());
+            let claims = self.controller.claims_of(self.set, self.observed.pods);
             let observed = Observed {
                 claims: &claims,
                 ..self.observed
             };
             match observed.repair(&cached) {
-                // Owners were fixed by the first attempt.
-                Some(next) => {
-                    repair = Repair {
-                        owners: Vec::new(),
-                        ..next
-                    }
-                }
+                Some(next) => repair = next,
                 None => break Ok(()),
             }
         };

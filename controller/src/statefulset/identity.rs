@@ -1,6 +1,8 @@
 //! What makes a pod the one of an ordinal: name, labels, storage; and how such a pod is made.
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::set::Set;
@@ -121,18 +123,26 @@ pub(crate) fn set_storage(set: &Set, pod: &mut Pod, ordinal: i32) {
     spec.volumes = Some(volumes);
 }
 
+/// The names of the claims of `ordinal`, in the order of their templates.
+pub(crate) fn claim_names(set: &Set, ordinal: i32) -> impl Iterator<Item = String> {
+    let templates = set.claim_templates().iter();
+    templates.map(move |template| {
+        let template = template.metadata.name.as_deref().unwrap_or_default();
+        claim_name(template, set.name(), ordinal)
+    })
+}
+
 fn claim_volumes(set: &Set, ordinal: i32) -> Vec<Volume> {
-    let volume = |template: &str| Volume {
-        name: template.to_owned(),
+    let templates = set.claim_templates().iter();
+    let volume = |(template, claim_name): (&PersistentVolumeClaim, String)| Volume {
+        name: template.metadata.name.clone().unwrap_or_default(),
         persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
-            claim_name: claim_name(template, set.name(), ordinal),
+            claim_name,
             // False is the zero value, which Go leaves out.
             read_only: None,
         }),
         ..Volume::default()
     };
-    let templates = set.claim_templates().iter();
-    templates
-        .map(|template| volume(template.metadata.name.as_deref().unwrap_or_default()))
-        .collect()
+    let named = templates.zip(claim_names(set, ordinal));
+    named.map(volume).collect()
 }

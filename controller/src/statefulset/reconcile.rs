@@ -33,7 +33,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) collision_count: i32,
     /// The set's pods, by name.
     pub(crate) pods: &'a [Arc<Pod>],
-    /// The claims of the namespace, by name.
+    /// The claims of the replicas and the pods, by name.
     pub(crate) claims: &'a BTreeMap<String, Arc<PersistentVolumeClaim>>,
     pub(crate) now: Timestamp,
 }
@@ -439,16 +439,14 @@ impl<'a> Observed<'a> {
     /// For each claim template of a pod, in their order, the cached claim.
     fn claims_of(self, pod: &Pod) -> Vec<PodClaim<'a>> {
         let ordinal = identity::ordinal(pod).unwrap_or(0);
-        let claim_of = |template: &'a PersistentVolumeClaim| {
-            let template_name = template.metadata.name.as_deref().unwrap_or_default();
-            let name = claim::claim_name(template_name, self.set.name(), ordinal);
-            PodClaim {
-                template,
-                ordinal,
-                claim: self.claims.get(&name).map(AsRef::as_ref),
-            }
+        let names = identity::claim_names(self.set, ordinal);
+        let templates = self.set.claim_templates().iter().zip(names);
+        let claim_of = |(template, name): (&'a PersistentVolumeClaim, String)| PodClaim {
+            template,
+            ordinal,
+            claim: self.claims.get(&name).map(AsRef::as_ref),
         };
-        self.set.claim_templates().iter().map(claim_of).collect()
+        templates.map(claim_of).collect()
     }
 
     fn ensure_claims(self, pod: &Pod) -> Vec<EnsureClaim> {

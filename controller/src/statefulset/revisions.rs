@@ -46,14 +46,10 @@ fn revision(object: &ControllerRevision) -> Result<Revision, Error> {
 impl Controller {
     /// The selected revisions that the set controls or that nobody does, oldest first.
     pub(super) fn list_revisions(&self, set: &Set, selector: &Selector) -> Vec<ControllerRevision> {
-        let is_ours = |revision: &Arc<ControllerRevision>| {
-            selector.matches(revision.labels())
-                && controller_of(&revision.metadata).is_none_or(|owner| owner.uid == set.uid())
-        };
-        let cached = self.revisions.in_namespace(set.namespace());
+        let cached = self.revisions.claimable(set.namespace(), set.uid());
         let mut revisions: Vec<ControllerRevision> = cached
             .into_iter()
-            .filter(is_ours)
+            .filter(|revision| selector.matches(revision.labels()))
             .map(Arc::unwrap_or_clone)
             .collect();
         history::sort(&mut revisions);

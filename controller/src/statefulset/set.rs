@@ -1,6 +1,7 @@
 //! A StatefulSet as the controller reads it: typed, with defaults, and its template's raw JSON.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{
@@ -204,19 +205,23 @@ impl Set {
     }
 }
 
-impl Workload for Set {
+/// A set as it is in the cache. What a change of a pod concerns can be told without reading all of it.
+pub(crate) struct Cached(pub(crate) Arc<DynamicObject>);
+
+impl Workload for Cached {
     const KIND: &'static str = KIND;
 
     fn meta(&self) -> &ObjectMeta {
-        &self.object.metadata
+        &self.0.metadata
     }
 
     fn selector(&self) -> LabelSelector {
-        self.spec.selector.clone()
+        let selector = self.0.data.pointer("/spec/selector").cloned();
+        serde_json::from_value(selector.unwrap_or_default()).unwrap_or_default()
     }
 
     fn recheck_after(&self) -> Option<Duration> {
-        let seconds = u64::try_from(self.min_ready_seconds()).ok()?;
-        (seconds > 0).then(|| Duration::from_secs(seconds))
+        let seconds = self.0.data.pointer("/spec/minReadySeconds")?.as_u64()?;
+        Some(Duration::from_secs(seconds))
     }
 }

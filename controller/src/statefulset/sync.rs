@@ -1,6 +1,6 @@
 //! One sync of one set: read, adopt, decide, act, report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl Controller {
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
         let (current, update) = chosen.templates()?;
-        let claims = self.claims_in(set.namespace());
+        let claims = self.claims_of(set, pods);
         let observed = Observed {
             set,
             current: &current,
@@ -103,13 +103,24 @@ impl Controller {
         Ok(plan.requeue_after)
     }
 
-    /// The cached claims of a namespace, by name.
-    pub(super) fn claims_in(
+    /// The cached claims of the set's replicas and of `pods`, by name.
+    pub(super) fn claims_of(
         &self,
-        namespace: &str,
+        set: &Set,
+        pods: &[Arc<Pod>],
     ) -> BTreeMap<String, Arc<PersistentVolumeClaim>> {
-        let cached = self.claims.in_namespace(namespace).into_iter();
-        cached.map(|claim| (claim.name_any(), claim)).collect()
+        if set.claim_templates().is_empty() {
+            return BTreeMap::new();
+        }
+        let slots = (0..set.replicas()).map(|slot| set.start().saturating_add(slot));
+        let others = pods.iter().filter_map(|pod| identity::ordinal(pod));
+        let ordinals: BTreeSet<i32> = slots.chain(others).collect();
+        let names = ordinals
+            .into_iter()
+            .flat_map(|ordinal| identity::claim_names(set, ordinal));
+        names
+            .filter_map(|name| Some((name.clone(), self.claims.get(set.namespace(), &name)?)))
+            .collect()
     }
 
     /// The set's pods, by name, after adopting orphans and releasing strangers.
@@ -121,7 +132,7 @@ impl Controller {
         };
         claims
             .claim_all(
-                self.pods.in_namespace(set.namespace()),
+                self.pods.claimable(set.namespace(), set.uid()),
                 |pod| selector.matches(pod.labels()) && identity::is_member(set, pod),
                 self.confirm_adoption(set, "Pods"),
                 |pod| self.wrote_pod(set, pod),
