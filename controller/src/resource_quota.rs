@@ -244,13 +244,13 @@ impl Controller {
         };
         let api: Api<PartialObjectMeta<DynamicObject>> =
             Api::all_with(self.ctx.client.clone(), &kind.resource);
-        let events = mirror::patient(watcher(api, watcher::Config::default()));
+        let events = mirror::patient(move || watcher(api.clone(), watcher::Config::default()));
         let resource = resource.to_owned();
         let events = events.filter_map(move |event| {
             let resource = resource.clone();
             async move {
                 event
-                    .inspect_err(|error| tracing::warn!(%error, "watch failed"))
+                    .inspect_err(|error| mirror::warn_of(&resource, error))
                     .ok()
                     .map(|event| Update::Other(resource, Box::new(event)))
             }
