@@ -15,7 +15,7 @@ pub(crate) const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 /// How much of the owner's name a revision's name can hold.
 const NAME_PREFIX_MAX: usize = 223;
 /// No vowels and no look-alikes, so that a hash is neither a word nor misread.
-const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+pub(crate) const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The data of a revision that records only the pod template, given as the server returned it.
 #[must_use]

@@ -3,8 +3,10 @@
 //! The code knows the API server only as an API: it runs unchanged against any cluster.
 
 mod adoption;
+pub mod advanced_statefulset;
 mod claim;
 pub mod clock;
+pub mod cloneset;
 pub mod context;
 mod controller_ref;
 pub mod daemonset;
@@ -20,9 +22,11 @@ mod history;
 mod informer;
 mod int_or_percent;
 mod inventory;
+mod json_diff;
 pub mod kruise;
 pub mod manager;
 mod mirror;
+mod named_expectations;
 pub mod namespace;
 pub mod node;
 pub mod node_lifecycle;
@@ -45,8 +49,9 @@ pub mod taint_eviction;
 mod taints;
 mod template_hash;
 mod triggers;
+mod version_expectations;
 mod work_queue;
 mod worker;
 
 pub use error::Error;
-pub use manager::{CONTROLLERS, Manager, Options};
+pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options};
