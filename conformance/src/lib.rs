@@ -8,12 +8,14 @@
 //! - [`refusals`]: what the server refused controllers
 //! - [`timeline`] and [`outcome`]: the two parts of a transcript
 //! - [`suite`]: scenario files and their goldens
+//! - [`kruise`]: the webhooks of OpenKruise's kinds, and their definitions
 //! - [`exchange`]: recorded exchanges with a real API server, and their replay
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
 
 pub mod api;
 pub mod exchange;
 mod generated;
+pub mod kruise;
 pub mod nodes;
 pub mod outcome;
 pub mod refusals;

@@ -26,7 +26,7 @@ use crate::work_queue::WorkQueue;
 use crate::worker;
 
 /// The controller's name: its user agent.
-pub const NAME: &str = "advanced-statefulset-controller";
+pub const NAME: &str = "asts-controller";
 /// The source of its events, which is also that of its plain kin.
 const EVENT_SOURCE: &str = "statefulset-controller";
 /// How many sets are synced at once.

@@ -4,14 +4,19 @@ use serde_json::Value;
 
 /// What is done at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub enum Verb {
+    /// A value comes.
     Add,
+    /// A value goes.
     Remove,
+    /// A value becomes another.
     Replace,
 }
 
 impl Verb {
-    pub(crate) fn as_str(self) -> &'static str {
+    /// As a JSON patch has it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Add => "add",
             Self::Remove => "remove",
@@ -22,12 +27,13 @@ impl Verb {
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Operation<'a> {
-    pub(crate) verb: Verb,
+pub struct Operation<'a> {
+    /// What is done.
+    pub verb: Verb,
     /// A JSON pointer.
-    pub(crate) path: String,
+    pub path: String,
     /// The new value; null for a removal.
-    pub(crate) value: &'a Value,
+    pub value: &'a Value,
 }
 
 /// The operations that make `old` into `new`, in the order of fields.
@@ -36,7 +42,7 @@ pub(crate) struct Operation<'a> {
 /// gomodules.xyz/jsonpatch, which visits fields in random order and looks for the shortest edit
 /// only in lists of scalars.
 #[must_use]
-pub(crate) fn diff<'a>(old: &Value, new: &'a Value) -> Vec<Operation<'a>> {
+pub fn diff<'a>(old: &Value, new: &'a Value) -> Vec<Operation<'a>> {
     let mut operations = Vec::new();
     collect("", old, new, &mut operations);
     operations

@@ -22,7 +22,7 @@ mod history;
 mod informer;
 mod int_or_percent;
 mod inventory;
-mod json_diff;
+pub mod json_diff;
 pub mod kruise;
 pub mod manager;
 mod mirror;

@@ -9,9 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof_apiserver::Clock;
+use kubeproof_controller::kruise;
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
+use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
-use kubeproof_controller::{Manager, Options};
+use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Args)]
@@ -35,13 +37,16 @@ pub(super) fn run(args: ControllersArgs) -> anyhow::Result<ExitCode> {
 async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
-    let controllers = super::controller_names(&args.controllers)?;
+    let mut controllers = super::controller_names(&args.controllers)?;
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
     let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
     let client = kube::Client::try_from(config)?;
     // Whoever cannot be reached now is better told of than waited for.
     let version = client.apiserver_version().await?;
+    if args.controllers == "all" && serves_kruise(&client).await? {
+        controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
+    }
     let names = controllers.join(", ");
     let clock = Clock::real();
     let manager = Manager::start(
@@ -54,6 +59,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
             stages: Vec::new(),
             root_ca,
             statefulset: Settings::default(),
+            kruise: Gates::default(),
             now: Arc::new(move || clock.now()),
         },
     )?;
@@ -64,6 +70,12 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     }
     manager.shutdown().await;
     Ok(())
+}
+
+/// Whether OpenKruise's kinds are defined there.
+async fn serves_kruise(client: &kube::Client) -> anyhow::Result<bool> {
+    let groups = client.list_api_groups().await?.groups;
+    Ok(groups.iter().any(|group| group.name == kruise::GROUP))
 }
 
 /// Certificates as text.

@@ -145,8 +145,16 @@ fn is_plain(text: &str) -> bool {
 pub fn read_objects(path: &Path) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+    read_objects_of(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The objects of a YAML or JSON text.
+///
+/// # Errors
+/// Why it could not be parsed.
+pub(crate) fn read_objects_of(text: &str) -> Result<Vec<Value>, String> {
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
     Ok(objects
         .into_iter()
         .filter(|object| !object.is_null())

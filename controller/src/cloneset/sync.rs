@@ -363,7 +363,10 @@ impl Controller {
             let params = Default::default();
             let written = api.replace_status(set.name(), &params, &object).await;
             match written.map_err(Error::from) {
-                Ok(_) => return Ok(()),
+                Ok(written) => {
+                    self.sets.follow(self.sets.written(&written)).await;
+                    return Ok(());
+                }
                 Err(error) if error.is_conflict() && attempt < CONFLICT_ATTEMPTS_MAX => {}
                 Err(error) => return Err(error),
             }
