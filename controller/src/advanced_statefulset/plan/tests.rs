@@ -91,6 +91,10 @@ fn pods(text: &str) -> Vec<Arc<Pod>> {
 }
 
 fn plan_for(case: &Case, text: &str) -> Plan {
+    plan_with(case, &pods(text))
+}
+
+fn plan_with(case: &Case, pods: &[Arc<Pod>]) -> Plan {
     let object = serde_json::from_value(json!({
         "metadata": {"name": "web", "namespace": "ns", "uid": "u", "generation": 1},
         "spec": case.spec}));
@@ -110,7 +114,7 @@ fn plan_for(case: &Case, text: &str) -> Plan {
         update_object: &new,
         collision_count: 0,
         label_selector: "app=x",
-        pods: &pods(text),
+        pods,
         claims: &BTreeMap::new(),
         is_behind: false,
         now: "2026-01-01T00:00:05Z".parse().unwrap(),
@@ -170,6 +174,9 @@ fn images_change_in_place_where_the_policy_lets_them() {
     let mut lost = pods("0:O 1:O");
     let labels = Arc::make_mut(&mut lost[1]).labels_mut();
     labels.insert("controller-revision-hash".to_owned(), "web-lost".to_owned());
+    let refused = "fail: find strategy is InPlaceOnly but Pod web-1 can not update in-place";
+    assert_eq!(told(&plan_with(&policy("InPlaceOnly"), &lost)), [refused]);
+    assert_eq!(told(&plan_with(&policy("InPlaceIfPossible"), &lost)), ["delete web-1"]);
     let held = policy("InPlaceOnly");
     let with_hook = Case {
         spec: {
