@@ -11,8 +11,8 @@ use kubeproof_controller::statefulset::{Profile, Settings};
 use serde::Deserialize;
 
 pub use duration::HumanDuration;
-pub(crate) use manifest::{in_flow, read_objects_of};
 pub use manifest::{Manifest, read_objects};
+pub(crate) use manifest::{in_flow, read_objects_of};
 pub(crate) use step::field;
 pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,

@@ -14,9 +14,9 @@ use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
 
 use crate::api::{Api, ApiError};
-use crate::{kruise, nodes};
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings};
+use crate::{kruise, nodes};
 
 use remote::Remote;
 

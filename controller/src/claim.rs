@@ -108,9 +108,10 @@ pub(crate) fn corrected_owners(
     let ours: Vec<&OwnerReference> = present.iter().filter(is_ours).collect();
     let fits = ours.len() == wanted.len()
         && wanted.iter().all(|wanted| {
-            ours.iter()
-                .any(|ours| ours.uid == wanted.uid
-                    && (wanted.controller != Some(true) || ours.controller == Some(true)))
+            ours.iter().any(|ours| {
+                ours.uid == wanted.uid
+                    && (wanted.controller != Some(true) || ours.controller == Some(true))
+            })
         });
     if fits {
         return None;

@@ -93,9 +93,9 @@ impl Controller {
         let pods = self
             .pods
             .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        let claims = self
-            .claims
-            .run(Api::all(client.clone()), |change| self.claim_changed(&change));
+        let claims = self.claims.run(Api::all(client.clone()), |change| {
+            self.claim_changed(&change)
+        });
         let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
         join(join(sets, pods), join(claims, revisions)).await;
     }
@@ -152,7 +152,9 @@ impl Controller {
         }
         let namespace = pod.namespace().unwrap_or_default();
         let cached = self.sets.in_namespace(&namespace);
-        let sets = cached.iter().filter_map(|set| Set::parse(set, self.gates).ok());
+        let sets = cached
+            .iter()
+            .filter_map(|set| Set::parse(set, self.gates).ok());
         let sets: Vec<Set> = sets.collect();
         let change = Change::Added(Arc::clone(pod));
         for trigger in triggers::of_dependent(&change, &sets) {
@@ -193,7 +195,8 @@ impl Controller {
         let delay = INITIAL_DELAY_MIN.saturating_mul(2_u32.saturating_pow(*times));
         *times += 1;
         drop(delays);
-        self.queue.add_after(key.clone(), delay.min(INITIAL_DELAY_MAX));
+        self.queue
+            .add_after(key.clone(), delay.min(INITIAL_DELAY_MAX));
     }
 
     /// Something of a set was deleted, or is about to be.

@@ -13,9 +13,9 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    advanced_statefulset, cloneset, daemonset, deployment, disruption, endpoint_slice, endpoints, garbage_collector, kruise, namespace,
-    node, node_lifecycle, persistent_volume, pod_garbage_collector, replicaset, root_ca,
-    service_account, statefulset, taint_eviction,
+    advanced_statefulset, cloneset, daemonset, deployment, disruption, endpoint_slice, endpoints,
+    garbage_collector, kruise, namespace, node, node_lifecycle, persistent_volume,
+    pod_garbage_collector, replicaset, root_ca, service_account, statefulset, taint_eviction,
 };
 
 /// The names of all controllers, in the order they are started.

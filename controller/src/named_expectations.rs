@@ -87,7 +87,10 @@ mod tests {
         expectations.expect(&key, Expected::Creation, "a");
         expectations.expect(&key, Expected::Deletion, "b");
         expectations.observe(&key, Expected::Creation, "b");
-        assert_eq!(expectations.unsatisfied_for(&key, at(5)), Some(SignedDuration::ZERO));
+        assert_eq!(
+            expectations.unsatisfied_for(&key, at(5)),
+            Some(SignedDuration::ZERO)
+        );
         expectations.observe(&key, Expected::Creation, "a");
         let missing = expectations.unsatisfied_for(&key, at(65));
         assert_eq!(missing, Some(SignedDuration::from_secs(60)));
@@ -95,7 +98,10 @@ mod tests {
         expectations.observe(&key, Expected::Deletion, "b");
         assert!(expectations.is_satisfied(&key));
         expectations.expect(&key, Expected::Creation, "a");
-        assert_eq!(expectations.unsatisfied_for(&key, at(99)), Some(SignedDuration::ZERO));
+        assert_eq!(
+            expectations.unsatisfied_for(&key, at(99)),
+            Some(SignedDuration::ZERO)
+        );
         expectations.forget(&key);
         assert!(expectations.is_satisfied(&key));
     }

@@ -108,9 +108,9 @@ impl RevisionControl {
             }
             Choice::Create => self.create(&mut proposal).await?,
         };
-        let known = revisions.iter().find(|revision| {
-            current.is_some() && revision.metadata.name.as_deref() == current
-        });
+        let known = revisions
+            .iter()
+            .find(|revision| current.is_some() && revision.metadata.name.as_deref() == current);
         let current = known.unwrap_or(&update).clone();
         Ok(Chosen {
             current,

@@ -74,7 +74,10 @@ mod tests {
         assert_eq!(expectations.behind_for(&pod(1), at(0)), None);
         expectations.expect(&pod(10));
         expectations.expect(&pod(9));
-        assert_eq!(expectations.behind_for(&pod(9), at(5)), Some(SignedDuration::ZERO));
+        assert_eq!(
+            expectations.behind_for(&pod(9), at(5)),
+            Some(SignedDuration::ZERO)
+        );
         let since = expectations.behind_for(&pod(9), at(7));
         assert_eq!(since, Some(SignedDuration::from_secs(2)));
         assert_eq!(expectations.behind_for(&pod(10), at(8)), None);

@@ -51,7 +51,9 @@ impl Services {
     pub(super) fn local(&self, config: &Value) -> Option<(Arc<dyn Webhook>, String)> {
         let service = config.get("service")?;
         let text = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
-        let port = service["port"].as_u64().and_then(|port| port.try_into().ok());
+        let port = service["port"]
+            .as_u64()
+            .and_then(|port| port.try_into().ok());
         let key = (text("namespace"), text("name"), port.unwrap_or(443));
         Some((Arc::clone(self.local.get(&key)?), text("path")))
     }

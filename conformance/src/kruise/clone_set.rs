@@ -118,9 +118,13 @@ async fn validate_pods_to_delete(
     errors: &mut FieldErrors,
 ) {
     let names = |object: &Value| -> Vec<String> {
-        let list = object["spec"]["scaleStrategy"]["podsToDelete"].as_array().cloned();
+        let list = object["spec"]["scaleStrategy"]["podsToDelete"]
+            .as_array()
+            .cloned();
         let list = list.unwrap_or_default();
-        list.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+        list.iter()
+            .filter_map(|name| Some(name.as_str()?.to_owned()))
+            .collect()
     };
     let at = FieldPath::new("spec.scaleStrategy.podsToDelete");
     let stated = names(request.object);
@@ -242,7 +246,9 @@ fn validate_numbers(
     let surge = number("maxSurge", errors);
     if policy == "InPlaceOnly" && surge > 0 {
         let value = &strategy["maxSurge"];
-        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let shown = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
         errors.invalid(&at.child("maxSurge"), &json!(shown), refusal);
     }
     surge

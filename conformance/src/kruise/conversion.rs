@@ -53,7 +53,11 @@ pub(super) fn converted(object: &Value, desired: &str) -> Value {
         (false, true, Some("CloneSet")) => clone_set_back(&mut object),
         (false, true, Some("StatefulSet")) => {
             drop_fields(&mut object["spec"], &NEW_IN_STATEFUL_SET);
-            let new = ["updatedReadyReplicas", "updatedAvailableReplicas", "volumeClaims"];
+            let new = [
+                "updatedReadyReplicas",
+                "updatedAvailableReplicas",
+                "volumeClaims",
+            ];
             drop_fields(&mut object["status"], &new);
         }
         _ => {}
@@ -72,7 +76,9 @@ fn drop_fields(object: &mut Value, fields: &[&str]) {
 /// Takes `field` out of `object`, null when it is not there.
 fn take(object: &mut Value, field: &str) -> Value {
     let fields = object.as_object_mut();
-    fields.and_then(|fields| fields.remove(field)).unwrap_or_default()
+    fields
+        .and_then(|fields| fields.remove(field))
+        .unwrap_or_default()
 }
 
 fn clone_set_forward(object: &mut Value) {

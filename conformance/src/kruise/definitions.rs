@@ -37,11 +37,20 @@ pub fn objects() -> Vec<Value> {
         }));
     }
     let kinds = [("cloneset", "clonesets"), ("statefulset", "statefulsets")];
-    let mutating = kinds.map(|(kind, plural)| webhook("mutate", kind, plural, &["CREATE", "UPDATE"]));
+    let mutating =
+        kinds.map(|(kind, plural)| webhook("mutate", kind, plural, &["CREATE", "UPDATE"]));
     let operations = ["CREATE", "UPDATE", "DELETE"];
     let validating = kinds.map(|(kind, plural)| webhook("validate", kind, plural, &operations));
-    objects.push(configuration("MutatingWebhookConfiguration", "mutating", &mutating));
-    objects.push(configuration("ValidatingWebhookConfiguration", "validating", &validating));
+    objects.push(configuration(
+        "MutatingWebhookConfiguration",
+        "mutating",
+        &mutating,
+    ));
+    objects.push(configuration(
+        "ValidatingWebhookConfiguration",
+        "validating",
+        &validating,
+    ));
     objects
 }
 

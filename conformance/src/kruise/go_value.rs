@@ -39,8 +39,8 @@ pub(super) fn scaled(value: &Value, total: i64) -> Result<i64, String> {
     let Some(percent) = text.strip_suffix('%') else {
         return Err("invalid type: string is not a percentage".to_owned());
     };
-    let percent: i64 = percent
-        .parse()
-        .map_err(|_| format!("invalid value {text:?}: strconv.Atoi: parsing {percent:?}: invalid syntax"))?;
+    let percent: i64 = percent.parse().map_err(|_| {
+        format!("invalid value {text:?}: strconv.Atoi: parsing {percent:?}: invalid syntax")
+    })?;
     Ok((percent * total).div_euclid(100) + i64::from((percent * total).rem_euclid(100) > 0))
 }

@@ -102,7 +102,9 @@ fn validate_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
     for field in ["whenDeleted", "whenScaled"] {
         let value = &retention[field];
         if retention.is_object() && value != "Retain" && value != "Delete" {
-            let at = path.child("persistentVolumeClaimRetentionPolicy").child(field);
+            let at = path
+                .child("persistentVolumeClaimRetentionPolicy")
+                .child(field);
             errors.not_supported(&at, value, &["Retain", "Delete"]);
         }
     }
@@ -117,7 +119,8 @@ fn validate_reserved(reserved: &Value, errors: &mut FieldErrors) {
         let shown = ints_or_strings(reserved);
         if let Some(range) = one.as_str() {
             let ends = range.split_once('-').and_then(|(first, last)| {
-                let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+                let is_number =
+                    |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
                 (is_number(first) && is_number(last)).then_some((first, last))
             });
             let Some((first, last)) = ends else {
@@ -167,12 +170,20 @@ fn validate_rolling(spec: &Value, at: &FieldPath, path: &FieldPath, errors: &mut
     not_negative(&rolling["partition"], &at.child("partition"), errors);
     let min_ready = &rolling["minReadySeconds"];
     not_negative(min_ready, &at.child("minReadySeconds"), errors);
-    if min_ready.as_i64().is_some_and(|seconds| seconds > MIN_READY_SECONDS_MAX) {
+    if min_ready
+        .as_i64()
+        .is_some_and(|seconds| seconds > MIN_READY_SECONDS_MAX)
+    {
         let detail = "must be no more than 300 seconds";
         errors.invalid(&at.child("minReadySeconds"), min_ready, detail);
     }
     let max_unavailable = &rolling["maxUnavailable"];
-    validate_max_unavailable(max_unavailable, management, &at.child("maxUnavailable"), errors);
+    validate_max_unavailable(
+        max_unavailable,
+        management,
+        &at.child("maxUnavailable"),
+        errors,
+    );
     let policy = rolling["podUpdatePolicy"].as_str().unwrap_or_default();
     match policy {
         "ReCreate" => {}
@@ -190,7 +201,10 @@ fn validate_rolling(spec: &Value, at: &FieldPath, path: &FieldPath, errors: &mut
                     true => "[]v1.PodReadinessGate(nil)".to_owned(),
                     false => {
                         let items = listed.iter().map(|gate| {
-                            format!("v1.PodReadinessGate{{ConditionType:{}}}", gate["conditionType"])
+                            format!(
+                                "v1.PodReadinessGate{{ConditionType:{}}}",
+                                gate["conditionType"]
+                            )
                         });
                         let items: Vec<String> = items.collect();
                         format!("[]v1.PodReadinessGate{{{}}}", items.join(", "))
@@ -247,6 +261,11 @@ fn validate_max_unavailable(
         }
     }
     if management != "Parallel" && *value != json!(1) {
-        invalid_go(&shown, at, "can only work with Parallel PodManagementPolicyType", errors);
+        invalid_go(
+            &shown,
+            at,
+            "can only work with Parallel PodManagementPolicyType",
+            errors,
+        );
     }
 }

@@ -26,7 +26,9 @@ pub(super) fn default_templates(spec: &mut Value) -> Result<(), Refusal> {
     embedded::default_pod_template(&mut template).map_err(Refusal::bad_request)?;
     default_host_ports(&mut template);
     spec["template"] = template;
-    let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
+    let claims = spec
+        .get_mut("volumeClaimTemplates")
+        .and_then(Value::as_array_mut);
     for claim in claims.into_iter().flatten() {
         embedded::default_claim_template(claim).map_err(Refusal::bad_request)?;
     }
@@ -55,7 +57,8 @@ pub(super) fn changes_others(new: &Value, old: &Value, mutable: &[&str]) -> bool
     let others = |object: &Value| {
         let mut spec = object["spec"].as_object().cloned().unwrap_or_default();
         spec.retain(|field, value| {
-            let is_empty = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
+            let is_empty =
+                value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
             !mutable.contains(&field.as_str()) && !is_empty
         });
         spec
@@ -84,7 +87,10 @@ pub(super) fn validate_template(spec: &Value, kind: &str, path: &FieldPath) -> F
             let at = path.child("template").child("metadata").child("labels");
             errors.invalid(&at, labels, "`selector` does not match template `labels`");
         }
-        errors.extend(embedded::validate_pod_template(template, &path.child("template")));
+        errors.extend(embedded::validate_pod_template(
+            template,
+            &path.child("template"),
+        ));
     }
     let at = path.child("template").child("spec");
     let policy = &template["spec"]["restartPolicy"];
@@ -92,7 +98,11 @@ pub(super) fn validate_template(spec: &Value, kind: &str, path: &FieldPath) -> F
         errors.not_supported(&at.child("restartPolicy"), policy, &["Always"]);
     }
     if !template["spec"]["activeDeadlineSeconds"].is_null() {
-        let kind = if kind == "statefulset" { "StatefulSet" } else { kind };
+        let kind = if kind == "statefulset" {
+            "StatefulSet"
+        } else {
+            kind
+        };
         let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
         errors.forbidden(&at.child("activeDeadlineSeconds"), &detail);
     }
@@ -161,7 +171,10 @@ pub(super) fn change_beside_images(old: &Value, new: &Value) -> Option<String> {
         let index = index.and_then(|rest| rest.strip_suffix("/image"));
         index.is_some_and(|index| index.bytes().all(|byte| byte.is_ascii_digit()))
     };
-    let (old, new) = (&old["spec"]["template"]["spec"], &new["spec"]["template"]["spec"]);
+    let (old, new) = (
+        &old["spec"]["template"]["spec"],
+        &new["spec"]["template"]["spec"],
+    );
     let operations = diff(old, new);
     let mut others = operations
         .iter()

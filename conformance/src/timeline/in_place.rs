@@ -15,9 +15,15 @@ pub(super) fn is_told(key: &str) -> bool {
 pub(super) fn told(key: &str, value: &str) -> String {
     let record: Value = serde_json::from_str(value).unwrap_or_default();
     if key == GRACE {
-        return format!("annotation inplace-update-grace ({}s)", record["graceSeconds"]);
+        return format!(
+            "annotation inplace-update-grace ({}s)",
+            record["graceSeconds"]
+        );
     }
-    let batches = record["containerBatchesRecord"].as_array().into_iter().flatten();
+    let batches = record["containerBatchesRecord"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let batches: Vec<String> = batches
         .map(|batch| {
             let names = batch["containers"].as_array().into_iter().flatten();
@@ -32,7 +38,10 @@ pub(super) fn told(key: &str, value: &str) -> String {
         .collect();
     next.sort();
     next.dedup();
-    let mut words = format!("annotation inplace-update-state (batches [{}]", batches.join("] ["));
+    let mut words = format!(
+        "annotation inplace-update-state (batches [{}]",
+        batches.join("] [")
+    );
     if !next.is_empty() {
         let next: Vec<&str> = next.into_iter().map(String::as_str).collect();
         words.push_str(&format!(", then {}", next.join(" ")));

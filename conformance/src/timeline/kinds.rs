@@ -97,7 +97,9 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
         "nodes" => changes.extend(node::changes(old, new)),
         "statefulsets" | "clonesets" => {
             changes.extend(diff::fields("spec", &old["spec"], &new["spec"]));
-            let is_advanced = new["apiVersion"].as_str().is_some_and(|it| it.contains("kruise"));
+            let is_advanced = new["apiVersion"]
+                .as_str()
+                .is_some_and(|it| it.contains("kruise"));
             let (before, after) = (&old["status"], &new["status"]);
             changes.extend(match is_advanced {
                 true => advanced_status(before, after, revisions),
@@ -281,7 +283,11 @@ pub(crate) fn clone_set_words(status: &Value, revisions: &RevisionNames) -> Stri
     format!(
         "{} updated {} of {} cur={} upd={}",
         counts(["replicas", "readyReplicas", "availableReplicas"]),
-        counts(["updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"]),
+        counts([
+            "updatedReplicas",
+            "updatedReadyReplicas",
+            "updatedAvailableReplicas"
+        ]),
         status["expectedUpdatedReplicas"].as_i64().unwrap_or(0),
         revision("currentRevision"),
         revision("updateRevision")

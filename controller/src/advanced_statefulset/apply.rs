@@ -44,11 +44,7 @@ impl Effects<'_> {
         Ok(())
     }
 
-    async fn perform(
-        &self,
-        action: Action,
-        status: &mut StatefulSetStatus,
-    ) -> Result<(), Error> {
+    async fn perform(&self, action: Action, status: &mut StatefulSetStatus) -> Result<(), Error> {
         let now = self.observed.now;
         match action {
             Action::Create {
@@ -58,8 +54,7 @@ impl Effects<'_> {
             } => {
                 let created = self.control.create(&pod, claims, owners).await;
                 if let Err(error) = &created {
-                    let message =
-                        format!("StatefulPodControl failed to create Pod error: {error}");
+                    let message = format!("StatefulPodControl failed to create Pod error: {error}");
                     failed(status, "FailedCreatePod", message, now);
                 }
                 created
@@ -68,8 +63,7 @@ impl Effects<'_> {
             Action::Repair(repair) => {
                 let repaired = self.repair(*repair).await;
                 if let Err(error) = &repaired {
-                    let message =
-                        format!("StatefulPodControl failed to update Pod error: {error}");
+                    let message = format!("StatefulPodControl failed to update Pod error: {error}");
                     failed(status, "FailedUpdatePod", message, now);
                 }
                 repaired
@@ -106,7 +100,8 @@ impl Effects<'_> {
         let deleted = self.control.delete(&name).await;
         if let Err(error) = &deleted {
             let message = format!("failed to delete pod {name}: {error}");
-            self.tell(EventType::Warning, "FailedDelete", &message).await;
+            self.tell(EventType::Warning, "FailedDelete", &message)
+                .await;
         }
         deleted
     }

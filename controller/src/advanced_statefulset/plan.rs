@@ -127,7 +127,11 @@ pub(super) fn plan(observed: Observed<'_>) -> Plan {
     Plan {
         status,
         steps: planner.steps,
-        requeue_after: planner.timers.into_iter().filter(|one| !one.is_zero()).min(),
+        requeue_after: planner
+            .timers
+            .into_iter()
+            .filter(|one| !one.is_zero())
+            .min(),
     }
 }
 
@@ -135,8 +139,12 @@ impl Observed<'_> {
     /// One pod for each ordinal, where there is none the pod to be created; and the others, highest
     /// ordinal first.
     fn split(&self) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
-        let mut slots: BTreeMap<i32, Option<Arc<Pod>>> =
-            self.set.ordinals().iter().map(|ordinal| (*ordinal, None)).collect();
+        let mut slots: BTreeMap<i32, Option<Arc<Pod>>> = self
+            .set
+            .ordinals()
+            .iter()
+            .map(|ordinal| (*ordinal, None))
+            .collect();
         let mut condemned = Vec::new();
         for pod in self.pods {
             let Some(ordinal) = identity::ordinal(pod) else {
@@ -156,15 +164,13 @@ impl Observed<'_> {
             }
         }
         let replicas = slots.into_values().flatten().collect();
-        (replicas, condemned.into_iter().map(|(_, pod)| pod).collect())
+        (
+            replicas,
+            condemned.into_iter().map(|(_, pod)| pod).collect(),
+        )
     }
 
-    fn new_pod(
-        &self,
-        ordinal: i32,
-        below: usize,
-        slots: &BTreeMap<i32, Option<Arc<Pod>>>,
-    ) -> Pod {
+    fn new_pod(&self, ordinal: i32, below: usize, slots: &BTreeMap<i32, Option<Arc<Pod>>>) -> Pod {
         let revision = match self.is_current_due(ordinal, below, slots) {
             true => self.current,
             false => self.update,
@@ -279,7 +285,13 @@ impl Observed<'_> {
             requests.get("storage").cloned()
         };
         let capacity = |claim: &PersistentVolumeClaim| {
-            claim.status.as_ref()?.capacity.as_ref()?.get("storage").cloned()
+            claim
+                .status
+                .as_ref()?
+                .capacity
+                .as_ref()?
+                .get("storage")
+                .cloned()
         };
         let mut counted: Vec<VolumeClaimStatus> = templates
             .iter()

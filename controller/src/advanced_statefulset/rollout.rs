@@ -79,8 +79,7 @@ impl Planner<'_> {
         let mut deleted = BTreeSet::new();
         for pod in replicas.iter().rev() {
             let name = pod.name_any();
-            let may_be_missed =
-                down.len() < observed.set.max_unavailable() || down.contains(&name);
+            let may_be_missed = down.len() < observed.set.max_unavailable() || down.contains(&name);
             if !lifecycle::is_specified_delete(pod) || !may_be_missed {
                 continue;
             }
@@ -122,9 +121,7 @@ impl Planner<'_> {
                 let action = match update_step(pod, hook) {
                     Ok(UpdateStep::Wait) => Action::Count,
                     Ok(UpdateStep::Write(write)) => Action::Write(Arc::clone(pod), write),
-                    Ok(UpdateStep::Start) => {
-                        Action::UpdateInPlace(Arc::clone(pod), Box::new(spec))
-                    }
+                    Ok(UpdateStep::Start) => Action::UpdateInPlace(Arc::clone(pod), Box::new(spec)),
                     Err(error) => {
                         self.push(Action::Fail(error));
                         return false;
@@ -135,9 +132,8 @@ impl Planner<'_> {
             }
             if observed.set.update_policy() == UpdatePolicy::InPlaceOnly {
                 let name = pod.name_any();
-                let message = format!(
-                    "find strategy is InPlaceOnly but Pod {name} can not update in-place"
-                );
+                let message =
+                    format!("find strategy is InPlaceOnly but Pod {name} can not update in-place");
                 self.push(Action::Fail(Error::Refused(message)));
                 return false;
             }
@@ -155,7 +151,9 @@ fn update_order(planner: &Planner<'_>, replicas: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     let (set, partition) = (observed.set, observed.set.partition());
     let count = usize::try_from(set.replicas() - partition).unwrap_or(0);
     let from_the_top = replicas.iter().rev().cloned();
-    let unordered = set.rolling_update().and_then(|block| block.unordered_update.as_ref());
+    let unordered = set
+        .rolling_update()
+        .and_then(|block| block.unordered_update.as_ref());
     let Some(unordered) = unordered else {
         let is_above = |pod: &Arc<Pod>| {
             let ordinal = identity::ordinal(pod);
@@ -164,9 +162,7 @@ fn update_order(planner: &Planner<'_>, replicas: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         return from_the_top.filter(is_above).take(count).collect();
     };
     // Those that are done with count first.
-    let is_done = |pod: &Arc<Pod>| {
-        pod::is_terminating(pod) || is_at(pod, &observed.update.name)
-    };
+    let is_done = |pod: &Arc<Pod>| pod::is_terminating(pod) || is_at(pod, &observed.update.name);
     let (mut order, waiting): (Vec<_>, Vec<_>) = from_the_top.partition(is_done);
     let mut indexes: Vec<usize> = (0..waiting.len()).collect();
     update_sort::by_priority(unordered.priority_strategy.as_ref(), &waiting, &mut indexes);

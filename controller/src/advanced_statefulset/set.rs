@@ -184,11 +184,18 @@ impl Set {
     }
 
     pub(super) fn match_labels(&self) -> BTreeMap<String, String> {
-        self.spec().selector.match_labels.clone().unwrap_or_default()
+        self.spec()
+            .selector
+            .match_labels
+            .clone()
+            .unwrap_or_default()
     }
 
     pub(super) fn retention_policy(&self) -> RetentionPolicy {
-        let policy = self.spec().persistent_volume_claim_retention_policy.as_ref();
+        let policy = self
+            .spec()
+            .persistent_volume_claim_retention_policy
+            .as_ref();
         let deletes = |field: Option<&String>| field.is_some_and(|value| value == "Delete");
         RetentionPolicy {
             delete_when_deleted: deletes(policy.and_then(|policy| policy.when_deleted.as_ref())),
@@ -275,15 +282,34 @@ mod tests {
             ..Gates::default()
         };
         let table = [
-            (json!({"replicas": 4, "reserveOrdinals": [1]}), vec![0, 2, 3, 4]),
-            (json!({"replicas": 4, "reserveOrdinals": [1, 3]}), vec![0, 2, 4, 5]),
-            (json!({"replicas": 3, "reserveOrdinals": [1, 3]}), vec![0, 2, 4]),
-            (json!({"replicas": 3, "reserveOrdinals": [0, "2-5"]}), vec![1, 6, 7]),
-            (json!({"replicas": 2, "reserveOrdinals": [0, "5-2"]}), vec![0, 1]),
+            (
+                json!({"replicas": 4, "reserveOrdinals": [1]}),
+                vec![0, 2, 3, 4],
+            ),
+            (
+                json!({"replicas": 4, "reserveOrdinals": [1, 3]}),
+                vec![0, 2, 4, 5],
+            ),
+            (
+                json!({"replicas": 3, "reserveOrdinals": [1, 3]}),
+                vec![0, 2, 4],
+            ),
+            (
+                json!({"replicas": 3, "reserveOrdinals": [0, "2-5"]}),
+                vec![1, 6, 7],
+            ),
+            (
+                json!({"replicas": 2, "reserveOrdinals": [0, "5-2"]}),
+                vec![0, 1],
+            ),
             (json!({"replicas": 2, "reserveOrdinals": [9]}), vec![0, 1]),
         ];
         for (spec, expected) in table {
-            assert_eq!(set(spec.clone(), Gates::default()).ordinals(), expected, "{spec}");
+            assert_eq!(
+                set(spec.clone(), Gates::default()).ordinals(),
+                expected,
+                "{spec}"
+            );
         }
         let spec = json!({"replicas": 4, "ordinals": {"start": 2}, "reserveOrdinals": [1, 3]});
         assert_eq!(set(spec.clone(), on).ordinals(), [2, 4, 5, 6]);

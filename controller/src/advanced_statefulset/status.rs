@@ -30,9 +30,7 @@ pub(super) fn count<'a>(
         replicas: of(&|_| true),
         ready_replicas: of(&pod::is_ready),
         available_replicas: of(&|pod| pod::is_ready(pod) && is_available(pod)),
-        current_replicas: of(&|pod| {
-            !pod::is_terminating(pod) && pod::revision(pod) == current
-        }),
+        current_replicas: of(&|pod| !pod::is_terminating(pod) && pod::revision(pod) == current),
         updated_replicas: of(&|pod| !pod::is_terminating(pod) && is_updated(pod)),
         updated_ready_replicas: shown(of(&|pod| pod::is_ready(pod) && is_updated(pod))),
         updated_available_replicas: shown(of(&|pod| is_updated(pod) && is_available(pod))),
@@ -47,8 +45,7 @@ pub(super) fn count<'a>(
 
 /// Makes the update revision the current one when every pod there is, is ready at it.
 pub(super) fn complete_rolling_update(status: &mut StatefulSetStatus, set: &Set) {
-    let is_complete =
-        [status.updated_replicas, status.ready_replicas] == [status.replicas; 2];
+    let is_complete = [status.updated_replicas, status.ready_replicas] == [status.replicas; 2];
     if is_complete && !set.is_on_delete() {
         status.current_replicas = status.updated_replicas;
         status.current_revision.clone_from(&status.update_revision);

@@ -80,7 +80,9 @@ impl Controller {
         let claims = self.claims_in(set.namespace());
         let now = (self.ctx.now)();
         // Asked of all, so that none is remembered for ever.
-        let behind = pods.iter().filter(|pod| self.updates.behind_for(&***pod, now).is_some());
+        let behind = pods
+            .iter()
+            .filter(|pod| self.updates.behind_for(&***pod, now).is_some());
         let observed = Observed {
             set,
             current: &current,
@@ -171,7 +173,11 @@ impl Controller {
         if live.metadata.uid != set.meta().uid {
             return Err(Error::CannotAdopt {
                 what: "ControllerRevisions",
-                reason: format!("original StatefulSet {}/{} is gone", set.namespace(), set.name()),
+                reason: format!(
+                    "original StatefulSet {}/{} is gone",
+                    set.namespace(),
+                    set.name()
+                ),
             });
         }
         self.revision_control(set).adopt(&orphans).await

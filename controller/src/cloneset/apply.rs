@@ -145,7 +145,9 @@ impl<'a> Effects<'a> {
         let (mut is_changed, mut outcome) = (false, Ok(()));
         for size in slow_start(pods.len()) {
             let (batch, rest) = left.split_at(size);
-            let at_once = batch.iter().map(|(id, pod)| self.create_one(id, pod, &known));
+            let at_once = batch
+                .iter()
+                .map(|(id, pod)| self.create_one(id, pod, &known));
             let done = join_all(at_once).await;
             left = rest;
             is_changed |= done.iter().any(Result::is_ok);
@@ -317,8 +319,9 @@ impl<'a> Effects<'a> {
             self.warn("FailedUpdatePodReCreate", &message).await;
             return Err(error);
         }
-        let message =
-            format!("successfully patch pod {name} specified-delete for update(revision {revision})");
+        let message = format!(
+            "successfully patch pod {name} specified-delete for update(revision {revision})"
+        );
         self.tell("SuccessfulUpdatePodReCreate", &message).await;
         Ok(())
     }

@@ -108,10 +108,7 @@ impl Side {
 
 /// The numbers for pods that count as `counted`.
 #[must_use]
-pub(crate) fn calculate(
-    wanted: &Wanted,
-    counted: impl IntoIterator<Item = Counted>,
-) -> Numbers {
+pub(crate) fn calculate(wanted: &Wanted, counted: impl IntoIterator<Item = Counted>) -> Numbers {
     let (mut new, mut old) = (Side::default(), Side::default());
     for pod in counted {
         let side = if pod.is_new { &mut new } else { &mut old };
@@ -140,7 +137,13 @@ pub(crate) fn calculate(
         numbers.surge = surge.min(wanted.max_surge);
         numbers.surge_old = of_old.min(numbers.surge);
     }
-    let excluded = |of: i32| if wanted.excludes_preparing_delete { of } else { 0 };
+    let excluded = |of: i32| {
+        if wanted.excludes_preparing_delete {
+            of
+        } else {
+            0
+        }
+    };
     let total = pods - excluded(preparing);
     let total_old = old.total - excluded(old.preparing_delete);
     let wanted_total = replicas + numbers.surge;

@@ -75,7 +75,10 @@ fn newer_first(a: Option<Timestamp>, b: Option<Timestamp>) -> Ordering {
 }
 
 fn restarts(pod: &Pod) -> i32 {
-    let statuses = pod.status.iter().flat_map(|status| &status.container_statuses);
+    let statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| &status.container_statuses);
     let restarts = statuses.flatten().map(|status| status.restart_count);
     restarts.max().unwrap_or(0)
 }
@@ -142,7 +145,14 @@ mod tests {
     use super::*;
 
     /// name, node, phase, ready since (seconds of 2026, none when not ready), restarts, cost.
-    fn pod(name: &str, node: &str, phase: &str, ready: Option<u8>, restarts: i32, cost: i32) -> Arc<Pod> {
+    fn pod(
+        name: &str,
+        node: &str,
+        phase: &str,
+        ready: Option<u8>,
+        restarts: i32,
+        cost: i32,
+    ) -> Arc<Pod> {
         let conditions: Vec<Value> = ready
             .map(|second| {
                 json!({"type": "Ready", "status": "True",
@@ -181,7 +191,10 @@ mod tests {
             pod("pending", "n", "Pending", None, 0, 9),
             pod("unbound", "", "Pending", None, 0, 9),
         ];
-        let cost = Respects { has_cost: true, ..Respects::default() };
+        let cost = Respects {
+            has_cost: true,
+            ..Respects::default()
+        };
         assert_eq!(
             sorted(pods.clone(), cost),
             "unbound pending unready cheap young restarted old dear"
@@ -191,7 +204,10 @@ mod tests {
             "unbound pending unready dear young restarted old cheap"
         );
         let is_available = |pod: &Pod| pod.name_any() != "old";
-        let respects = Respects { is_available: Some(&is_available), ..Respects::default() };
+        let respects = Respects {
+            is_available: Some(&is_available),
+            ..Respects::default()
+        };
         assert!(sorted(pods, respects).starts_with("unbound pending old unready"));
     }
 

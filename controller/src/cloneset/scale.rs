@@ -190,7 +190,9 @@ impl Observed<'_> {
         let template = self.set.spec().template.spec.as_ref();
         let constraints = template.and_then(|spec| spec.topology_spread_constraints.as_ref());
         let keys = constraints.into_iter().flatten();
-        let keys: Vec<String> = keys.map(|constraint| constraint.topology_key.clone()).collect();
+        let keys: Vec<String> = keys
+            .map(|constraint| constraint.topology_key.clone())
+            .collect();
         let ranks = match keys.is_empty() {
             true => ranking::by_node(&pods),
             false => ranking::by_topology(&pods, &keys, self.nodes),

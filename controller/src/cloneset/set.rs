@@ -136,7 +136,11 @@ impl Set {
     }
 
     pub(crate) fn match_labels(&self) -> BTreeMap<String, String> {
-        self.spec().selector.match_labels.clone().unwrap_or_default()
+        self.spec()
+            .selector
+            .match_labels
+            .clone()
+            .unwrap_or_default()
     }
 
     /// Whether new pods take over claims whose pods are gone.

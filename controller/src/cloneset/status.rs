@@ -83,7 +83,8 @@ fn progress(status: &mut CloneSetStatus, set: &Set, now: Timestamp) -> Option<Du
     let expected = status.expected_updated_replicas.unwrap_or(0);
     let available = status.updated_available_replicas.unwrap_or(0);
     let is_settled = status.current_revision == status.update_revision;
-    let is_complete = is_settled && [status.replicas, status.updated_replicas, available] == [replicas; 3];
+    let is_complete =
+        is_settled && [status.replicas, status.updated_replicas, available] == [replicas; 3];
     let (reason, message) = if is_complete {
         ("CloneSetAvailable", "CloneSet is available".to_owned())
     } else if set.is_paused() {
@@ -166,7 +167,8 @@ fn set_condition(
         if known.reason.as_deref() == Some(reason) {
             return;
         }
-        new.last_transition_time.clone_from(&known.last_transition_time);
+        new.last_transition_time
+            .clone_from(&known.last_transition_time);
     }
     push_condition(status, new);
 }
@@ -187,7 +189,9 @@ pub(crate) fn differs(status: &CloneSetStatus, stored: &CloneSetStatus) -> bool 
         observed_generation: None,
         collision_count: None,
         conditions: None,
-        updated_available_replicas: status.updated_available_replicas.filter(|count| *count != 0),
+        updated_available_replicas: status
+            .updated_available_replicas
+            .filter(|count| *count != 0),
         expected_updated_replicas: status.expected_updated_replicas.filter(|count| *count != 0),
         ..status.clone()
     };

@@ -103,7 +103,8 @@ impl Reconcile for Controller {
         timers.extend(status::count(&mut status, &set, &pods, now));
         self.write_status(&set, &object, &status).await?;
         self.forget_deleted(&set, &object, &pods).await;
-        self.truncate_history(&set, &revisions, &chosen, &pods).await;
+        self.truncate_history(&set, &revisions, &chosen, &pods)
+            .await;
         synced?;
         let min_ready_seconds = u64::try_from(set.min_ready_seconds()).unwrap_or(0);
         if min_ready_seconds > 0 && status.available_replicas != status.ready_replicas {
@@ -184,7 +185,9 @@ impl Controller {
     /// Hands claims over to pods that are on their way out, and deletes those without any pod.
     async fn clean_up_claims(&self, set: &Set, owned: &mut Owned) -> Result<(), Error> {
         let ids = |pods: &[Arc<Pod>]| -> BTreeMap<String, Arc<Pod>> {
-            let ids = pods.iter().map(|pod| (instance_id(&pod.metadata).to_owned(), pod.clone()));
+            let ids = pods
+                .iter()
+                .map(|pod| (instance_id(&pod.metadata).to_owned(), pod.clone()));
             ids.filter(|(id, _)| !id.is_empty()).collect()
         };
         let (active, inactive) = (ids(&owned.active), ids(&owned.inactive));
@@ -195,8 +198,9 @@ impl Controller {
         owned.claims = used;
         let api: Api<PersistentVolumeClaim> =
             Api::namespaced(self.ctx.client.clone(), set.namespace());
-        let (of_inactive, unused): (Vec<_>, Vec<_>) =
-            unused.into_iter().partition(|claim| inactive.contains_key(&id(claim)));
+        let (of_inactive, unused): (Vec<_>, Vec<_>) = unused
+            .into_iter()
+            .partition(|claim| inactive.contains_key(&id(claim)));
         for claim in of_inactive {
             let pod = &inactive[&id(&claim)];
             let mut changed = PersistentVolumeClaim::clone(&claim);
@@ -380,7 +384,10 @@ impl Controller {
     async fn forget_deleted(&self, set: &Set, object: &DynamicObject, pods: &[Arc<Pod>]) {
         let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
         let asked_for = set.pods_to_delete();
-        let left: Vec<&String> = asked_for.iter().filter(|name| names.contains(*name)).collect();
+        let left: Vec<&String> = asked_for
+            .iter()
+            .filter(|name| names.contains(*name))
+            .collect();
         if left.len() == asked_for.len() {
             return;
         }

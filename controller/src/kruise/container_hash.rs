@@ -28,7 +28,10 @@ pub(crate) fn metadata_variables(
 ) -> impl Iterator<Item = (&str, MetadataField, &str)> {
     let variables = container.env.iter().flatten();
     variables.filter_map(|variable| {
-        if variable.value.as_deref().is_some_and(|value| !value.is_empty())
+        if variable
+            .value
+            .as_deref()
+            .is_some_and(|value| !value.is_empty())
             || EXCLUDED_VARIABLES.contains(&variable.name.as_str())
         {
             return None;
@@ -152,9 +155,15 @@ mod tests {
     /// Vectors of `volume_templates_hash_test.go`.
     #[test]
     fn claim_templates_hash_as_upstream_has_it() {
-        let (one, two) = (template("pvc-1", "2Gi", "1Gi"), template("pvc-2", "4Gi", "2Gi"));
+        let (one, two) = (
+            template("pvc-1", "2Gi", "1Gi"),
+            template("pvc-2", "4Gi", "2Gi"),
+        );
         assert_eq!(of_claim_templates(&[]), 86_995_377);
-        assert_eq!(of_claim_templates(std::slice::from_ref(&one)), 1_129_974_074);
+        assert_eq!(
+            of_claim_templates(std::slice::from_ref(&one)),
+            1_129_974_074
+        );
         assert_eq!(of_claim_templates(&[one.clone(), two.clone()]), 510_584_408);
         assert_eq!(of_claim_templates(&[two, one]), 510_584_408);
     }

@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 pub(crate) use completion::{are_containers_complete, check_complete, is_ready_for_next};
-pub(crate) use record::{UpdateSpec, UpdateState};
 use record::{Batch, ContainerStatus, PreCheck, rfc3339};
+pub(crate) use record::{UpdateSpec, UpdateState};
 pub(crate) use spec::update_spec;
 
 /// The readiness gate and the condition of pods that are updated in place.
@@ -205,7 +205,10 @@ fn apply(pod: &mut Pod, spec: &UpdateSpec, state: &mut UpdateState, now: Timesta
             next.insert(container.name.clone(), image.clone());
         }
     }
-    let statuses = pod.status.iter().flat_map(|status| &status.container_statuses);
+    let statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| &status.container_statuses);
     for status in statuses.flatten() {
         if changed.contains(&status.name) {
             let last = state.last_container_statuses.get_or_insert_default();
@@ -266,7 +269,10 @@ fn first_batch(pod: &Pod, spec: &UpdateSpec) -> BTreeSet<String> {
         let shares = |name: &str| {
             let metadata = &spec.container_ref_metadata[name];
             metadata.labels.keys().any(|key| labels.contains(key))
-                || metadata.annotations.keys().any(|key| annotations.contains(key))
+                || metadata
+                    .annotations
+                    .keys()
+                    .any(|key| annotations.contains(key))
         };
         let others = spec
             .container_ref_metadata

@@ -84,11 +84,7 @@ pub(crate) fn set_state(pod: &mut Pod, state: State, now: Timestamp) {
 
 /// Strategic merge patch that moves a pod on to `state`, and puts back what `restored` holds it by.
 #[must_use]
-pub(crate) fn state_patch(
-    state: State,
-    restored: Option<&LifecycleHook>,
-    now: Timestamp,
-) -> Value {
+pub(crate) fn state_patch(state: State, restored: Option<&LifecycleHook>, now: Timestamp) -> Value {
     let mut labels = Map::new();
     labels.insert(STATE_LABEL.to_owned(), json!(state.as_str()));
     let held_by = restored.and_then(|hook| hook.labels_handler.as_ref());
@@ -198,7 +194,13 @@ mod tests {
     fn only_normal_pods_and_those_without_a_state_count() {
         let labelled = |state: &str| pod(json!({"labels": {STATE_LABEL: state}}));
         assert!(is_normal(&pod(json!({}))) && is_normal(&labelled("Normal")));
-        for state in ["PreparingNormal", "PreparingDelete", "Updating", "Updated", "Odd"] {
+        for state in [
+            "PreparingNormal",
+            "PreparingDelete",
+            "Updating",
+            "Updated",
+            "Odd",
+        ] {
             assert!(!is_normal(&labelled(state)), "{state}");
         }
     }

@@ -125,7 +125,10 @@ mod tests {
     use super::*;
 
     fn pod(gates: &[&str]) -> Pod {
-        let gates: Vec<_> = gates.iter().map(|gate| json!({"conditionType": gate})).collect();
+        let gates: Vec<_> = gates
+            .iter()
+            .map(|gate| json!({"conditionType": gate}))
+            .collect();
         serde_json::from_value(json!({
             "spec": {"containers": [], "readinessGates": gates},
             "status": {"conditions": [{"type": "ContainersReady", "status": "True"},
@@ -135,7 +138,11 @@ mod tests {
     }
 
     fn told(pod: &Pod) -> (String, String) {
-        let of = |wanted| condition(pod, wanted).map(|one| one.status.clone()).unwrap_or_default();
+        let of = |wanted| {
+            condition(pod, wanted)
+                .map(|one| one.status.clone())
+                .unwrap_or_default()
+        };
         (of(GATE), of("Ready"))
     }
 
@@ -149,7 +156,11 @@ mod tests {
             message,
             Some(r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#)
         );
-        assert_eq!(entering(&held, State::PreparingUpdate, now), None, "said already");
+        assert_eq!(
+            entering(&held, State::PreparingUpdate, now),
+            None,
+            "said already"
+        );
         let both = entering(&held, State::PreparingDelete, now).unwrap();
         let released = entering(&both, State::Updated, now).unwrap();
         assert_eq!(told(&released).0, "False", "still held before deletion");

@@ -97,19 +97,18 @@ impl PodWriter {
         let (name, params) = (pod.name_any(), PostParams::default());
         match write {
             PodWrite::Status(changed) => {
-                let written = self.pods.replace_status(&name, &params, changed).await?;
-                Ok(Some(written))
+                unless_outdated(self.pods.replace_status(&name, &params, changed).await)
             }
             PodWrite::Replace(changed) => {
-                let written = self.pods.replace(&name, &params, changed).await?;
-                Ok(Some(written))
+                unless_outdated(self.pods.replace(&name, &params, changed).await)
             }
             PodWrite::State {
                 state,
                 restored,
                 marks_not_ready,
             } => {
-                if *marks_not_ready && let Some(marked) = pod_readiness::entering(pod, *state, self.now)
+                if *marks_not_ready
+                    && let Some(marked) = pod_readiness::entering(pod, *state, self.now)
                 {
                     self.pods.replace_status(&name, &params, &marked).await?;
                 }
@@ -196,6 +195,17 @@ impl PodWriter {
             }
             pod = self.pods.get(&name).await?;
         }
+    }
+}
+
+/// Nothing where somebody has written the pod since: that brings another sync, which decides anew.
+///
+/// Upstream counts it as a failure of this one, and tries again at once.
+fn unless_outdated(written: Result<Pod, kube::Error>) -> Result<Option<Pod>, Error> {
+    match written.map_err(Error::from) {
+        Ok(written) => Ok(Some(written)),
+        Err(error) if error.is_conflict() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -112,7 +112,8 @@ fn conditions(pod: &Pod, now: Timestamp, refresh: &mut Refresh) {
         in_place::set_condition(&mut changed, condition);
         is_changed = true;
     }
-    let is_ready = in_place::condition(pod, READY_CONDITION).is_some_and(|one| one.status == "True");
+    let is_ready =
+        in_place::condition(pod, READY_CONDITION).is_some_and(|one| one.status == "True");
     if in_place::has_gate(pod) && !is_ready {
         let condition = PodCondition {
             type_: READY_CONDITION.to_owned(),
@@ -145,9 +146,7 @@ fn next_state(pod: &Pod, rules: Rules<'_>) -> Option<State> {
             is_due.then_some(State::Normal)
         }
         // The change that it was to be prepared for was taken back.
-        State::PreparingUpdate => {
-            revision::is_at(pod, rules.update_revision).then_some(updated)
-        }
+        State::PreparingUpdate => revision::is_at(pod, rules.update_revision).then_some(updated),
         State::Updating => in_place::check_complete(pod).is_ok().then_some(updated),
         State::Updated => {
             let is_due = updating.is_none() || lifecycle::is_all_hooked(updating, pod);

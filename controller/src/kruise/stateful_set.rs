@@ -78,7 +78,8 @@ pub struct StatefulSetSpec {
     pub scale_strategy: Option<StatefulSetScaleStrategy>,
     /// What becomes of claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub persistent_volume_claim_retention_policy: Option<StatefulSetPersistentVolumeClaimRetentionPolicy>,
+    pub persistent_volume_claim_retention_policy:
+        Option<StatefulSetPersistentVolumeClaimRetentionPolicy>,
     /// The first ordinal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordinals: Option<StatefulSetOrdinals>,

@@ -30,7 +30,9 @@ pub(crate) fn by_priority(
             .collect();
         let weight = |pod: &Pod| -> i64 {
             let matching = weighed.iter().filter(|(_, selector)| {
-                selector.as_ref().is_some_and(|one| one.matches(pod.labels()))
+                selector
+                    .as_ref()
+                    .is_some_and(|one| one.matches(pod.labels()))
             });
             matching.map(|(weight, _)| weight).sum()
         };

@@ -28,7 +28,6 @@ pub(super) struct Effects<'a> {
 }
 
 impl Effects<'_> {
-
     /// Runs `batches` up to the first one with errors, each at once, and counts the deletions that
     /// replace pods into `status`.
     pub(super) async fn run(
@@ -94,7 +93,7 @@ impl Effects<'_> {
             Action::FixOwners(owners) => self.control.fix_owners(owners).await,
             Action::Delete { pod } | Action::DeleteForUpdate { pod } => {
                 self.control.delete(&pod).await
-            },
+            }
         }
     }
 

@@ -38,7 +38,9 @@ struct Case {
 
 fn case(replicas: i32, rolling: Value) -> Case {
     let mut rolling = rolling;
-    let policy = rolling.as_object_mut().and_then(|fields| fields.remove("policy"));
+    let policy = rolling
+        .as_object_mut()
+        .and_then(|fields| fields.remove("policy"));
     Case {
         spec: json!({
             "replicas": replicas, "serviceName": "", "selector": {"matchLabels": {"app": "x"}},
@@ -61,9 +63,17 @@ fn pods(text: &str) -> Vec<Arc<Pod>> {
     let pod = |word: &str| {
         let (word, label) = word.split_once('=').unwrap_or((word, ""));
         let (ordinal, marks) = word.split_once(':').unwrap();
-        let revision = if marks.contains('N') { "web-new" } else { "web-old" };
+        let revision = if marks.contains('N') {
+            "web-new"
+        } else {
+            "web-old"
+        };
         let name = format!("web-{ordinal}");
-        let state = if marks.contains('p') { "PreparingDelete" } else { "Normal" };
+        let state = if marks.contains('p') {
+            "PreparingDelete"
+        } else {
+            "Normal"
+        };
         let mut value = json!({
             "metadata": {"name": name, "namespace": "ns", "labels": {"app": "x",
                 "controller-revision-hash": revision, "statefulset.kubernetes.io/pod-name": name,
@@ -131,7 +141,9 @@ fn pods_are_updated_from_the_top_within_the_limit() {
     let all = case(3, json!({"maxUnavailable": 3}));
     let gone = |ordinals: &[i32]| -> Vec<String> {
         let deleted = ordinals.iter();
-        deleted.map(|ordinal| format!("delete web-{ordinal} (Current falls)")).collect()
+        deleted
+            .map(|ordinal| format!("delete web-{ordinal} (Current falls)"))
+            .collect()
     };
     assert_eq!(told(&plan_for(&all, "0:O 1:O 2:O")), gone(&[2, 1, 0]));
 
@@ -147,16 +159,29 @@ fn pods_are_updated_from_the_top_within_the_limit() {
     assert_eq!(told(&plan_for(&case(10, unordered), pods)), gone(&[9, 8]));
 
     let example = |partition: i32| case(5, json!({"maxUnavailable": 3, "partition": partition}));
-    assert_eq!(told(&plan_for(&example(4), "0:O 1:O 2:O 3:O 4:O")), gone(&[4]));
-    assert_eq!(told(&plan_for(&example(0), "0:O 1:O 2:O 3:O 4:N")), gone(&[3, 2, 1]));
-    assert_eq!(told(&plan_for(&example(0), "0:O 1:N! 2:N! 3:N 4:N")), gone(&[0]));
+    assert_eq!(
+        told(&plan_for(&example(4), "0:O 1:O 2:O 3:O 4:O")),
+        gone(&[4])
+    );
+    assert_eq!(
+        told(&plan_for(&example(0), "0:O 1:O 2:O 3:O 4:N")),
+        gone(&[3, 2, 1])
+    );
+    assert_eq!(
+        told(&plan_for(&example(0), "0:O 1:N! 2:N! 3:N 4:N")),
+        gone(&[0])
+    );
 }
 
 #[test]
 fn an_unready_pod_stops_the_scan_unless_it_is_next() {
     let one = case(5, json!({"maxUnavailable": 1}));
     check(&one, "0:O 1:O! 2:O 3:O 4:O", &[]);
-    check(&one, "0:O 1:O 2:O 3:O 4:O!", &["delete web-4 (Current falls)"]);
+    check(
+        &one,
+        "0:O 1:O 2:O 3:O 4:O!",
+        &["delete web-4 (Current falls)"],
+    );
     let mut paused = case(5, json!({"maxUnavailable": 1, "paused": true}));
     check(&paused, "0:O 1:O 2:O 3:O 4:O!", &[]);
     paused.spec["replicas"] = json!(6);
@@ -169,14 +194,21 @@ fn images_change_in_place_where_the_policy_lets_them() {
     let in_place = ["in place web-1 (Current falls)"];
     check(&policy("InPlaceIfPossible"), "0:O 1:O", &in_place);
     check(&policy("InPlaceOnly"), "0:O 1:O", &in_place);
-    check(&policy("ReCreate"), "0:O 1:O", &["delete web-1 (Current falls)"]);
+    check(
+        &policy("ReCreate"),
+        "0:O 1:O",
+        &["delete web-1 (Current falls)"],
+    );
     // A revision that nobody remembers.
     let mut lost = pods("0:O 1:O");
     let labels = Arc::make_mut(&mut lost[1]).labels_mut();
     labels.insert("controller-revision-hash".to_owned(), "web-lost".to_owned());
     let refused = "fail: find strategy is InPlaceOnly but Pod web-1 can not update in-place";
     assert_eq!(told(&plan_with(&policy("InPlaceOnly"), &lost)), [refused]);
-    assert_eq!(told(&plan_with(&policy("InPlaceIfPossible"), &lost)), ["delete web-1"]);
+    assert_eq!(
+        told(&plan_with(&policy("InPlaceIfPossible"), &lost)),
+        ["delete web-1"]
+    );
     let held = policy("InPlaceOnly");
     let with_hook = Case {
         spec: {
@@ -186,13 +218,21 @@ fn images_change_in_place_where_the_policy_lets_them() {
         },
         ..held
     };
-    check(&with_hook, "0:Oh 1:Oh", &["web-1 PreparingUpdate (Current falls)"]);
+    check(
+        &with_hook,
+        "0:Oh 1:Oh",
+        &["web-1 PreparingUpdate (Current falls)"],
+    );
 }
 
 #[test]
 fn pods_to_delete_go_within_the_limit_whatever_the_partition() {
     let case = case(4, json!({"maxUnavailable": 1, "partition": 4}));
-    check(&case, "0:O 1:Ox 2:Ox 3:O", &["delete web-2 (Current falls)"]);
+    check(
+        &case,
+        "0:O 1:Ox 2:Ox 3:O",
+        &["delete web-2 (Current falls)"],
+    );
     check(&case, "0:O 1:Ox 2:O! 3:O", &[]);
     check(&case, "0:O 1:Nx 2:O 3:O", &["delete web-1 (Updated falls)"]);
 }
@@ -201,7 +241,11 @@ fn pods_to_delete_go_within_the_limit_whatever_the_partition() {
 fn creation_stops_at_the_scaling_limit_and_the_update_goes_on() {
     let mut case = case(10, json!({"maxUnavailable": 3}));
     case.spec["scaleStrategy"] = json!({"maxUnavailable": 2});
-    check(&case, "0:N 1:N 2:N", &["create web-3@web-new", "create web-4@web-new"]);
+    check(
+        &case,
+        "0:N 1:N 2:N",
+        &["create web-3@web-new", "create web-4@web-new"],
+    );
     check(&case, "0:N 1:N 2:N 3:N!", &["create web-4@web-new"]);
     check(&case, "0:N 1:N 2:N 3:N! 4:N!", &[]);
 }
@@ -220,14 +264,22 @@ fn a_partition_counts_pods_below() {
             "create web-4@web-new",
         ],
     );
-    let unordered = case(3, json!({"partition": 1, "unorderedUpdate": {}, "maxUnavailable": 3}));
+    let unordered = case(
+        3,
+        json!({"partition": 1, "unorderedUpdate": {}, "maxUnavailable": 3}),
+    );
     check(&unordered, "0:N 1:N", &["create web-2@web-old"]);
     check(&unordered, "0:O 1:N", &["create web-2@web-new"]);
 }
 
 #[test]
 fn ordered_sets_do_one_thing_at_a_time() {
-    let ordered = |replicas| case(replicas, json!({"policy": "OrderedReady", "maxUnavailable": 1}));
+    let ordered = |replicas| {
+        case(
+            replicas,
+            json!({"policy": "OrderedReady", "maxUnavailable": 1}),
+        )
+    };
     check(&ordered(3), "", &["create web-0@web-new"]);
     check(&ordered(3), "0:N!", &[]);
     check(&ordered(3), "0:N", &["create web-1@web-new"]);

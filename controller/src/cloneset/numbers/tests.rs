@@ -65,7 +65,9 @@ fn told(numbers: Numbers) -> String {
         ("max", numbers.update_max_unavailable),
     ];
     let shown = fields.iter().filter(|(_, number)| *number != 0);
-    let words: Vec<String> = shown.map(|(name, number)| format!("{name} {number}")).collect();
+    let words: Vec<String> = shown
+        .map(|(name, number)| format!("{name} {number}"))
+        .collect();
     words.join(", ")
 }
 
@@ -91,14 +93,34 @@ fn the_numbers_are_upstreams() {
         ("5,3,1,1", &[], "O*5 N!", "surge 1, num 1, max 2"),
         ("5,3,1,1", &[], "O*4 Nu! N!", "down 1, downOld 1"),
         ("5,3,1,1", &[], "O*4 N N!", "down 1, downOld 1, del 1"),
-        ("5,3,1,1", &[], "O*4 Ox N!", "del 1, surge 1, surgeOld 1, num 1, max 2"),
-        ("5,3,1,1", &[], "O*4 N!", "up 1, lim 1, surge 1, num 1, max 1"),
-        ("5,99%,3,2", &[], "O*5", "up 1, lim 1, surge 1, num 1, max 3"),
+        (
+            "5,3,1,1",
+            &[],
+            "O*4 Ox N!",
+            "del 1, surge 1, surgeOld 1, num 1, max 2",
+        ),
+        (
+            "5,3,1,1",
+            &[],
+            "O*4 N!",
+            "up 1, lim 1, surge 1, num 1, max 1",
+        ),
+        (
+            "5,99%,3,2",
+            &[],
+            "O*5",
+            "up 1, lim 1, surge 1, num 1, max 3",
+        ),
         ("5,99%,40%,30%", &[], "O*5 N!", "down 1, downOld 1, del 2"),
         ("5,99%,30%,30%", &[], "O*5 N!", "down 1, downOld 1, del 1"),
         ("5,3,1,0", &["same"], "N*5", ""),
         ("5,1,2,0", &["same"], "O*2 N*2", "up 1, lim 1, num 1, max 1"),
-        ("5,1,1,0", &["same"], "O*3 N*3", "down 1, downOld 2, del 2, num 1, max 2"),
+        (
+            "5,1,1,0",
+            &["same"],
+            "O*3 N*3",
+            "down 1, downOld 2, del 2, num 1, max 2",
+        ),
         ("5,0,1,0", &["scale 2"], "", "up 5, lim 2"),
         ("6,0,1,0", &["scale 2"], "N*2 N!", "up 3, lim 1"),
         ("6,0,1,0", &["scale 2"], "N N!*2", "up 3"),
@@ -107,7 +129,12 @@ fn the_numbers_are_upstreams() {
         ("3,0,1,0", &["exclude"], "N*2 Npx N!", ""),
         ("3,0,1,0", &["exclude"], "N*3 N!", "down 1, del 1"),
         ("5,0,0,3", &["paused"], "O*3", "up 2, lim 2, num 3, max -2"),
-        ("3,0,0,3", &["paused"], "O*5", "down 2, downOld 5, del 2, num 3, max 2"),
+        (
+            "3,0,0,3",
+            &["paused"],
+            "O*5",
+            "down 2, downOld 5, del 2, num 3, max 2",
+        ),
         ("5,2,0,3", &["paused"], "O*5 N!*3", "down 3, downOld 3"),
     ];
     for (set, flags, text, expected) in table {
@@ -133,5 +160,9 @@ fn a_partition_that_is_not_the_whole_lets_one_pod_through() {
         assert_eq!(partition(Some(&value), 4), kept, "{value:?}");
     }
     assert_eq!(partition(None, 4), 0);
-    assert_eq!(partition(Some(&share("99%")), 1), 1, "one pod is all there is");
+    assert_eq!(
+        partition(Some(&share("99%")), 1),
+        1,
+        "one pod is all there is"
+    );
 }

@@ -17,13 +17,21 @@ fn set(spec: Value, gates: Gates) -> Set {
 /// `O` and `N` by revision; `!` not ready, `x` to delete, `p` PreparingDelete, `h` held by a hook.
 fn pods(text: &str) -> Vec<Arc<Pod>> {
     let pod = |(index, word): (usize, &str)| {
-        let revision = if word.starts_with('N') { "s-new" } else { "s-old" };
+        let revision = if word.starts_with('N') {
+            "s-new"
+        } else {
+            "s-old"
+        };
         let ready = !word.contains('!');
         let mut labels = json!({"app": "x", "controller-revision-hash": revision});
         if word.contains('x') {
             labels["apps.kruise.io/specified-delete"] = json!("true");
         }
-        let state = if word.contains('p') { "PreparingDelete" } else { "Normal" };
+        let state = if word.contains('p') {
+            "PreparingDelete"
+        } else {
+            "Normal"
+        };
         labels["lifecycle.apps.kruise.io/state"] = json!(state);
         if word.contains('h') {
             labels["held"] = json!("yes");
@@ -91,7 +99,9 @@ fn unavailable_pods_throttle_updates() {
 fn an_available_candidate_stops_the_scan_when_the_budget_is_used() {
     let set = set(rolling(3, 0, json!("20%"), 0), Gates::default());
     let limited = |text: &str, order: Vec<usize>| {
-        with(&set, &pods(text), |observed| observed.limited(order, 1, "s-new").len())
+        with(&set, &pods(text), |observed| {
+            observed.limited(order, 1, "s-new").len()
+        })
     };
     assert_eq!(limited("O O O", vec![0, 1, 2]), 1);
     assert_eq!(limited("O O! O", vec![0, 1, 2]), 0);
@@ -101,14 +111,18 @@ fn an_available_candidate_stops_the_scan_when_the_budget_is_used() {
 #[test]
 fn unready_pods_are_updated_first_and_then_the_latest() {
     let set = set(rolling(5, 0, json!(5), 0), Gates::default());
-    let updated = with(&set, &pods("O O O! O N"), |observed| observed.plan_update().0);
+    let updated = with(&set, &pods("O O O! O N"), |observed| {
+        observed.plan_update().0
+    });
     assert_eq!(names(&updated), ["s-2", "s-0", "s-1", "s-3"]);
 }
 
 fn scaled(spec: Value, text: &str) -> String {
     let set = set(spec, Gates::default());
     let plan = with(&set, &pods(text), |observed| observed.plan_scale());
-    let limit = plan.limit.map_or(String::new(), |limit| format!(" limit {limit}"));
+    let limit = plan
+        .limit
+        .map_or(String::new(), |limit| format!(" limit {limit}"));
     let step = match plan.step {
         None => "nothing".to_owned(),
         Some(ScaleStep::Keep(pods)) => format!("keep {}", names(&pods).join(" ")),
@@ -126,11 +140,23 @@ fn one_thing_is_done_at_a_time() {
     assert_eq!(scaled(rolling(5, 3, json!(1), 0), "O N"), "create 2+1");
     assert_eq!(scaled(plain(3), "Nx N N"), "delete s-0");
     assert_eq!(scaled(plain(3), "Nx Nx N"), "delete s-0", "one at a time");
-    assert_eq!(scaled(plain(3), "N!x Nx N N N"), "delete s-0 s-1", "what is asked for goes first");
+    assert_eq!(
+        scaled(plain(3), "N!x Nx N N N"),
+        "delete s-0 s-1",
+        "what is asked for goes first"
+    );
     assert_eq!(scaled(plain(2), "N N N N"), "delete s-0 s-1");
-    assert_eq!(scaled(plain(2), "O N N!"), "delete s-0", "old ones first, though ready");
+    assert_eq!(
+        scaled(plain(2), "O N N!"),
+        "delete s-0",
+        "old ones first, though ready"
+    );
     assert_eq!(scaled(plain(2), "N N N!"), "delete s-2", "else the unready");
-    assert_eq!(scaled(plain(2), "N Np N"), "delete s-1", "nothing holds it any more");
+    assert_eq!(
+        scaled(plain(2), "N Np N"),
+        "delete s-1",
+        "nothing holds it any more"
+    );
     assert_eq!(scaled(plain(3), "N Np N"), "keep s-1", "it is wanted again");
     let mut limited = plain(5);
     limited["scaleStrategy"] = json!({"maxUnavailable": 2});
@@ -142,11 +168,19 @@ fn one_thing_is_done_at_a_time() {
 fn hooks_hold_pods_before_their_deletion() {
     let mut spec = rolling(2, 0, json!(1), 0);
     spec["lifecycle"] = json!({"preDelete": {"labelsHandler": {"held": "yes"}}});
-    assert_eq!(scaled(spec.clone(), "Nh Nh Nh"), "delete s-0", "that is, held first");
+    assert_eq!(
+        scaled(spec.clone(), "Nh Nh Nh"),
+        "delete s-0",
+        "that is, held first"
+    );
     assert_eq!(scaled(spec.clone(), "Nph Nh Nh"), "nothing");
     spec["lifecycle"]["preDelete"]["markPodNotReady"] = json!(true);
     spec["replicas"] = json!(3);
-    assert_eq!(scaled(spec, "Nph Nh Nh"), "nothing", "it does not come back");
+    assert_eq!(
+        scaled(spec, "Nph Nh Nh"),
+        "nothing",
+        "it does not come back"
+    );
 }
 
 #[test]

@@ -100,7 +100,10 @@ pub(crate) fn is_ready_for_next(pod: &Pod, state: &UpdateState) -> bool {
 }
 
 fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
-    let statuses = pod.status.iter().flat_map(|status| &status.container_statuses);
+    let statuses = pod
+        .status
+        .iter()
+        .flat_map(|status| &status.container_statuses);
     statuses.flatten()
 }
 

@@ -58,21 +58,36 @@ fn restart(pod: &mut Pod) {
 
 fn images(pod: &Pod) -> Vec<String> {
     let containers = &pod.spec.as_ref().unwrap().containers;
-    containers.iter().map(|one| one.image.clone().unwrap()).collect()
+    containers
+        .iter()
+        .map(|one| one.image.clone().unwrap())
+        .collect()
 }
 
 #[test]
 fn images_and_metadata_change_in_place_and_nothing_else() {
     let old = || template(&["a:1", "b:1"], json!({"app": "x"}));
     let images = spec_between(old(), template(&["a:1", "b:2"], json!({"app": "x"}))).unwrap();
-    assert_eq!(images.container_images, [("c1".to_owned(), "b:2".to_owned())].into());
+    assert_eq!(
+        images.container_images,
+        [("c1".to_owned(), "b:2".to_owned())].into()
+    );
     assert_eq!(images.revision, "s-b");
-    let labels = spec_between(old(), template(&["a:1", "b:1"], json!({"app": "x", "v": "2"})));
+    let labels = spec_between(
+        old(),
+        template(&["a:1", "b:1"], json!({"app": "x", "v": "2"})),
+    );
     let patch = labels.unwrap().metadata_patch.unwrap();
     assert_eq!(patch, json!({"metadata": {"labels": {"v": "2"}}}));
 
-    assert_eq!(spec_between(old(), template(&["a:1"], json!({"app": "x"}))), None);
-    assert_eq!(spec_between(old(), template(&["a:1", "b:1", "c:1"], json!({}))), None);
+    assert_eq!(
+        spec_between(old(), template(&["a:1"], json!({"app": "x"}))),
+        None
+    );
+    assert_eq!(
+        spec_between(old(), template(&["a:1", "b:1", "c:1"], json!({}))),
+        None
+    );
     let mut other = old();
     other["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "b"}]);
     assert_eq!(spec_between(old(), other), None);
@@ -94,7 +109,10 @@ fn an_update_records_what_it_changes_and_is_over_when_images_have_changed() {
         pod.annotations()[STATE_ANNOTATION],
         r#"{"revision":"s-b","updateTimestamp":"2026-01-01T00:00:00Z","lastContainerStatuses":{"c0":{"imageID":"id-a:1"}},"updateImages":true,"containerBatchesRecord":[{"timestamp":"2026-01-01T00:00:00Z","containers":["c0"]}]}"#
     );
-    assert_eq!(check_complete(&pod).unwrap_err(), "container c0 imageID not changed");
+    assert_eq!(
+        check_complete(&pod).unwrap_err(),
+        "container c0 imageID not changed"
+    );
     restart(&mut pod);
     assert_eq!(check_complete(&pod), Ok(()));
 }
@@ -104,9 +122,19 @@ fn another_name_of_the_same_image_is_enough() {
     let mut pod = pod(json!({"containers": [{"name": "c0", "image": "a:1"}]}));
     let spec = spec_between(template(&["a:1"], json!({})), template(&["a:2"], json!({}))).unwrap();
     start(&mut pod, &spec, now());
-    let status = &mut pod.status.as_mut().unwrap().container_statuses.as_mut().unwrap()[0];
+    let status = &mut pod
+        .status
+        .as_mut()
+        .unwrap()
+        .container_statuses
+        .as_mut()
+        .unwrap()[0];
     status.image = "a:2".to_owned();
-    assert_eq!(check_complete(&pod), Ok(()), "the id stays, the name is the one wanted");
+    assert_eq!(
+        check_complete(&pod),
+        Ok(()),
+        "the id stays, the name is the one wanted"
+    );
 }
 
 #[test]
@@ -118,7 +146,10 @@ fn metadata_alone_is_done_at_once() {
     );
     start(&mut pod, &spec.unwrap(), now());
     let labels = pod.labels();
-    assert_eq!((labels.get("v").map(String::as_str), labels.get("app")), (Some("2"), None));
+    assert_eq!(
+        (labels.get("v").map(String::as_str), labels.get("app")),
+        (Some("2"), None)
+    );
     assert_eq!(check_complete(&pod), Ok(()));
     assert!(pod.annotations()[STATE_ANNOTATION].contains(r#""lastContainerStatuses":null"#));
 }
@@ -126,8 +157,11 @@ fn metadata_alone_is_done_at_once() {
 #[test]
 fn a_grace_period_holds_the_change_back() {
     let mut pod = pod(json!({"containers": [{"name": "c0", "image": "a:1"}]}));
-    let mut spec =
-        spec_between(template(&["a:1"], json!({})), template(&["a:2"], json!({"v": "2"}))).unwrap();
+    let mut spec = spec_between(
+        template(&["a:1"], json!({})),
+        template(&["a:2"], json!({"v": "2"})),
+    )
+    .unwrap();
     spec.grace_seconds = 10;
     start(&mut pod, &spec, now());
     assert_eq!(images(&pod), ["a:1"]);
@@ -136,7 +170,10 @@ fn a_grace_period_holds_the_change_back() {
     assert!(check_complete(&pod).unwrap_err().contains("grace period"));
     let state = update_state(&pod).unwrap().unwrap();
     finish_grace(&mut pod, &pending, state, now());
-    assert_eq!((images(&pod), is_in_grace(&pod)), (vec!["a:2".to_owned()], false));
+    assert_eq!(
+        (images(&pod), is_in_grace(&pod)),
+        (vec!["a:2".to_owned()], false)
+    );
     assert_eq!(pod.labels().get("v").map(String::as_str), Some("2"));
 }
 
@@ -185,11 +222,22 @@ fn whoever_reads_the_same_key_is_updated_together() {
     };
     let spec = spec_between(template("1", "h:1"), template("2", "h:2")).unwrap();
     assert!(spec.update_env_from_metadata);
-    assert_eq!(spec.metadata_patch, Some(json!({})), "the key is not changed twice");
+    assert_eq!(
+        spec.metadata_patch,
+        Some(json!({})),
+        "the key is not changed twice"
+    );
     let mut pod = pod(template("1", "h:1")["spec"].clone());
     start(&mut pod, &spec, now());
     assert_eq!(pod.labels().get("v").map(String::as_str), Some("2"));
     let state = update_state(&pod).unwrap().unwrap();
-    assert_eq!(state.container_batches_record[0].containers, ["high", "low"]);
-    assert!(check_complete(&pod).unwrap_err().contains("runtime-container-meta not found"));
+    assert_eq!(
+        state.container_batches_record[0].containers,
+        ["high", "low"]
+    );
+    assert!(
+        check_complete(&pod)
+            .unwrap_err()
+            .contains("runtime-container-meta not found")
+    );
 }

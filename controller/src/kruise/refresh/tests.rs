@@ -57,12 +57,37 @@ fn an_update_passes_through_updated_when_there_are_hooks() {
     let table = [
         ("Updating", None, json!({}), Some("Normal")),
         ("Updating", Some(lifecycle()), json!({}), Some("Updated")),
-        ("Updating", Some(lifecycle()), json!({"held": "yes"}), Some("Normal")),
-        ("Updating", Some(Lifecycle::default()), json!({}), Some("Updated")),
-        ("Updated", Some(Lifecycle::default()), json!({}), Some("Normal")),
+        (
+            "Updating",
+            Some(lifecycle()),
+            json!({"held": "yes"}),
+            Some("Normal"),
+        ),
+        (
+            "Updating",
+            Some(Lifecycle::default()),
+            json!({}),
+            Some("Updated"),
+        ),
+        (
+            "Updated",
+            Some(Lifecycle::default()),
+            json!({}),
+            Some("Normal"),
+        ),
         ("Updated", Some(lifecycle()), json!({}), None),
-        ("Updated", Some(lifecycle()), json!({"held": "yes"}), Some("Normal")),
-        ("PreparingUpdate", Some(lifecycle()), json!({"held": "yes"}), None),
+        (
+            "Updated",
+            Some(lifecycle()),
+            json!({"held": "yes"}),
+            Some("Normal"),
+        ),
+        (
+            "PreparingUpdate",
+            Some(lifecycle()),
+            json!({"held": "yes"}),
+            None,
+        ),
         (
             "PreparingUpdate",
             Some(lifecycle()),
@@ -83,7 +108,11 @@ fn an_update_passes_through_updated_when_there_are_hooks() {
         let pod = labelled(labels.clone());
         assert_eq!(next(&pod, lifecycle.as_ref()), expected, "{from} {labels}");
     }
-    assert_eq!(next(&labelled(json!({})), None), None, "no state, no next one");
+    assert_eq!(
+        next(&labelled(json!({})), None),
+        None,
+        "no state, no next one"
+    );
 }
 
 fn writes(pod: &Pod) -> (Vec<PodWrite>, Option<u64>) {

@@ -7,8 +7,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kruise::schema;
 use crate::kruise::clone_set::CloneSetStatus;
+use crate::kruise::schema;
 use crate::kruise::strategy::{
     InPlaceUpdateStrategy, Lifecycle, UpdatePriorityStrategy, UpdateScatterTerm,
 };
