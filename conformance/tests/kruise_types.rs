@@ -43,17 +43,22 @@ fn is_remark(key: &str, value: &Value) -> bool {
 
 /// A version of a definition: what a client sees of it.
 fn version(definition: &Value, name: &str) -> Value {
-    let versions = definition["spec"]["versions"].as_array().unwrap();
-    let version = versions.iter().find(|one| one["name"] == name).unwrap();
+    let versions = definition["spec"]["versions"].as_array().expect("a list");
+    let version = versions
+        .iter()
+        .find(|one| one["name"] == name)
+        .expect("the version");
     let schema = &version["schema"]["openAPIV3Schema"]["properties"];
-    let columns = version["additionalPrinterColumns"].as_array().unwrap();
+    let columns = version["additionalPrinterColumns"]
+        .as_array()
+        .expect("a list");
     let columns: Vec<Value> = columns
         .iter()
         .map(|column| {
             let mut column = plain(column);
             // The smallest priority is the usual one.
             if column["priority"] == 0 {
-                column.as_object_mut().unwrap().remove("priority");
+                column.as_object_mut().expect("a column").remove("priority");
             }
             column
         })
@@ -78,7 +83,7 @@ fn generated_definitions_are_upstreams() {
     let official = |plural: &str| {
         let mut objects = kruise::objects().into_iter();
         let found = objects.find(|object| object["spec"]["names"]["plural"] == plural);
-        found.unwrap()
+        found.expect("the definition")
     };
     let generated: [(CustomResourceDefinition, &str, &str); 4] = [
         (StatefulSet::crd(), "statefulsets", "v1beta1"),

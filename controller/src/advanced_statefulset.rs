@@ -101,7 +101,7 @@ impl Controller {
             }
             Change::Updated { old, new } => vec![old, new],
         };
-        for key in pods.into_iter().filter_map(|pod| owner(&**pod)) {
+        for key in pods.into_iter().filter_map(|pod| owner(pod)) {
             self.queue.add(key);
         }
     }

@@ -100,8 +100,8 @@ fn clone_set_forward(object: &mut Value) {
         spec["updateStrategy"] = json!({ "type": "OnDelete" });
         return;
     }
-    let policy = match old["type"].as_str() {
-        Some(policy @ ("InPlaceIfPossible" | "InPlaceOnly")) => policy,
+    let policy = match old["type"].as_str().unwrap_or_default() {
+        policy @ ("InPlaceIfPossible" | "InPlaceOnly") => policy,
         _ => "ReCreate",
     };
     let mut rolling = json!({ "podUpdatePolicy": policy });
