@@ -1,17 +1,22 @@
 //! Time and randomness: the only module that reads a clock or draws a number.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// What time it is: the machine's, or a fixed epoch plus tokio's virtual elapsed time.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock {
+    source: Source,
+    /// By how many nanoseconds it was set forward; shared by all clones.
+    ahead: Arc<AtomicI64>,
+}
 
 #[derive(Clone, Debug)]
 enum Source {
@@ -26,7 +31,7 @@ impl Clock {
     /// The machine's clock.
     #[must_use]
     pub fn real() -> Self {
-        Self(Source::Real)
+        Self::of(Source::Real)
     }
 
     /// `epoch` now, and tokio's time from here on.
@@ -34,25 +39,52 @@ impl Clock {
     /// Under `tokio::time::pause` the server's timestamps and every tokio timer share one time.
     #[must_use]
     pub fn simulated(epoch: Timestamp) -> Self {
-        Self(Source::Simulated {
+        Self::of(Source::Simulated {
             epoch,
             start: tokio::time::Instant::now(),
         })
     }
 
+    /// The same time in a clock that is set on its own.
+    pub(crate) fn forked(&self) -> Self {
+        Self {
+            source: self.source.clone(),
+            ahead: Arc::new(AtomicI64::new(self.ahead.load(Ordering::Acquire))),
+        }
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            ahead: Arc::default(),
+        }
+    }
+
     /// The present time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        match &self.0 {
+        let ahead = SignedDuration::from_nanos(self.ahead.load(Ordering::Acquire));
+        let now = match &self.source {
             #[expect(clippy::disallowed_methods, reason = "the one home of the wall clock")]
             Source::Real => Timestamp::try_from(std::time::SystemTime::now())
                 .expect("the machine's clock is within jiff's range"),
             Source::Simulated { epoch, start } => {
-                let elapsed = jiff::SignedDuration::try_from(start.elapsed())
+                let elapsed = SignedDuration::try_from(start.elapsed())
                     .expect("a run is shorter than the age of the universe");
                 *epoch + elapsed
             }
-        }
+        };
+        now.saturating_add(ahead).unwrap_or(now)
+    }
+
+    /// Sets it forward by `time`, or back if that is negative, for all who hold it.
+    pub(crate) fn jump(&self, time: SignedDuration) {
+        let nanos = time.as_nanos();
+        let nanos = i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX });
+        let add = |ahead: i64| Some(ahead.saturating_add(nanos));
+        let _ = self
+            .ahead
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
     }
 }
 
@@ -66,7 +98,7 @@ impl Clock {
         limit: Duration,
         answer: impl Future<Output = T>,
     ) -> Option<T> {
-        if let Source::Real = self.0 {
+        if let Source::Real = self.source {
             return tokio::time::timeout(limit, answer).await.ok();
         }
         // Paused time is not advanced while a thread is blocked. This one is until nobody holds
@@ -104,6 +136,14 @@ impl Entropy {
         Self {
             objects: Arc::new(Mutex::new(objects)),
             requests: Arc::new(Mutex::new(requests)),
+        }
+    }
+
+    /// One that draws what this one would draw next.
+    pub(crate) fn forked(&self) -> Self {
+        Self {
+            objects: Arc::new(Mutex::new(self.objects.lock().clone())),
+            requests: Arc::new(Mutex::new(self.requests.lock().clone())),
         }
     }
 

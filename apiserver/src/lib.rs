@@ -45,8 +45,8 @@ pub use kubelet::{
 };
 pub use registry::embedded;
 pub use server::{
-    ApiServer, ApiServerBuilder, LoadError, Loader, ManifestError, Manifests, Tls, WeakApiServer,
-    serve, serve_tls,
+    ApiServer, ApiServerBuilder, ForkError, LoadError, Loader, ManifestError, Manifests, Tls,
+    WeakApiServer, serve, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, WatchControl};
 pub use webhook::Webhook;

@@ -4,6 +4,7 @@ mod builder;
 mod control;
 mod filters;
 mod flow_control;
+mod fork;
 mod listener;
 mod load;
 mod manifests;
@@ -38,7 +39,7 @@ use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::Query;
 use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::{compression, deadline, handlers, response};
-use crate::fault::{Asked, Effect, Faults, Refusal};
+use crate::fault::{Asked, Crash, Effect, Faults, Refusal};
 use crate::kubelet::Kubelet;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
@@ -49,6 +50,7 @@ use crate::webhook::{Caller, Services};
 use flow_control::{Flow, FlowControl};
 
 pub use builder::ApiServerBuilder;
+pub use fork::ForkError;
 pub use listener::{serve, serve_tls};
 pub use load::{LoadError, Loader};
 pub use manifests::{ManifestError, Manifests};
@@ -257,7 +259,16 @@ impl ApiServer {
             Err(error) => return response::error(&error, accepted),
         };
         let Some(info) = info else {
-            return self.non_resource(&parts.method, &path, &query_text, &parts.headers);
+            let body = match control::is_for(&path) {
+                true => body::read(body, timeout).await,
+                false => Ok(Bytes::new()),
+            };
+            let body = match body {
+                Ok(body) => body,
+                Err(error) => return response::error(&error, accepted),
+            };
+            let (method, headers) = (&parts.method, &parts.headers);
+            return self.non_resource(method, &path, &query_text, headers, &body);
         };
         let Some(resource) = self.core.resource(&info) else {
             // Only groups with built-in resources answer for what they do not have.
@@ -282,7 +293,9 @@ impl ApiServer {
             Err(error) => return response::error(&error, accepted),
         };
         let user_agent = header(&parts.headers, &USER_AGENT);
-        let effect = self.core.faults.meet(Asked::of(&info, user_agent), &body);
+        let faults = &self.core.faults;
+        let rv = self.core.storage.revision();
+        let effect = faults.meet(Asked::of(&info, user_agent), &body, rv);
         match &effect {
             Some(Effect::Refuse(refusal)) => {
                 return response::error(&refusal.to_error(), accepted);
@@ -291,7 +304,8 @@ impl ApiServer {
                 return response::error(&Refusal::unreachable(), accepted);
             }
             Some(Effect::Delay(time)) => tokio::time::sleep(*time).await,
-            Some(Effect::LoseAnswer | Effect::Hold) | None => {}
+            Some(Effect::Crash(Crash::Before)) => match faults.crash().await {},
+            _ => {}
         }
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = handlers::Request {
@@ -310,6 +324,7 @@ impl ApiServer {
         let response = respond(request).await;
         match effect {
             Some(Effect::LoseAnswer) => response.map(|_| ResponseBody::dropped()),
+            Some(Effect::Crash(Crash::After)) => match faults.crash().await {},
             _ => response,
         }
     }

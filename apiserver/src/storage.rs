@@ -95,9 +95,10 @@ impl Revisions {
 }
 
 /// Makes the initial objects of a resource.
-type InitialObjects = Box<dyn Fn(&GroupResource) -> Vec<StoredObject> + Send + Sync>;
+type InitialObjects = Arc<dyn Fn(&GroupResource) -> Vec<StoredObject> + Send + Sync>;
 
 /// What a fresh storage holds: asked for a resource's objects when its table is first opened.
+#[derive(Clone)]
 pub(crate) struct Initial {
     /// The version that storage starts at, no less than that of any initial object.
     pub(crate) revision: u64,
@@ -110,7 +111,7 @@ impl Initial {
     pub(crate) fn empty() -> Self {
         Self {
             revision: 1,
-            objects: Box::new(|_| Vec::new()),
+            objects: Arc::new(|_| Vec::new()),
         }
     }
 }
@@ -146,6 +147,38 @@ impl Storage {
             initial,
             window_events_max,
         }
+    }
+
+    /// A storage of its own that holds what this one held at version `rv` (now, for `None`), with the
+    /// past that is remembered. Objects are shared, none is copied.
+    ///
+    /// # Errors
+    /// [`WindowError`] when that version is not remembered, or has not been given out yet.
+    pub(crate) fn fork(&self, rv: Option<u64>) -> Result<Self, WindowError> {
+        let tables = self.tables();
+        // All locks at once: nothing is written between one table and the next.
+        let states: Vec<_> = tables.values().map(|table| (table, table.read())).collect();
+        let current = self.revisions.current();
+        let rv = rv.unwrap_or(current);
+        if rv > current {
+            return Err(WindowError::Future { current });
+        }
+        let revisions = Arc::new(Revisions {
+            counter: AtomicU64::new(rv),
+            latest: watch::Sender::new(rv),
+            journal: self.revisions.journal.as_ref().map(|_| Mutex::default()),
+        });
+        let forked = DashMap::with_capacity(states.len());
+        for ((key, _), (table, state)) in tables.iter().zip(&states) {
+            let own = table.forked(state, rv, Arc::clone(&revisions))?;
+            forked.insert(key.clone(), Arc::new(own));
+        }
+        Ok(Self {
+            revisions,
+            tables: forked,
+            initial: self.initial.clone(),
+            window_events_max: self.window_events_max,
+        })
     }
 
     /// The table of `gvr`'s resource, made on first use; versions of a resource share it,

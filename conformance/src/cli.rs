@@ -2,9 +2,11 @@
 
 mod controllers;
 mod exchange;
+mod explore;
 mod kubeconfig;
 mod run;
 mod serve;
+mod threads;
 
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// Run scenarios and compare each with its golden; the whole suite by default.
     Run(run::RunArgs),
+    /// Run scenarios once for everything that could go wrong in them, and compare the outcomes.
+    Explore(explore::ExploreArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
     Controllers(controllers::ControllersArgs),
     /// Compare a server's answers with recorded ones, or record them.
@@ -35,6 +39,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::serve(args),
         Command::Run(args) => run::run(args),
+        Command::Explore(args) => explore::explore(args),
         Command::Controllers(args) => controllers::run(args),
         Command::Exchange(args) => exchange::exchange(args),
     };

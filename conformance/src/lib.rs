@@ -9,15 +9,19 @@
 //! - [`timeline`] and [`outcome`]: the two parts of a transcript
 //! - [`suite`]: scenario files and their goldens
 //! - [`kruise`]: the webhooks of OpenKruise's kinds, and their definitions
+//! - [`properties`]: what holds at every revision, whatever a golden says
+//! - [`explore`]: scenarios with something going wrong at every point
 //! - [`exchange`]: recorded exchanges with a real API server, and their replay
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
 
 pub mod api;
 pub mod exchange;
+pub mod explore;
 mod generated;
 pub mod kruise;
 pub mod nodes;
 pub mod outcome;
+pub mod properties;
 pub mod refusals;
 pub mod runner;
 pub mod scenario;

@@ -41,8 +41,31 @@ pub(crate) async fn describe(
     timeline: &Timeline,
     names: &GeneratedNames,
 ) -> Result<Vec<String>, ApiError> {
+    let mut lines = tables(api, TABLES.iter().copied(), names).await?;
+    lines.extend(section("status", statuses(journal, timeline)));
+    lines.extend(section("pods", pods(journal, timeline, names)));
+    lines.extend(section("events", events(journal)));
+    Ok(lines)
+}
+
+/// The custom resources that were defined.
+pub(crate) fn custom_resources(journal: &[JournalEntry]) -> Vec<&str> {
+    let definitions = present(journal, "customresourcedefinitions").into_iter();
+    let names = definitions.map(|definition| definition["metadata"]["name"].as_str());
+    names.flatten().collect()
+}
+
+/// The tables of `resources`, when they have rows.
+///
+/// # Errors
+/// [`ApiError`] when a table cannot be read.
+pub(crate) async fn tables(
+    api: &Api,
+    resources: impl Iterator<Item = &str>,
+    names: &GeneratedNames,
+) -> Result<Vec<String>, ApiError> {
     let mut lines = Vec::new();
-    for resource in TABLES {
+    for resource in resources {
         if api.resource(resource).is_err() {
             continue;
         }
@@ -54,9 +77,6 @@ pub(crate) async fn describe(
             lines.extend(indented(rows));
         }
     }
-    lines.extend(section("status", statuses(journal, timeline)));
-    lines.extend(section("pods", pods(journal, timeline, names)));
-    lines.extend(section("events", events(journal)));
     Ok(lines)
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use http_body_util::{BodyExt, Either, Full};
 use jiff::Timestamp;
 use kube::client::Body;
@@ -66,12 +67,14 @@ impl Recorder {
         let user_agent = user_agent.unwrap_or_default().to_owned();
         let answer = self.server.clone().oneshot(request).await?;
         let is_refused = answer.status().is_client_error() || answer.status().is_server_error();
-        if method == Method::GET || !is_refused {
+        // A refusal that is no whole text is one whose answer gets lost.
+        let is_whole = answer.body().size_hint().exact().is_some();
+        if method == Method::GET || !is_refused || !is_whole {
             return Ok(answer.map(Either::Left));
         }
         let (head, body) = answer.into_parts();
         let body = body.collect().await;
-        let bytes = body.expect("a refusal is no stream").to_bytes();
+        let bytes = body.expect("it is whole").to_bytes();
         let status: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         if is_told(&method, &resource, &status) {
             self.refusals.lock().push(Refusal {

@@ -7,11 +7,15 @@ pub mod remote;
 mod steps;
 
 use jiff::Timestamp;
+use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::fault::Point;
 use kubeproof_controller::statefulset::Profile;
 use serde_json::json;
 
+use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::outcome;
+use crate::properties::{self, Violation};
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
@@ -50,6 +54,19 @@ pub enum RunError {
 pub struct RunOptions {
     /// The controllers that run instead of the scenario's.
     pub controllers: Option<Vec<String>>,
+    /// What goes wrong besides, from the first step on.
+    pub plan: Plan,
+}
+
+/// What a run comes to.
+#[derive(Debug)]
+pub struct Run {
+    /// The transcript.
+    pub transcript: Result<String, RunError>,
+    /// Where a fault could have met somebody since the first step began.
+    pub points: Vec<Point>,
+    /// Every write.
+    pub journal: Vec<JournalEntry>,
 }
 
 /// Heads the timeline; says how to read a line.
@@ -72,20 +89,64 @@ struct Section {
     awaited: bool,
 }
 
+impl Run {
+    /// What properties of controllers it violates.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        properties::violations(&self.journal, &self.points)
+    }
+}
+
 /// Runs `scenario` on a runtime of its own and returns its transcript, which a golden holds.
 ///
 /// # Errors
 /// [`RunError`] when a request is refused unexpectedly or the scenario never settles.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    runtime()?.block_on(async {
+        let testbed = start(scenario, options).await?;
+        let transcript = carry_through(&testbed, scenario).await;
+        testbed.shutdown().await;
+        transcript
+    })
+}
+
+/// Runs `scenario` as [`run`] does, with the faults of the plan, and notes what else it was.
+///
+/// # Errors
+/// [`RunError`] when the testbed does not start or what is given does not come about.
+pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
+    runtime()?.block_on(async {
+        let testbed = start(scenario, options).await?;
+        let prepared = prepare(&testbed, scenario).await;
+        let transcript = match prepared {
+            Ok(()) => {
+                testbed.simulated()?.begin(&options.plan);
+                take_steps(&testbed, scenario).await
+            }
+            Err(error) => {
+                testbed.shutdown().await;
+                return Err(error);
+            }
+        };
+        let run = Run {
+            transcript,
+            points: testbed.simulated()?.points(),
+            journal: testbed.journal(),
+        };
+        testbed.shutdown().await;
+        Ok(run)
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, RunError> {
+    tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .map_err(RunError::Runtime)?;
-    runtime.block_on(run_in(scenario, options))
+        .map_err(RunError::Runtime)
 }
 
-async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
+async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, RunError> {
     let mut testbed_options = TestbedOptions {
         seed: scenario.seed,
         namespace: scenario.given.namespace.clone(),
@@ -103,13 +164,16 @@ async fn run_in(scenario: &Scenario, options: &RunOptions) -> Result<String, Run
     if let Some(controllers) = controllers {
         testbed_options.controllers.clone_from(controllers);
     }
-    let testbed = Testbed::start(testbed_options).await?;
-    let transcript = carry_through(&testbed, scenario).await;
-    testbed.shutdown().await;
-    transcript
+    Ok(Testbed::start(testbed_options).await?)
 }
 
 async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+    prepare(testbed, scenario).await?;
+    take_steps(testbed, scenario).await
+}
+
+/// Brings about what is given.
+async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
     let namespace = &scenario.given.namespace;
     if namespace != DEFAULT_NAMESPACE {
         let namespace = json!({
@@ -133,6 +197,10 @@ async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String,
         let number = format!("given {}", index + 1);
         take(testbed, step, number).await?;
     }
+    Ok(())
+}
+
+async fn take_steps(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
         sections.push(take(testbed, step, (index + 1).to_string()).await?);

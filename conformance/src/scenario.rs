@@ -4,6 +4,7 @@ mod duration;
 mod manifest;
 mod step;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use kubeproof_controller::kruise::Gates;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 pub use duration::HumanDuration;
 pub use manifest::{Manifest, read_objects};
-pub(crate) use manifest::{in_flow, read_objects_of};
+pub(crate) use manifest::{in_flow, parse_objects};
 pub(crate) use step::field;
 pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
@@ -41,6 +42,22 @@ pub struct Scenario {
     pub given: Given,
     /// What is done, in order.
     pub steps: Vec<Step>,
+    /// The properties that it violates, to show what is wrong with the controller.
+    #[serde(default)]
+    pub violates: BTreeSet<String>,
+    /// Faults that rightly lead to another outcome, for `kubeproof explore`.
+    #[serde(default)]
+    pub differs: Vec<Differs>,
+}
+
+/// Faults that rightly lead to another outcome.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Differs {
+    /// How their plans begin: `lose-answer create pods`; empty for all.
+    pub with: String,
+    /// Why that is right.
+    pub because: String,
 }
 
 fn default_seed() -> u64 {
@@ -232,6 +249,12 @@ impl Scenario {
     pub fn needs_heartbeats(&self) -> bool {
         let mut steps = self.given.steps.iter().chain(&self.steps);
         steps.any(|step| matches!(step.verb, Verb::Node(_)))
+    }
+
+    /// Whether a plan of faults rightly leads to another outcome.
+    #[must_use]
+    pub fn explains(&self, plan: &str) -> bool {
+        self.differs.iter().any(|one| plan.starts_with(&one.with))
     }
 
     /// Puts the content of each file that a manifest names in its place.

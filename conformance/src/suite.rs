@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use similar::TextDiff;
 
+use crate::properties::Violation;
 use crate::runner::{self, RunOptions, remote};
-use crate::scenario::ScenarioFile;
+use crate::scenario::{Scenario, ScenarioFile};
 
 /// Lines of context around a difference.
 const DIFF_CONTEXT_LINES: usize = 3;
@@ -90,9 +91,16 @@ pub fn check(path: &Path, options: &RunOptions) -> (String, Verdict) {
             );
         }
     };
-    let verdict = match runner::run(&file.scenario, options) {
-        Ok(transcript) => compare(&golden_path(path, &file.name), &transcript),
-        Err(error) => Verdict::Failed(error.to_string()),
+    let run = runner::run_whole(&file.scenario, options);
+    let verdict = match run.map(|run| (run.violations(), run.transcript)) {
+        Ok((violations, Ok(transcript))) => {
+            let compared = compare(&golden_path(path, &file.name), &transcript);
+            match (violates(&file.scenario, &violations), compared) {
+                (Some(why), Verdict::Passed) => Verdict::Failed(why),
+                (_, compared) => compared,
+            }
+        }
+        Ok((_, Err(error))) | Err(error) => Verdict::Failed(error.to_string()),
     };
     (file.name, verdict)
 }
@@ -112,6 +120,16 @@ pub async fn check_remote(file: &ScenarioFile, client: kube::Client) -> Verdict 
         }
         Err(_) => Verdict::Failed(format!("there is no golden {}", golden.display())),
     }
+}
+
+/// How a run of `scenario` violates properties that it does not say it violates; `None` when none.
+#[must_use]
+pub fn violates(scenario: &Scenario, violations: &[Violation]) -> Option<String> {
+    let unsaid = violations
+        .iter()
+        .filter(|one| !scenario.violates.contains(one.property));
+    let told: Vec<String> = unsaid.map(ToString::to_string).collect();
+    (!told.is_empty()).then(|| told.join("\n"))
 }
 
 fn compare(golden: &Path, transcript: &str) -> Verdict {

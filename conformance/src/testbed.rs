@@ -1,23 +1,32 @@
 //! What scenarios run in: a server, simulated nodes and controllers in one process under virtual
 //! time, or a cluster that is there already.
 
+mod builder;
+mod crashes;
 mod remote;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kubeproof_apiserver::fault::Fault;
+use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
 
 use crate::api::{Api, ApiError};
+use crate::explore::Plan;
+use crate::generated::GeneratedNames;
+use crate::outcome;
 use crate::refusals::{Recorder, Refusal};
-use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings};
+use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
+use crate::timeline::Timeline;
 use crate::{kruise, nodes};
 
+pub use builder::{Subject, TestbedBuilder};
+use crashes::Crashes;
+pub(crate) use crashes::StaleReads;
 use remote::Remote;
 
 /// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
@@ -59,6 +68,10 @@ pub struct TestbedOptions {
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
     pub manifests: Manifests,
+    /// Controllers of one's own.
+    pub subjects: Vec<Subject>,
+    /// Resources whose tables are part of [`Testbed::outcome`] besides workloads and custom ones.
+    pub shown: Vec<String>,
 }
 
 impl Default for TestbedOptions {
@@ -77,6 +90,8 @@ impl Default for TestbedOptions {
             kruise: None,
             timings: Timings::default(),
             manifests: Manifests::new(),
+            subjects: Vec::new(),
+            shown: Vec::new(),
         }
     }
 }
@@ -84,6 +99,7 @@ impl Default for TestbedOptions {
 /// Where scenarios run.
 pub struct Testbed {
     api: Api,
+    shown: Vec<String>,
     cluster: Cluster,
 }
 
@@ -97,6 +113,7 @@ pub struct Simulated {
     server: ApiServer,
     recorder: Recorder,
     manager: Manager,
+    crashes: Crashes,
 }
 
 /// A testbed that does not start or come to rest.
@@ -111,6 +128,9 @@ pub enum TestbedError {
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
+    /// A text is no YAML of objects.
+    #[error("{0}")]
+    Yaml(String),
     /// What is asked for takes a cluster whose parts this process holds.
     #[error("this takes a simulated cluster")]
     NotSimulated,
@@ -127,6 +147,11 @@ pub enum TestbedError {
 }
 
 impl Testbed {
+    /// A testbed of one's own: without nodes and controllers, unless asked for.
+    pub fn builder() -> TestbedBuilder {
+        TestbedBuilder::default()
+    }
+
     /// Starts the server, creates what is given, then starts the nodes and the controllers.
     ///
     /// # Errors
@@ -181,14 +206,18 @@ impl Testbed {
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
+        let client = kube::Client::new(recorder.clone(), options.namespace.as_str());
+        let crashes = Crashes::watch(&server, &manager, &client, options.subjects);
         let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
         let cluster = Simulated {
             server,
             recorder,
             manager,
+            crashes,
         };
         Ok(Self {
             api,
+            shown: options.shown,
             cluster: Cluster::Simulated(Box::new(cluster)),
         })
     }
@@ -205,7 +234,11 @@ impl Testbed {
     ) -> Result<Self, TestbedError> {
         let api = Api::discover(client.clone()).await?.within(namespace);
         let cluster = Cluster::Remote(Remote::watch(client, namespace, &api, quiet));
-        Ok(Self { api, cluster })
+        Ok(Self {
+            api,
+            shown: Vec::new(),
+            cluster,
+        })
     }
 
     /// The parts that only a simulated cluster has.
@@ -287,6 +320,52 @@ impl Testbed {
         }
     }
 
+    /// Creates the objects of a YAML text, or merges them into those that exist.
+    ///
+    /// # Errors
+    /// [`TestbedError`] for a text that is no YAML, and as the server answers.
+    pub async fn apply(&self, yaml: &str) -> Result<(), TestbedError> {
+        for object in parse_objects(yaml).map_err(TestbedError::Yaml)? {
+            self.api.apply(&object).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets virtual time pass.
+    pub async fn advance(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Every change so far that a reviewer looks for, a line each, with the time since the beginning.
+    #[must_use]
+    pub fn timeline(&self) -> String {
+        let journal = self.journal();
+        let mut timeline = Timeline::default();
+        let mut lines = Vec::new();
+        for entry in &journal {
+            lines.extend(timeline.tell(entry, EPOCH));
+        }
+        let told = Timeline::tell_refusals(&self.refusals(), EPOCH);
+        lines.extend(told.into_iter().map(|(_, line)| line));
+        outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
+    }
+
+    /// What there is in the end: tables of workloads and of custom resources, states, events.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when a table cannot be read.
+    pub async fn outcome(&self) -> Result<String, TestbedError> {
+        let journal = self.journal();
+        let names = GeneratedNames::of(&journal);
+        let mut timeline = Timeline::default();
+        journal.iter().for_each(|entry| timeline.learn(entry));
+        let custom = outcome::custom_resources(&journal);
+        let tables = self.shown.iter().map(String::as_str).chain(custom);
+        let mut lines = outcome::tables(&self.api, tables, &names).await?;
+        lines.extend(outcome::describe(&self.api, &journal, &timeline, &names).await?);
+        Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
+    }
+
     /// Lets time pass until nothing but leases was written for `quiet`.
     ///
     /// Returns the time of the last write. The server's journal decides, so that the outcome does
@@ -330,7 +409,10 @@ impl Testbed {
     /// Stops what was started here, and joins its tasks.
     pub async fn shutdown(self) {
         match self.cluster {
-            Cluster::Simulated(cluster) => cluster.manager.shutdown().await,
+            Cluster::Simulated(cluster) => {
+                cluster.crashes.end();
+                cluster.manager.shutdown().await;
+            }
             Cluster::Remote(cluster) => cluster.end().await,
         }
     }
@@ -351,6 +433,21 @@ impl Simulated {
     /// Lets something go wrong between clients and server.
     pub fn inject(&self, fault: Fault) {
         self.server.inject(fault);
+    }
+
+    /// Lets the faults of `plan` happen from now on, and notes where others could.
+    pub(crate) fn begin(&self, plan: &Plan) {
+        self.server.record_points();
+        for (index, fault) in plan.faults().iter().enumerate() {
+            self.inject(fault.to_fault(&format!("plan {}", index + 1)));
+        }
+        self.crashes.with_stale_reads(plan.stale_reads());
+    }
+
+    /// Where faults could have met somebody since the plan began.
+    #[must_use]
+    pub fn points(&self) -> Vec<Point> {
+        self.server.points()
     }
 
     /// Ends the faults of that name; false when there is none in force.

@@ -92,7 +92,10 @@ fn generated_definitions_are_upstreams() {
         (v1alpha1::CloneSet::crd(), "clonesets", "v1alpha1"),
     ];
     for (definition, plural, name) in generated {
-        let (ours, theirs) = (serde_json::to_value(definition).unwrap(), official(plural));
+        let (ours, theirs) = (
+            serde_json::to_value(definition).expect("JSON"),
+            official(plural),
+        );
         assert_eq!(names(&ours), names(&theirs), "{plural}");
         let (ours, theirs) = (version(&ours, name), version(&theirs, name));
         for part in ["columns", "subresources", "spec", "status"] {

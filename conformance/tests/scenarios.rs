@@ -28,7 +28,11 @@ fn main() {
 /// Runs the scenario at `path` and asserts that its transcript is the golden.
 fn check(path: &Path) -> Result<(), Failed> {
     let file = ScenarioFile::read(path)?;
-    let transcript = runner::run(&file.scenario, &RunOptions::default())?;
+    let run = runner::run_whole(&file.scenario, &RunOptions::default())?;
+    if let Some(why) = suite::violates(&file.scenario, &run.violations()) {
+        return Err(why.into());
+    }
+    let transcript = run.transcript?;
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(suite::snapshots_dir());
     settings.set_prepend_module_to_snapshot(false);

@@ -54,4 +54,4 @@ mod work_queue;
 mod worker;
 
 pub use error::Error;
-pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options};
+pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};

@@ -134,7 +134,13 @@ impl Manager {
     /// Starts all controllers anew, as after a crash: what they have not written is forgotten. Nodes
     /// run on.
     pub fn restart_controllers(&self) {
-        self.restart.notify_waiters();
+        self.restarter().restart();
+    }
+
+    /// What starts the controllers anew, for who does not hold the manager.
+    #[must_use]
+    pub fn restarter(&self) -> Restarter {
+        Restarter(Arc::clone(&self.restart))
     }
 
     /// The containers of the nodes, for who asks for their logs.
@@ -173,6 +179,17 @@ impl Manager {
                 std::panic::resume_unwind(error.into_panic());
             }
         }
+    }
+}
+
+/// Starts controllers anew.
+#[derive(Clone, Debug)]
+pub struct Restarter(Arc<Notify>);
+
+impl Restarter {
+    /// Starts all controllers anew, in the order in which they were started.
+    pub fn restart(&self) {
+        self.0.notify_waiters();
     }
 }
 

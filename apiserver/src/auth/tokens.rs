@@ -40,6 +40,11 @@ pub(crate) struct Claims {
 pub(crate) struct Tokens(Mutex<BTreeMap<String, Claims>>);
 
 impl Tokens {
+    /// The same tokens, in a store of its own.
+    pub(crate) fn forked(&self) -> Self {
+        Self(Mutex::new(self.0.lock().clone()))
+    }
+
     /// A token that makes these claims, in the form of a JWT.
     pub(crate) fn issue(&self, claims: Claims, now: Timestamp, entropy: &Entropy) -> String {
         let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());

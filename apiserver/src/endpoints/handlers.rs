@@ -44,6 +44,7 @@ use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
 use crate::admission::webhook::Requester;
 use crate::auth::User;
+use crate::fault::{Asked, View};
 use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
 use crate::patch::PatchType;
@@ -78,6 +79,12 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
+    /// How faults let this list see the server.
+    fn view(&self) -> View {
+        let asked = Asked::of(&self.info, &self.user_agent);
+        asked.map_or_else(View::default, |asked| self.core.faults.view(&asked))
+    }
+
     fn store(&self, dry_run: bool) -> Store<'_> {
         let strategy: &dyn Strategy = match self.info.subresource.as_deref() {
             Some("approval") => &CertificateSigningRequest { approval: true },

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::body::Dropped;
 use super::handlers::list::Selectors;
 use super::metrics::WatchMeter;
-use crate::fault::{self, Faults};
+use crate::fault::{self, EventEffect, Faults, Turn, View};
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::write_object;
 use crate::status::ApiError;
@@ -53,6 +53,8 @@ pub(crate) enum Start {
     Present {
         /// 0 for whatever there is.
         not_older_than: u64,
+        /// Whether any version will do, however old.
+        any: bool,
         /// Whether a bookmark tells that they are all.
         ends_with_bookmark: bool,
     },
@@ -96,6 +98,12 @@ struct Cursor {
     frames: VecDeque<Bytes>,
     deadline: Instant,
     next_bookmark: Instant,
+    /// While a fault lets it deliver in batches: up to which version, and when the next is due.
+    batch: Option<(u64, Instant)>,
+    /// When it ends as expired, if a fault has it miss what happens.
+    missing: Option<Instant>,
+    /// Whether the connection breaks off behind the lines that are ready.
+    breaks: bool,
     first: bool,
     ended: bool,
 }
@@ -134,13 +142,19 @@ impl Cursor {
             frames: VecDeque::new(),
             deadline,
             next_bookmark: next_bookmark(now, deadline),
+            batch: None,
+            missing: None,
+            breaks: false,
             first: true,
             ended: request.timeout.is_zero(),
             request,
         };
         match cursor.request.start {
-            Start::After(rv) => cursor.rv = rv,
-            Start::Now => cursor.rv = cursor.request.table.snapshot().rv,
+            Start::After(rv) => cursor.rv = cursor.resumed_after(rv),
+            Start::Now => {
+                let current = cursor.request.table.snapshot().rv;
+                cursor.rv = current.saturating_sub(cursor.view().lag);
+            }
             Start::Present { not_older_than, .. } => {
                 cursor.awaited = Some((not_older_than, now + FRESHNESS_WAIT));
                 cursor.take_present();
@@ -149,14 +163,53 @@ impl Cursor {
         cursor
     }
 
+    /// How faults let it see the server.
+    fn view(&self) -> View {
+        let faults = self.request.faults.as_ref();
+        faults.map_or_else(View::default, |(faults, watch)| faults.view(watch))
+    }
+
+    /// Where a watch really begins that resumes behind version `rv`.
+    fn resumed_after(&self, rv: u64) -> u64 {
+        let faults = self.request.faults.as_ref();
+        match faults.map_or(0, |(faults, watch)| faults.meet_resumption(watch)) {
+            0 => rv,
+            events => self.request.table.version_before(rv, events as usize),
+        }
+    }
+
+    /// The version up to which `view` shows anything.
+    fn horizon(&mut self, view: View) -> Option<u64> {
+        if view == View::default() {
+            self.batch = None;
+            return None;
+        }
+        let current = self.request.table.snapshot().rv;
+        let now = Instant::now();
+        let due = |(_, due): &(u64, Instant)| *due <= now;
+        match view.batch {
+            Some(period) if self.batch.as_ref().is_none_or(due) => {
+                self.batch = Some((current, now + period));
+            }
+            Some(_) => {}
+            None => self.batch = None,
+        }
+        let batch = self.batch.map_or(current, |(rv, _)| rv);
+        Some(batch.min(current.saturating_sub(view.lag)))
+    }
+
     /// Takes the present objects, unless they are older than the version awaited.
     fn take_present(&mut self) {
         let Some((awaited, _)) = self.awaited else {
             return;
         };
-        let snapshot = self.request.table.snapshot();
+        let mut snapshot = self.request.table.snapshot();
         if snapshot.rv < awaited {
             return;
+        }
+        let lag = self.view().lag;
+        if lag > 0 && matches!(self.request.start, Start::Present { any: true, .. }) {
+            snapshot = self.request.table.snapshot_behind(lag);
         }
         let namespace = self.request.namespace.as_deref();
         let selected: Vec<_> = snapshot
@@ -179,7 +232,7 @@ impl Cursor {
     async fn next(&mut self) -> Option<Result<Bytes, Dropped>> {
         loop {
             if let Some((faults, watch)) = &self.request.faults
-                && !faults.let_deliver(watch).await
+                && faults.let_deliver(watch).await == Turn::BreakOff
             {
                 self.ended = true;
                 return Some(Err(Dropped));
@@ -201,6 +254,10 @@ impl Cursor {
             if let Some(frame) = self.ready() {
                 return frame.map(Ok);
             }
+            if std::mem::take(&mut self.breaks) {
+                self.ended = true;
+                return Some(Err(Dropped));
+            }
             if self.ended || Instant::now() >= self.deadline {
                 return None;
             }
@@ -208,24 +265,43 @@ impl Cursor {
             let changed = Arc::clone(&self.changed);
             let mut changed = std::pin::pin!(changed.notified());
             changed.as_mut().enable();
+            // Rules that end otherwise than in time matter to those who feel them.
+            let view = self.view();
+            let faults = self.request.faults.as_ref();
+            let faults = faults.filter(|_| view != View::default());
+            let faults = faults.map(|(faults, _)| faults.clone());
+            let mut lifted = std::pin::pin!(async {
+                match &faults {
+                    Some(faults) => faults.lifted().await,
+                    None => std::future::pending().await,
+                }
+            });
+            // The first poll is what registers for the wake-up.
+            if futures::poll!(lifted.as_mut()).is_ready() {
+                continue;
+            }
             if self.request.table.asked() != asked || self.advance() {
                 continue;
             }
+            let bookmarks = self.request.bookmarks && !view.withholds_bookmarks;
             if asked.bookmarks > self.asked.bookmarks {
                 self.asked = asked;
-                if self.request.bookmarks {
+                if bookmarks {
                     return self.bookmark(false).map(Ok);
                 }
             }
-            let wake = self.wake_time();
+            let wake = self.wake_time(view);
             tokio::select! {
                 biased;
                 () = changed => {}
+                () = lifted => {}
                 () = tokio::time::sleep_until(wake) => {
                     if wake == self.next_bookmark && wake < self.deadline && self.awaited.is_none()
                     {
                         self.next_bookmark = next_bookmark(wake, self.deadline);
-                        return self.bookmark(false).map(Ok);
+                        if bookmarks {
+                            return self.bookmark(false).map(Ok);
+                        }
                     }
                 }
             }
@@ -289,16 +365,28 @@ impl Cursor {
             }
             return !waits;
         }
+        if let Some(until) = self.missing {
+            let is_over = Instant::now() >= until;
+            if is_over {
+                self.missing = None;
+                self.expire();
+            }
+            return is_over;
+        }
+        let horizon = self.horizon(self.view());
         match self.request.table.events_after(self.rv, EVENTS_MAX) {
             Ok((mut events, mut reached)) => {
-                if let Some(converted) = self.converted {
-                    events.retain(|event| event.rv <= converted);
-                    reached = reached.min(converted);
+                if let Some(shown) = self.converted.into_iter().chain(horizon).min() {
+                    events.retain(|event| event.rv <= shown);
+                    reached = reached.min(shown).max(self.rv);
                 }
                 for event in &events {
                     match self.deliver(event) {
                         Delivery::Unselected => {}
-                        Delivery::Line(frame) => self.frames.push_back(frame),
+                        Delivery::Line(frame) if self.arrives(event) => {
+                            self.frames.push_back(frame);
+                        }
+                        Delivery::Line(_) => break,
                         Delivery::Impossible => {
                             self.ended = true;
                             break;
@@ -315,19 +403,46 @@ impl Cursor {
         }
     }
 
+    /// Whether a line reaches the client. If a fault has it otherwise, nothing behind it does.
+    fn arrives(&mut self, event: &Event) -> bool {
+        let Some((faults, watch)) = &self.request.faults else {
+            return true;
+        };
+        let key = event.object.key.as_str();
+        let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+        match faults.meet_event(watch, (name, event.event_type, event.rv)) {
+            None => return true,
+            Some(EventEffect::Break) => self.breaks = true,
+            Some(EventEffect::Expire) => self.expire(),
+            Some(EventEffect::Miss(time)) => self.missing = Some(Instant::now() + time),
+        }
+        false
+    }
+
+    /// Ends as a watch does whose version was compacted.
+    fn expire(&mut self) {
+        let compacted = self.request.table.snapshot().rv;
+        self.fail(&expired(self.rv, WindowError::Expired { compacted }));
+    }
+
     fn fail(&mut self, error: &ApiError) {
         self.awaited = None;
         self.ended = true;
         self.frames.push_back(frame("ERROR", &error.to_status()));
     }
 
-    fn wake_time(&self) -> Instant {
+    fn wake_time(&self, view: View) -> Instant {
         let wait = match self.awaited {
             Some((_, until)) => until,
             None if self.request.bookmarks => self.next_bookmark,
             None => self.deadline,
         };
-        wait.min(self.deadline)
+        let batch = self.batch.map(|(_, due)| due);
+        let faults = self.request.faults.as_ref().zip(view.ends);
+        let ends = faults.map(|((faults, _), ends)| Instant::now() + faults.until(ends));
+        let others = [batch, ends, self.missing];
+        let earliest = others.into_iter().flatten().fold(wait, Instant::min);
+        earliest.min(self.deadline)
     }
 
     /// The line for `event`, if it is one for this watch: a selector turns changes into

@@ -165,6 +165,15 @@ impl Definitions {
         }
     }
 
+    /// The same, for a server that begins with the same definitions.
+    pub(crate) fn forked(&self) -> Self {
+        Self {
+            served: RwLock::new(Arc::clone(&self.served.read())),
+            pass: ReentrantMutex::new(Cell::new(Pass::Idle)),
+            user_agent: Arc::clone(&self.user_agent),
+        }
+    }
+
     /// The resources in discovery, the built-in ones included.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.served.read().catalog)
@@ -184,6 +193,23 @@ impl Definitions {
     fn stored_resource(&self, name: &str) -> Option<Arc<ResourceInfo>> {
         self.served.read().stored_resource(name)
     }
+}
+
+/// Serves what a server stores that began where another one is, or was.
+pub(crate) fn after_fork(core: &Core) {
+    let held = Arc::clone(&core.definitions.served.read());
+    let definitions = all(&store(core));
+    if definitions.is_empty() && held.is_empty() {
+        return;
+    }
+    // What webhooks have converted is remembered by revision, of which each server gives out its own.
+    let before = match held.converts_by_webhook() {
+        true => Served::builtin(),
+        false => Served::clone(&held),
+    };
+    let served = Served::of(&definitions, &before, core.storage.revision());
+    core.openapi.set_custom(served.documented());
+    *core.definitions.served.write() = Arc::new(served);
 }
 
 /// Does what follows from a write of an object of `resource`.

@@ -147,7 +147,7 @@ impl ApiServerBuilder {
         let running = Arc::clone(&components);
         let initial = Initial {
             revision: bootstrap::revision(),
-            objects: Box::new(move |resource| match resource.resource.as_str() {
+            objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => component_status::objects(&running.lock()),
                 _ => bootstrap::objects(resource, seed, started),
             }),

@@ -1,23 +1,30 @@
 //! What a test can do to the server that no client of a real one could: make it forget past events,
-//! and interfere with watches.
+//! interfere with watches, let requests fail, set the clock.
 //!
-//! The same from any language, as a `POST` without a body, answered by a `Status`:
+//! The same from any language, answered by a `Status`:
 //!
 //! ```text
-//! /kubeproof/v1/compact             forget past events: older versions are 410 Expired
-//! /kubeproof/v1/watches/bookmark    send a bookmark to every watch that allows bookmarks
-//! /kubeproof/v1/watches/close       end watches as if their time were up
-//! /kubeproof/v1/watches/drop        break the connections of watches off
+//! POST   /kubeproof/v1/compact             forget past events: older versions are 410 Expired
+//! POST   /kubeproof/v1/watches/bookmark    send a bookmark to every watch that allows bookmarks
+//! POST   /kubeproof/v1/watches/close       end watches as if their time were up
+//! POST   /kubeproof/v1/watches/drop        break the connections of watches off
+//! POST   /kubeproof/v1/restart             what clients see of a restart
+//! POST   /kubeproof/v1/clock?jump=10m      set the clock forward, or back by a negative time
+//! POST   /kubeproof/v1/faults              inject the fault in the body, as JSON
+//! GET    /kubeproof/v1/faults              the faults injected, with how many requests each has met
+//! DELETE /kubeproof/v1/faults/NAME         lift the faults of that name
 //! ```
 //!
-//! `?resource=configmaps` or `?resource=statefulsets.apps` narrows each to one resource. They are
-//! allowed to whom `post` on the path is allowed, as any path that names no resource.
+//! `?resource=configmaps` or `?resource=statefulsets.apps` narrows the first four to one resource.
+//! They are allowed to whom the verb on the path is allowed, as any path that names no resource.
 
 use http::Method;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::ApiServer;
-use crate::fault::{Effect, Fault};
+use crate::fault::{Effect, Fault, Point};
 use crate::meta::GroupResource;
 use crate::status::ApiError;
 use crate::storage::WatchControl;
@@ -26,20 +33,35 @@ const PREFIX: &str = "/kubeproof/v1/";
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Control {
+enum Control<'a> {
     Compact,
     Watches(WatchControl),
+    Restart,
+    Clock,
+    Faults,
+    Fault(&'a str),
 }
 
-impl Control {
-    fn parse(name: &str) -> Option<Self> {
+impl<'a> Control<'a> {
+    fn parse(name: &'a str) -> Option<Self> {
         Some(match name {
             "compact" => Self::Compact,
             "watches/bookmark" => Self::Watches(WatchControl::Bookmark),
             "watches/close" => Self::Watches(WatchControl::Close),
             "watches/drop" => Self::Watches(WatchControl::Drop),
-            _ => return None,
+            "restart" => Self::Restart,
+            "clock" => Self::Clock,
+            "faults" => Self::Faults,
+            _ => Self::Fault(name.strip_prefix("faults/")?),
         })
+    }
+
+    fn takes(self, method: &Method) -> bool {
+        match self {
+            Self::Faults => matches!(*method, Method::GET | Method::POST),
+            Self::Fault(_) => *method == Method::DELETE,
+            _ => *method == Method::POST,
+        }
     }
 }
 
@@ -80,6 +102,37 @@ impl ApiServer {
         self.core.faults.met()
     }
 
+    /// From now on notes every request and every event delivered, as places where a fault could
+    /// have met somebody; forgets what was noted before.
+    pub fn record_points(&self) {
+        self.core.faults.record_points();
+    }
+
+    /// What was noted since [`Self::record_points`], in order.
+    #[must_use]
+    pub fn points(&self) -> Vec<Point> {
+        self.core.faults.points()
+    }
+
+    /// How many clients have died of an [`Effect::Crash`]: whoever holds them is to start them
+    /// anew. Their requests are never answered.
+    #[must_use]
+    pub fn crashes(&self) -> watch::Receiver<u64> {
+        self.core.faults.crashes()
+    }
+
+    /// Lets clients see what they see of a server that is restarted: watches break off, and past
+    /// events are forgotten. What is stored stays.
+    pub fn restart(&self) {
+        self.core.storage.compact(None);
+        self.control_watches(WatchControl::Drop, None);
+    }
+
+    /// Sets the clock forward by `time`, or back if that is negative; timers run on as they did.
+    pub fn jump(&self, time: SignedDuration) {
+        self.core.clock.jump(time);
+    }
+
     /// Asks every open watch for `control`, or those of `resource` only.
     ///
     /// A watch acts on it once what it has to deliver is delivered (for [`WatchControl::Drop`] and
@@ -90,17 +143,21 @@ impl ApiServer {
     }
 }
 
+/// Whether a request is for this module.
+pub(super) fn is_for(path: &str) -> bool {
+    path.starts_with(PREFIX)
+}
+
 /// Answers a request below `/kubeproof/v1/`; `None` for any other path.
 pub(super) fn answer(
     server: &ApiServer,
     method: &Method,
     path: &str,
     query: &[(String, String)],
+    body: &[u8],
 ) -> Option<Result<Value, ApiError>> {
     let name = path.strip_prefix(PREFIX)?;
-    Some(act(server, method, name, query).map(
-        |()| json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" }),
-    ))
+    Some(act(server, method, name, query, body))
 }
 
 fn act(
@@ -108,24 +165,55 @@ fn act(
     method: &Method,
     name: &str,
     query: &[(String, String)],
-) -> Result<(), ApiError> {
+    body: &[u8],
+) -> Result<Value, ApiError> {
     let control = Control::parse(name).ok_or(ApiError::NoSuchPath)?;
-    if *method != Method::POST {
+    if !control.takes(method) {
         return Err(ApiError::MethodNotAllowed);
     }
-    let resource = query
-        .iter()
-        .find(|(key, _)| key == "resource")
-        .map(|(_, resource)| parse_resource(server, resource))
-        .transpose()?;
+    let option = |wanted: &str| {
+        let found = query.iter().find(|(key, _)| key == wanted);
+        found.map(|(_, value)| value.as_str())
+    };
+    let resource = option("resource").map(|resource| parse_resource(server, resource));
+    let resource = resource.transpose()?;
     match (control, &resource) {
         (Control::Compact, None) => server.compact(),
         (Control::Compact, Some(resource)) => server.compact_resource(resource),
         (Control::Watches(control), resource) => {
             server.control_watches(control, resource.as_ref());
         }
+        (Control::Restart, _) => server.restart(),
+        (Control::Clock, _) => {
+            let jump = option("jump").unwrap_or_default();
+            let time = jump.parse().map_err(|_| {
+                ApiError::BadRequest(format!("jump: {jump:?} is no duration, such as 10m or -1h"))
+            })?;
+            server.jump(time);
+        }
+        (Control::Faults, _) if *method == Method::GET => return Ok(faults_met(server)),
+        (Control::Faults, _) => {
+            let fault = serde_json::from_slice(body)
+                .map_err(|error| ApiError::BadRequest(format!("this is no fault: {error}")))?;
+            server.inject(fault);
+        }
+        (Control::Fault(name), _) => {
+            if !server.lift(name) {
+                return Err(ApiError::BadRequest(format!(
+                    "there is no fault {name:?} in force"
+                )));
+            }
+        }
     }
-    Ok(())
+    Ok(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" }))
+}
+
+fn faults_met(server: &ApiServer) -> Value {
+    let met = server.faults_met();
+    let items = met
+        .iter()
+        .map(|(fault, met)| json!({ "name": fault.name, "met": met }));
+    json!({ "kind": "FaultList", "apiVersion": "kubeproof.dev/v1", "items": items.collect::<Vec<_>>() })
 }
 
 /// Reads `plural` or `plural.group`.

@@ -24,12 +24,13 @@ impl ApiServer {
         path: &str,
         query: &str,
         headers: &HeaderMap,
+        body: &[u8],
     ) -> Response<ResponseBody> {
         let query_pairs: Vec<(String, String)> = pairs(query).collect();
         if let Some(answer) = health::answer(path, &query_pairs) {
             return response::text(answer.status, answer.body);
         }
-        if let Some(answer) = control::answer(self, method, path, &query_pairs) {
+        if let Some(answer) = control::answer(self, method, path, &query_pairs, body) {
             return answer.map_or_else(
                 |error| response::error(&error, Accepted::JSON),
                 |status| response::value(200, &status, Accepted::JSON),

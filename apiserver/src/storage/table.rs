@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use imbl::OrdMap;
+use imbl::{OrdMap, Vector};
 use jiff::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockReadGuard};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -167,10 +167,10 @@ struct Asks {
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     objects: OrdMap<ObjectKey, Arc<StoredObject>>,
     /// Ascending by `rv`; holds every event above `compacted`.
-    window: VecDeque<Arc<Event>>,
+    window: Vector<Arc<Event>>,
     /// Versions below this one are forgotten; a watch may start from it.
     compacted: u64,
     /// The objects at version `compacted`.
@@ -194,7 +194,7 @@ impl Table {
         let base: OrdMap<_, _> = initial.map(|object| (object.key.clone(), object)).collect();
         let state = State {
             objects: base.clone(),
-            window: VecDeque::new(),
+            window: Vector::new(),
             compacted: started,
             base,
             base_is_initial: true,
@@ -208,6 +208,48 @@ impl Table {
             changed: Arc::default(),
             asks: Asks::default(),
         }
+    }
+
+    /// A table of its own that holds what this one held at version `rv`, and its past.
+    ///
+    /// # Errors
+    /// [`WindowError`] when that is not remembered, or not there yet.
+    pub(super) fn forked(
+        &self,
+        state: &State,
+        rv: u64,
+        revisions: Arc<Revisions>,
+    ) -> Result<Self, WindowError> {
+        let objects = match state.window.back() {
+            // All that is remembered is older.
+            last if last.is_none_or(|last| last.rv <= rv) && state.compacted <= rv => {
+                state.objects.clone()
+            }
+            _ => state.objects_at(rv, u64::MAX)?,
+        };
+        let mut window = state.window.clone();
+        let _future = window.split_off(state.events_until(rv));
+        let state = State {
+            objects,
+            window,
+            compacted: state.compacted.min(rv),
+            base: state.base.clone(),
+            base_is_initial: state.base_is_initial,
+            window_events_max: state.window_events_max,
+            awake: VecDeque::new(),
+        };
+        Ok(Self {
+            gvr: self.gvr.clone(),
+            revisions,
+            state: RwLock::new(state),
+            changed: Arc::default(),
+            asks: Asks::default(),
+        })
+    }
+
+    /// Keeps writers out while the guard is held.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read()
     }
 
     /// Asks all watches for `control`; those that are stuck in a full socket see it later.
@@ -254,6 +296,28 @@ impl Table {
         let state = self.state.read();
         let objects = state.objects_at(rv, self.revisions.current())?;
         Ok(Snapshot { rv, objects })
+    }
+
+    /// The objects as they were `writes` before now, or as long ago as is remembered.
+    pub(crate) fn snapshot_behind(&self, writes: u64) -> Snapshot {
+        let state = self.state.read();
+        let current = self.revisions.current();
+        let rv = current.saturating_sub(writes).max(state.compacted);
+        let objects = state.objects_at(rv, current);
+        Snapshot {
+            rv,
+            objects: objects.expect("the window holds what is not compacted"),
+        }
+    }
+
+    /// The version that has `events` events between itself and `rv`, or the oldest remembered.
+    pub(crate) fn version_before(&self, rv: u64, events: usize) -> u64 {
+        let state = self.state.read();
+        let known = state.events_until(rv);
+        match known.saturating_sub(events).checked_sub(1) {
+            Some(last) => state.window[last].rv,
+            None => state.compacted.min(rv),
+        }
     }
 
     /// Applies `commit` if nobody wrote the key since it was read.
@@ -317,8 +381,18 @@ impl Table {
                 compacted: state.compacted,
             });
         }
-        let start = state.window.partition_point(|event| event.rv <= rv);
-        let events: Vec<_> = state.window.range(start..).take(max).cloned().collect();
+        let start = state.events_until(rv);
+        let end = start.saturating_add(max).min(state.window.len());
+        let events: Vec<_> = match start < end {
+            true => state
+                .window
+                .focus()
+                .narrow(start..end)
+                .into_iter()
+                .cloned()
+                .collect(),
+            false => Vec::new(),
+        };
         let complete = start + events.len() == state.window.len();
         let reached = if complete {
             self.revisions.current()
@@ -414,6 +488,14 @@ impl State {
         event
     }
 
+    /// How many events of the window there were at version `rv`.
+    fn events_until(&self, rv: u64) -> usize {
+        match self.window.binary_search_by(|event| event.rv.cmp(&rv)) {
+            Ok(at) => at + 1,
+            Err(at) => at,
+        }
+    }
+
     fn objects_at(
         &self,
         rv: u64,
@@ -434,7 +516,7 @@ impl State {
                 .map(|(key, object)| (key.clone(), Arc::clone(object)))
                 .collect());
         }
-        let after = self.window.partition_point(|event| event.rv <= rv);
+        let after = self.events_until(rv);
         Ok(match after.checked_sub(1) {
             Some(last) => self.window[last].objects.clone(),
             None => self.base.clone(),

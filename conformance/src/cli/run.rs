@@ -1,6 +1,5 @@
 //! `kubeproof run`.
 
-use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,8 +14,9 @@ use kubeproof::runner::{RunOptions, remote};
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite::{self, Verdict};
 use kubeproof_apiserver::Clock;
-use parking_lot::Mutex;
 use serde_json::json;
+
+use super::threads;
 
 /// How many scenarios run at once on a cluster that is there already.
 const REMOTE_AT_ONCE: usize = 8;
@@ -58,6 +58,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             .as_deref()
             .map(super::controller_names)
             .transpose()?,
+        ..RunOptions::default()
     };
     let paths = scenario_paths(args.paths)?;
     let finished = match &args.kubeconfig {
@@ -92,7 +93,7 @@ fn refuse_unbuilt(args: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn scenario_paths(paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn scenario_paths(paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
     let given = !paths.is_empty();
     let roots = if given {
         paths
@@ -132,33 +133,20 @@ fn run_all(
     json: bool,
 ) -> Vec<Finished> {
     let clock = Clock::real();
-    let waiting = Mutex::new(VecDeque::from(paths));
-    let finished = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let Some(path) = waiting.lock().pop_front() else {
-                        return;
-                    };
-                    let began = clock.now();
-                    let (name, verdict) = suite::check(&path, options);
-                    let took: SignedDuration = clock.now().duration_since(began);
-                    let one = Finished {
-                        name,
-                        verdict,
-                        took: took.unsigned_abs(),
-                    };
-                    let line = if json { in_json(&one) } else { in_words(&one) };
-                    progress.suspend(|| println!("{line}"));
-                    progress.inc(1);
-                    finished.lock().push(one);
-                }
-            });
-        }
-    });
-    finished.into_inner()
+    threads::each(paths, |path| {
+        let began = clock.now();
+        let (name, verdict) = suite::check(&path, options);
+        let took: SignedDuration = clock.now().duration_since(began);
+        let one = Finished {
+            name,
+            verdict,
+            took: took.unsigned_abs(),
+        };
+        let line = if json { in_json(&one) } else { in_words(&one) };
+        progress.suspend(|| println!("{line}"));
+        progress.inc(1);
+        one
+    })
 }
 
 /// Runs the portable ones of the scenarios on the cluster of a kubeconfig, several at a time: they

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::scenario::read_objects_of;
+use crate::scenario::parse_objects;
 
 /// The namespace of the service behind the webhooks.
 pub const SERVICE_NAMESPACE: &str = "kruise-system";
@@ -24,7 +24,7 @@ const DEFINITIONS: [&str; 2] = [
 pub fn objects() -> Vec<Value> {
     let mut objects = Vec::new();
     for text in DEFINITIONS {
-        let definitions = read_objects_of(text).expect("the definitions are YAML");
+        let definitions = parse_objects(text).expect("the definitions are YAML");
         objects.extend(definitions.into_iter().map(|mut definition| {
             definition["spec"]["conversion"] = json!({
                 "strategy": "Webhook",

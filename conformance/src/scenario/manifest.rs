@@ -145,20 +145,18 @@ fn is_plain(text: &str) -> bool {
 pub fn read_objects(path: &Path) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    read_objects_of(&text).map_err(|error| format!("{}: {error}", path.display()))
+    parse_objects(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The objects of a YAML or JSON text.
+/// The objects of a YAML or JSON text, which may hold several documents.
 ///
 /// # Errors
-/// Why it could not be parsed.
-pub(crate) fn read_objects_of(text: &str) -> Result<Vec<Value>, String> {
+/// Says what is wrong with the text, and where.
+pub(crate) fn parse_objects(text: &str) -> Result<Vec<Value>, String> {
     let objects: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
-    Ok(objects
-        .into_iter()
-        .filter(|object| !object.is_null())
-        .collect())
+    let given = objects.into_iter().filter(|object| !object.is_null());
+    Ok(given.collect())
 }
 
 #[cfg(test)]

@@ -194,7 +194,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
     let namespace = request.namespace().filter(|_| request.resource.namespaced);
     let single = query.single(request);
     let read_at = options.read_at(single.is_none())?;
-    let snapshot = snapshot(request, &read_at)?;
+    let snapshot = snapshot(request, &read_at, options.asks_for_latest())?;
     let store = request.store(false);
     let mut page = Page {
         objects: Vec::new(),
@@ -233,7 +233,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
     Ok(page)
 }
 
-fn snapshot(request: &Request<'_>, read_at: &ReadAt) -> Result<Snapshot, ApiError> {
+fn snapshot(request: &Request<'_>, read_at: &ReadAt, latest: bool) -> Result<Snapshot, ApiError> {
     let table = request.store(false).table();
     match read_at {
         ReadAt::Continue(token) => {
@@ -256,7 +256,14 @@ fn snapshot(request: &Request<'_>, read_at: &ReadAt) -> Result<Snapshot, ApiErro
             ),
         }),
         ReadAt::NotOlderThan(rv) => {
-            let snapshot = table.snapshot();
+            let lag = match latest {
+                true => 0,
+                false => request.view().lag,
+            };
+            let snapshot = match lag {
+                0 => table.snapshot(),
+                lag => table.snapshot_behind(lag),
+            };
             if *rv > snapshot.rv {
                 let current = snapshot.rv;
                 return Err(expired(*rv, WindowError::Future { current }));

@@ -57,6 +57,11 @@ impl ListOptions {
         }
     }
 
+    /// Whether the most recent state is asked for, which no cache that is behind may answer.
+    pub(super) fn asks_for_latest(&self) -> bool {
+        self.rv.is_empty()
+    }
+
     /// Whether a list begun before goes on.
     pub(super) fn continues(&self) -> bool {
         !self.token.is_empty()

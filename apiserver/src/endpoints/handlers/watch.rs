@@ -126,10 +126,12 @@ impl InitialEvents {
         match (self, rv.unwrap_or(0)) {
             (Self::Set(true), not_older_than) => Start::Present {
                 not_older_than,
+                any: rv == Some(0),
                 ends_with_bookmark: bookmarks,
             },
             (Self::Unset, 0) => Start::Present {
                 not_older_than: 0,
+                any: rv == Some(0),
                 ends_with_bookmark: false,
             },
             (Self::Set(false), 0) => Start::Now,

@@ -30,7 +30,7 @@ const VERBS: [&str; 8] = [
 const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
 /// What is served, as of one set of definitions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Served {
     /// What is in discovery.
     pub(super) catalog: Arc<Catalog>,
@@ -62,6 +62,17 @@ impl Served {
             catalog: Arc::new(Catalog::builtin().clone()),
             definitions: BTreeMap::new(),
         }
+    }
+
+    /// Whether there is nothing but what is built in.
+    pub(super) fn is_empty(&self) -> bool {
+        self.definitions.is_empty()
+    }
+
+    /// Whether a webhook converts objects of any definition.
+    pub(super) fn converts_by_webhook(&self) -> bool {
+        let mut resources = self.definitions.values().flat_map(|own| &own.resources);
+        resources.any(|resource| resource.conversion().is_some())
     }
 
     /// What `definitions` declare; as far as nothing changed since `before`, it is kept. Schemas

@@ -17,6 +17,13 @@ const CHANGE_CAUSE: &str = "/metadata/annotations/kubernetes.io~1change-cause";
 
 /// What `rollout status` says about a set, and whether it is the last word.
 fn describe(set: &Value) -> Result<(String, bool), String> {
+    let (version, kind) = (text(set, "/apiVersion"), text(set, "/kind"));
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    if group != "apps" {
+        return Err(format!(
+            "error: no status viewer has been implemented for {kind}.{group}"
+        ));
+    }
     let (spec, status) = (&set["spec"], &set["status"]);
     let strategy = &spec["updateStrategy"];
     if strategy["type"] != "RollingUpdate" {

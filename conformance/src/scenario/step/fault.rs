@@ -1,77 +1,23 @@
 //! Faults as scenarios write them.
 
-use kubeproof_apiserver::fault::{Effect, Fault, Refusal, Requests};
+use std::time::Duration;
+
+use kubeproof_apiserver::fault::{Crash, Effect, Fault, Requests};
 use serde::Deserialize;
 
 use crate::scenario::HumanDuration;
 
 /// A fault from now on: `{name: …, on: {verb: create, resource: pods}, times: 2, refuse: {code: 500}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "FaultFields")]
+#[serde(transparent)]
 pub struct FaultStep(pub Fault);
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct FaultFields {
-    name: String,
-    #[serde(default)]
-    on: Requests,
-    #[serde(default)]
-    after: u32,
-    times: Option<u32>,
-    #[serde(rename = "for")]
-    lasts: Option<HumanDuration>,
-    refuse: Option<Refusal>,
-    #[serde(default)]
-    lose_answer: bool,
-    delay: Option<HumanDuration>,
-    #[serde(default)]
-    hold: bool,
-    #[serde(default)]
-    unreachable: bool,
-}
-
-impl TryFrom<FaultFields> for FaultStep {
-    type Error = String;
-
-    fn try_from(fields: FaultFields) -> Result<Self, String> {
-        let mut effects = [
-            fields.refuse.map(Effect::Refuse),
-            fields.lose_answer.then_some(Effect::LoseAnswer),
-            fields.delay.map(|time| Effect::Delay(time.0)),
-            fields.hold.then_some(Effect::Hold),
-            fields.unreachable.then_some(Effect::Unreachable),
-        ]
-        .into_iter()
-        .flatten();
-        let (Some(effect), None) = (effects.next(), effects.next()) else {
-            return Err(
-                "a fault needs one of refuse, loseAnswer, delay, hold and unreachable".to_owned(),
-            );
-        };
-        Ok(Self(Fault {
-            name: fields.name,
-            requests: fields.on,
-            after: fields.after,
-            times: fields.times,
-            lasts: fields.lasts.map(|lasts| lasts.0),
-            effect,
-        }))
-    }
-}
 
 impl FaultStep {
     /// The fault in words: what it does, to which requests, how often.
     #[must_use]
     pub fn in_words(&self) -> String {
         let fault = &self.0;
-        let mut words = vec![match &fault.effect {
-            Effect::Refuse(refusal) => format!("answer {} {}", refusal.code, refusal.reason),
-            Effect::LoseAnswer => "lose the answer".to_owned(),
-            Effect::Delay(time) => format!("delay by {}", HumanDuration(*time)),
-            Effect::Hold => "hold back what is delivered".to_owned(),
-            Effect::Unreachable => "the server cannot be reached".to_owned(),
-        }];
+        let mut words = vec![effect_words(&fault.effect)];
         words.push(on_words(&fault.requests));
         if fault.after > 0 {
             words.push(format!("after {}", fault.after));
@@ -84,6 +30,27 @@ impl FaultStep {
         }
         words.retain(|part| !part.is_empty());
         format!("fault {}: {}", fault.name, words.join(", "))
+    }
+}
+
+/// What a fault does, in words.
+pub(crate) fn effect_words(effect: &Effect) -> String {
+    let in_time = |time: &Duration| HumanDuration(*time);
+    match effect {
+        Effect::Refuse(refusal) => format!("answer {} {}", refusal.code, refusal.reason),
+        Effect::LoseAnswer => "lose the answer".to_owned(),
+        Effect::Delay(time) => format!("delay by {}", in_time(time)),
+        Effect::Crash(Crash::Before) => "crash before".to_owned(),
+        Effect::Crash(Crash::After) => "crash after".to_owned(),
+        Effect::Unreachable => "the server cannot be reached".to_owned(),
+        Effect::Stale(writes) => format!("answer as {writes} writes ago"),
+        Effect::Hold => "hold back what is delivered".to_owned(),
+        Effect::Batch(time) => format!("deliver every {}", in_time(time)),
+        Effect::WithholdBookmarks => "withhold bookmarks".to_owned(),
+        Effect::Repeat(events) => format!("deliver {events} events again"),
+        Effect::Break => "break off".to_owned(),
+        Effect::Expire => "expire".to_owned(),
+        Effect::Miss(time) => format!("miss what happens for {}", in_time(time)),
     }
 }
 

@@ -1,0 +1,399 @@
+//! The faults of a server: which requests and events they meet, and what these see then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+
+use super::points::{Point, Points};
+use super::{Effect, Fault, Requests};
+use crate::clock::Clock;
+use crate::endpoints::request_info::{RequestInfo, Verb};
+use crate::storage::EventType;
+
+/// The rules of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    clock: Clock,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    rules: Mutex<Vec<Rule>>,
+    /// How many rules are in force, and one if points are recorded: most servers have neither.
+    in_force: AtomicUsize,
+    /// Wakes watches that were told to hold.
+    lifted: Notify,
+    points: Mutex<Option<Points>>,
+    crashes: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    fault: Fault,
+    ends: Option<Timestamp>,
+    seen: u32,
+    met: u32,
+    is_lifted: bool,
+}
+
+/// Who asks for what, as far as rules look at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    verb: Verb,
+    group: String,
+    resource: String,
+    subresource: Option<String>,
+    pub(super) namespace: Option<String>,
+    pub(super) name: Option<String>,
+    user_agent: Arc<str>,
+}
+
+/// What a watch is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Deliver,
+    /// Break off.
+    BreakOff,
+}
+
+/// How a list or watch sees the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    /// So many writes behind.
+    pub(crate) lag: u64,
+    /// Only once in this time.
+    pub(crate) batch: Option<Duration>,
+    /// Without bookmarks.
+    pub(crate) withholds_bookmarks: bool,
+    /// When that may be over.
+    pub(crate) ends: Option<Timestamp>,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventEffect {
+    Break,
+    Expire,
+    Miss(Duration),
+}
+
+impl Asked {
+    /// `None` for a method that is not served.
+    pub(crate) fn of(info: &RequestInfo, user_agent: &str) -> Option<Self> {
+        Some(Self {
+            verb: info.verb?,
+            group: info.group.clone(),
+            resource: info.resource.clone(),
+            subresource: info.subresource.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            user_agent: user_agent.into(),
+        })
+    }
+
+    pub(super) fn verb_text(&self) -> &'static str {
+        self.verb.as_str()
+    }
+
+    /// `pods`, `statefulsets.apps/status`.
+    pub(super) fn resource_text(&self) -> String {
+        let mut text = self.resource.clone();
+        if !self.group.is_empty() {
+            text = format!("{text}.{}", self.group);
+        }
+        if let Some(subresource) = &self.subresource {
+            text = format!("{text}/{subresource}");
+        }
+        text
+    }
+
+    /// The product in the user agent.
+    pub(super) fn product(&self) -> &str {
+        let end = self.user_agent.find(['/', ' ']);
+        &self.user_agent[..end.unwrap_or(self.user_agent.len())]
+    }
+
+    fn named_in(mut self, body: &[u8]) -> Self {
+        if self.name.is_none() && self.verb == Verb::Create {
+            let object: Value = serde_json::from_slice(body).unwrap_or_default();
+            self.name = object["metadata"]["name"].as_str().map(str::to_owned);
+        }
+        self
+    }
+}
+
+impl Requests {
+    pub(super) fn include(&self, asked: &Asked) -> bool {
+        let agrees = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| Some(wanted) == found)
+        };
+        agrees(&self.verb, Some(asked.verb.as_str()))
+            && self.includes_resource(asked)
+            && agrees(&self.namespace, asked.namespace.as_deref())
+            && agrees(&self.name, asked.name.as_deref())
+            && agrees(&self.from, Some(asked.product()))
+    }
+
+    fn includes_resource(&self, asked: &Asked) -> bool {
+        let Some(wanted) = &self.resource else {
+            return true;
+        };
+        let (resource, subresource) = match wanted.split_once('/') {
+            Some((resource, subresource)) => (resource, Some(subresource)),
+            None => (wanted.as_str(), None),
+        };
+        let (plural, group) = match resource.split_once('.') {
+            Some((plural, group)) => (plural, Some(group)),
+            None => (resource, None),
+        };
+        plural == asked.resource
+            && group.is_none_or(|group| group == asked.group)
+            && subresource == asked.subresource.as_deref()
+    }
+}
+
+impl Rule {
+    fn is_over(&self, now: Timestamp) -> bool {
+        let is_used_up = self.fault.times.is_some_and(|times| self.met >= times);
+        self.is_lifted || is_used_up || self.ends.is_some_and(|ends| ends <= now)
+    }
+
+    /// Whether the rule meets this request or event; counts it.
+    fn meets(&mut self, asked: &Asked, now: Timestamp) -> bool {
+        if self.is_over(now) || !self.fault.requests.include(asked) {
+            return false;
+        }
+        self.seen += 1;
+        if self.seen <= self.fault.after {
+            return false;
+        }
+        self.met += 1;
+        true
+    }
+
+    /// Whether the rule is about this request, which is not counted by it.
+    fn is_about(&self, asked: &Asked, now: Timestamp) -> bool {
+        !self.is_over(now) && self.fault.requests.include(asked)
+    }
+}
+
+impl Faults {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let state = State {
+            rules: Mutex::default(),
+            in_force: AtomicUsize::new(0),
+            lifted: Notify::new(),
+            points: Mutex::default(),
+            crashes: watch::Sender::new(0),
+        };
+        Self {
+            clock,
+            state: Arc::new(state),
+        }
+    }
+
+    pub(crate) fn inject(&self, fault: Fault) {
+        let ends = fault.lasts.map(|lasts| {
+            let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
+            self.clock.now().saturating_add(lasts)
+        });
+        self.state.rules.lock().push(Rule {
+            fault,
+            ends: ends.and_then(Result::ok),
+            seen: 0,
+            met: 0,
+            is_lifted: false,
+        });
+        self.state.in_force.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn lift(&self, name: &str) -> bool {
+        let mut found = false;
+        for rule in self.state.rules.lock().iter_mut() {
+            if rule.fault.name == name && !rule.is_lifted {
+                rule.is_lifted = true;
+                self.state.in_force.fetch_sub(1, Ordering::SeqCst);
+                found = true;
+            }
+        }
+        self.state.lifted.notify_waiters();
+        found
+    }
+
+    pub(crate) fn met(&self) -> Vec<(Fault, u32)> {
+        let rules = self.state.rules.lock();
+        let met = rules.iter().map(|rule| (rule.fault.clone(), rule.met));
+        met.collect()
+    }
+
+    /// Begins to note where faults could meet somebody.
+    pub(crate) fn record_points(&self) {
+        let before = self.state.points.lock().replace(Points::default());
+        if before.is_none() {
+            self.state.in_force.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// What was noted so far.
+    pub(crate) fn points(&self) -> Vec<Point> {
+        let points = self.state.points.lock();
+        points.as_ref().map(Points::passed).unwrap_or_default()
+    }
+
+    /// How many clients have died.
+    pub(crate) fn crashes(&self) -> watch::Receiver<u64> {
+        self.state.crashes.subscribe()
+    }
+
+    /// The client of a request is dead: nobody waits for an answer.
+    pub(crate) async fn crash(&self) -> std::convert::Infallible {
+        self.state.crashes.send_modify(|crashes| *crashes += 1);
+        std::future::pending().await
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state.in_force.load(Ordering::SeqCst) == 0
+    }
+
+    /// What becomes of a request; `None` for nothing out of the ordinary. `rv` is the version of
+    /// the last write.
+    pub(crate) fn meet(&self, asked: Option<Asked>, body: &[u8], rv: u64) -> Option<Effect> {
+        if self.is_idle() {
+            return None;
+        }
+        let (asked, now) = (asked?.named_in(body), self.clock.now());
+        if let Some(points) = &mut *self.state.points.lock() {
+            points.pass(&asked, None, rv);
+        }
+        let mut rules = self.state.rules.lock();
+        let mut active = rules.iter_mut().filter(|rule| {
+            let effect = &rule.fault.effect;
+            !effect.is_of_events() && !effect.is_of_views() && !matches!(effect, Effect::Repeat(_))
+        });
+        let rule = active.find_map(|rule| rule.meets(&asked, now).then_some(rule))?;
+        Some(rule.fault.effect.clone())
+    }
+
+    /// What becomes of an event about the object `name` that is to be delivered.
+    pub(crate) fn meet_event(
+        &self,
+        watch: &Asked,
+        (name, event, rv): (&str, EventType, u64),
+    ) -> Option<EventEffect> {
+        if self.is_idle() {
+            return None;
+        }
+        let (mut watch, now) = (watch.clone(), self.clock.now());
+        watch.name = Some(name.to_owned());
+        if let Some(points) = &mut *self.state.points.lock() {
+            points.pass(&watch, Some(event), rv);
+        }
+        let mut rules = self.state.rules.lock();
+        let mut active = rules
+            .iter_mut()
+            .filter(|rule| rule.fault.effect.is_of_events());
+        let rule = active.find_map(|rule| rule.meets(&watch, now).then_some(rule))?;
+        match rule.fault.effect {
+            Effect::Break => Some(EventEffect::Break),
+            Effect::Expire => Some(EventEffect::Expire),
+            Effect::Miss(time) => Some(EventEffect::Miss(time)),
+            _ => None,
+        }
+    }
+
+    /// How many events of the past a watch that resumes is told again.
+    pub(crate) fn meet_resumption(&self, watch: &Asked) -> u32 {
+        if self.is_idle() {
+            return 0;
+        }
+        let now = self.clock.now();
+        let mut rules = self.state.rules.lock();
+        let mut repeating = rules.iter_mut().filter_map(|rule| match rule.fault.effect {
+            Effect::Repeat(events) => Some((rule, events)),
+            _ => None,
+        });
+        let met = repeating.find_map(|(rule, events)| rule.meets(watch, now).then_some(events));
+        met.unwrap_or(0)
+    }
+
+    /// How a list or watch sees the server now.
+    pub(crate) fn view(&self, asked: &Asked) -> View {
+        if self.is_idle() {
+            return View::default();
+        }
+        let now = self.clock.now();
+        let mut view = View::default();
+        for rule in &*self.state.rules.lock() {
+            if !rule.is_about(asked, now) {
+                continue;
+            }
+            match rule.fault.effect {
+                Effect::Stale(writes) => view.lag = view.lag.max(writes),
+                Effect::Batch(time) => view.batch = Some(time),
+                Effect::WithholdBookmarks => view.withholds_bookmarks = true,
+                _ => continue,
+            }
+            view.ends = match (view.ends, rule.ends) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
+        }
+        view
+    }
+
+    /// Returns when a rule is lifted.
+    pub(crate) fn lifted(&self) -> tokio::sync::futures::Notified<'_> {
+        self.state.lifted.notified()
+    }
+
+    /// So long until `time`.
+    pub(crate) fn until(&self, time: Timestamp) -> Duration {
+        let wait = time.duration_since(self.clock.now());
+        Duration::try_from(wait).unwrap_or_default()
+    }
+
+    /// Returns when nothing holds the watch any more.
+    ///
+    /// Cancel safety: nothing is changed but the count of the rules met.
+    pub(crate) async fn let_deliver(&self, watch: &Asked) -> Turn {
+        let mut is_counted = false;
+        while !self.is_idle() {
+            let mut lifted = std::pin::pin!(self.state.lifted.notified());
+            lifted.as_mut().enable();
+            let now = self.clock.now();
+            let until = {
+                let mut rules = self.state.rules.lock();
+                let mut over = rules.iter_mut().filter(|rule| rule.is_about(watch, now));
+                let Some(rule) = over
+                    .find(|rule| matches!(rule.fault.effect, Effect::Hold | Effect::Unreachable))
+                else {
+                    return Turn::Deliver;
+                };
+                if rule.fault.effect == Effect::Unreachable {
+                    return Turn::BreakOff;
+                }
+                rule.met += u32::from(!is_counted);
+                is_counted = true;
+                rule.ends
+            };
+            match until {
+                None => lifted.await,
+                Some(ends) => {
+                    let wait = ends.duration_since(now).unsigned_abs();
+                    tokio::select! {
+                        biased;
+                        () = lifted => {}
+                        () = tokio::time::sleep(wait) => {}
+                    }
+                }
+            }
+        }
+        Turn::Deliver
+    }
+}

@@ -1,0 +1,95 @@
+//! Faults as scenarios and the control endpoint write them.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Deserializer};
+
+use super::{Crash, Effect, Fault, Refusal, Requests};
+
+/// The fields of a fault: its effect is one of the last twelve.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct Fields {
+    name: String,
+    #[serde(default)]
+    on: Requests,
+    #[serde(default)]
+    after: u32,
+    times: Option<u32>,
+    #[serde(rename = "for", default, deserialize_with = "duration")]
+    lasts: Option<Duration>,
+    refuse: Option<Refusal>,
+    #[serde(default)]
+    lose_answer: bool,
+    #[serde(default, deserialize_with = "duration")]
+    delay: Option<Duration>,
+    crash: Option<Crash>,
+    #[serde(default)]
+    unreachable: bool,
+    stale: Option<u64>,
+    #[serde(default)]
+    hold: bool,
+    #[serde(default, deserialize_with = "duration")]
+    batch: Option<Duration>,
+    #[serde(default)]
+    withhold_bookmarks: bool,
+    repeat: Option<u32>,
+    #[serde(default, rename = "break")]
+    breaks: bool,
+    #[serde(default)]
+    expire: bool,
+    #[serde(default, deserialize_with = "duration")]
+    miss: Option<Duration>,
+}
+
+/// `90s`, `1m30s`, `500ms`.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let read = text.parse::<SignedDuration>().ok();
+    let read = read.and_then(|duration| Duration::try_from(duration).ok());
+    read.map(Some).ok_or_else(|| {
+        serde::de::Error::custom(format!("{text:?} is no duration, such as 90s or 1m30s"))
+    })
+}
+
+impl TryFrom<Fields> for Fault {
+    type Error = String;
+
+    fn try_from(fields: Fields) -> Result<Self, String> {
+        let mut effects = [
+            fields.refuse.map(Effect::Refuse),
+            fields.lose_answer.then_some(Effect::LoseAnswer),
+            fields.delay.map(Effect::Delay),
+            fields.crash.map(Effect::Crash),
+            fields.unreachable.then_some(Effect::Unreachable),
+            fields.stale.map(Effect::Stale),
+            fields.hold.then_some(Effect::Hold),
+            fields.batch.map(Effect::Batch),
+            fields
+                .withhold_bookmarks
+                .then_some(Effect::WithholdBookmarks),
+            fields.repeat.map(Effect::Repeat),
+            fields.breaks.then_some(Effect::Break),
+            fields.expire.then_some(Effect::Expire),
+            fields.miss.map(Effect::Miss),
+        ]
+        .into_iter()
+        .flatten();
+        let (Some(effect), None) = (effects.next(), effects.next()) else {
+            return Err(
+                "a fault needs one of refuse, loseAnswer, delay, crash, unreachable, stale, hold, \
+                 batch, withholdBookmarks, repeat, break, expire and miss"
+                    .to_owned(),
+            );
+        };
+        Ok(Self {
+            name: fields.name,
+            requests: fields.on,
+            after: fields.after,
+            times: fields.times,
+            lasts: fields.lasts,
+            effect,
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! Servers that begin where another one is, or was.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::flow_control::FlowControl;
+use super::{ApiServer, Core};
+use crate::admission::plugins::Tables;
+use crate::admission::webhook::Configurations;
+use crate::endpoints::metrics::Metrics;
+use crate::endpoints::openapi::OpenApi;
+use crate::fault::Faults;
+use crate::registry::definition;
+use crate::storage::WindowError;
+
+/// Why a past state cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForkError {
+    /// Events since then are forgotten.
+    #[error("revision {revision} is not remembered any more: the oldest is {oldest}")]
+    Forgotten {
+        /// The revision asked for.
+        revision: u64,
+        /// The oldest revision that can be opened.
+        oldest: u64,
+    },
+    /// It has not been given out yet.
+    #[error("revision {revision} is yet to come: the latest is {latest}")]
+    Future {
+        /// The revision asked for.
+        revision: u64,
+        /// The latest revision.
+        latest: u64,
+    },
+}
+
+impl ApiServer {
+    /// A server of its own that begins with what this one holds: objects, past events, tokens. What
+    /// is done to one the other never sees.
+    ///
+    /// Objects are shared, so it takes the same short time however many there are. It has the same
+    /// clock until one of them is set, draws the names that this one would draw next, and has no
+    /// faults, no kubelet and an empty journal.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        self.forked(None).expect("the present is there")
+    }
+
+    /// The same of a past revision. What is not stored is as it is now: tokens, names to be drawn.
+    ///
+    /// # Errors
+    /// [`ForkError`] when the revision is not remembered, or has not been given out yet.
+    pub fn fork_at(&self, revision: u64) -> Result<Self, ForkError> {
+        let forked = self.forked(Some(revision));
+        forked.map_err(|error| match error {
+            WindowError::Expired { compacted } => ForkError::Forgotten {
+                revision,
+                oldest: compacted,
+            },
+            WindowError::Future { current } => ForkError::Future {
+                revision,
+                latest: current,
+            },
+        })
+    }
+
+    fn forked(&self, revision: Option<u64>) -> Result<Self, WindowError> {
+        let core = &self.core;
+        let clock = core.clock.forked();
+        let forked = Core {
+            faults: Faults::new(clock.clone()),
+            clock,
+            entropy: core.entropy.forked(),
+            storage: Arc::new(core.storage.fork(revision)?),
+            catalog: core.catalog,
+            definitions: core.definitions.forked(),
+            openapi: OpenApi::default(),
+            token: core.token.clone(),
+            authorization: core.authorization,
+            service_accounts: core.service_accounts,
+            tokens: core.tokens.forked(),
+            components: Arc::new(Mutex::new(core.components.lock().clone())),
+            kubelet: Mutex::default(),
+            metrics: Arc::new(Metrics::new()),
+            webhooks: Configurations::default(),
+            tables: Tables::default(),
+            services: core.services.clone(),
+            max_unavailable_stateful_set: core.max_unavailable_stateful_set,
+            flow_control: FlowControl::default(),
+        };
+        definition::after_fork(&forked);
+        Ok(Self {
+            core: Arc::new(forked),
+        })
+    }
+}

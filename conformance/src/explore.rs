@@ -1,0 +1,182 @@
+//! Runs a scenario once for everything that could go wrong in it, and compares the outcomes.
+//!
+//! A run without faults notes its points: every request of a controller, and every event that one is
+//! told of. For each point and each kind of fault there is a plan, and a run with it. All ends well
+//! when the outcome is the one without faults; what happens on the way may be another.
+
+mod library;
+mod plan;
+mod verdict;
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+
+use kubeproof_apiserver::EventType;
+use kubeproof_apiserver::fault::Point;
+
+use crate::runner::{self, RunError, RunOptions};
+use crate::scenario::Scenario;
+
+pub use library::{Report, testbed};
+pub use plan::{Kind, Plan, PlanError, Planned};
+use verdict::compare_outcomes;
+pub use verdict::{Divergence, compare};
+
+/// Components whose requests are not explored: they are the cluster, not the controllers under test.
+const CLUSTER: &[&str] = &["kubelet", "default-scheduler", "kube-scheduler"];
+/// Resources whose writes are reports: that one is lost changes no outcome.
+const REPORTS: &[&str] = &[
+    "events",
+    "events.events.k8s.io",
+    "leases.coordination.k8s.io",
+];
+
+/// What is explored.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The kinds of faults; all of them when empty.
+    pub kinds: BTreeSet<Kind>,
+    /// By user agent, whom the faults meet; every controller when empty.
+    pub from: BTreeSet<String>,
+}
+
+/// A scenario's run without faults, which all others are compared with.
+#[derive(Debug)]
+pub struct Reference {
+    /// Its transcript.
+    pub transcript: String,
+    points: Vec<Point>,
+}
+
+impl Reference {
+    /// Runs `scenario` without faults.
+    ///
+    /// # Errors
+    /// [`RunError`] when even that does not go well.
+    pub fn of(scenario: &Scenario) -> Result<Self, RunError> {
+        let run = runner::run_whole(scenario, &RunOptions::default())?;
+        Ok(Self {
+            transcript: run.transcript?,
+            points: run.points,
+        })
+    }
+
+    /// The points of the controllers under test.
+    pub fn points<'a>(&'a self, options: &'a Options) -> impl Iterator<Item = &'a Point> {
+        under_test(&self.points, options)
+    }
+
+    /// One plan a fault, in the order in which they would strike.
+    #[must_use]
+    pub fn plans(&self, options: &Options) -> Vec<Plan> {
+        plans(&self.points, options)
+    }
+}
+
+fn under_test<'a>(points: &'a [Point], options: &'a Options) -> impl Iterator<Item = &'a Point> {
+    points.iter().filter(|point| {
+        let is_wanted = options.from.is_empty() || options.from.contains(&point.from);
+        let is_controller = is_component(&point.from) && !CLUSTER.contains(&&*point.from);
+        let resource = point.resource.split('/').next().unwrap_or_default();
+        is_wanted && is_controller && !REPORTS.contains(&resource)
+    })
+}
+
+fn plans(points: &[Point], options: &Options) -> Vec<Plan> {
+    let kinds: Vec<Kind> = match options.kinds.is_empty() {
+        true => Kind::ALL.to_vec(),
+        false => options.kinds.iter().copied().collect(),
+    };
+    let with_kinds = |point: &Point| {
+        let fitting = kinds.iter().filter(|kind| kind.fits(point));
+        let planned = fitting.map(|kind| Plan::of(vec![Planned::new(*kind, point.clone())]));
+        planned.collect::<Vec<_>>()
+    };
+    under_test(points, options).flat_map(with_kinds).collect()
+}
+
+/// At most `max` plans of two of the faults of `singles`, spread evenly over all pairs.
+#[must_use]
+pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
+    let all = singles.len() * singles.len().saturating_sub(1) / 2;
+    let (mut pairs, mut place, mut taken) = (Vec::new(), 0, 0);
+    for (index, first) in singles.iter().enumerate() {
+        for second in &singles[index + 1..] {
+            // The `taken`th of `max` is at that share of all.
+            if taken < max && place * max >= taken * all {
+                let faults = first.faults().iter().chain(second.faults()).cloned();
+                pairs.push(Plan::of(faults.collect()));
+                taken += 1;
+            }
+            place += 1;
+        }
+    }
+    pairs
+}
+
+/// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`.
+#[must_use]
+pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Option<Divergence> {
+    let options = RunOptions {
+        plan: plan.clone(),
+        ..RunOptions::default()
+    };
+    let run = AssertUnwindSafe(|| runner::run_whole(scenario, &options));
+    let run = match std::panic::catch_unwind(run) {
+        Ok(run) => run,
+        Err(panic) => return Some(Divergence::of_panic(&*panic)),
+    };
+    match run {
+        Err(error) => compare(&reference.transcript, Err(&error), &[]),
+        Ok(run) => compare(
+            &reference.transcript,
+            run.transcript.as_ref(),
+            &run.violations(),
+        ),
+    }
+}
+
+/// Whether a user agent is that of a component of a cluster, not of the scenario itself.
+fn is_component(user_agent: &str) -> bool {
+    !user_agent.is_empty() && user_agent != crate::api::USER_AGENT
+}
+
+impl Kind {
+    /// Whether the fault can meet what happens at `point`.
+    #[must_use]
+    pub fn fits(self, point: &Point) -> bool {
+        match self {
+            Self::CrashBefore | Self::CrashAfter | Self::LoseAnswer | Self::StaleRestart => {
+                point.event.is_none() && point.is_write()
+            }
+            Self::Conflict => {
+                let conflicts = ["update", "patch", "delete"];
+                point.event.is_none() && conflicts.contains(&&*point.verb)
+            }
+            Self::Refuse => point.event.is_none() && point.is_write(),
+            Self::Break | Self::Expire => point.event.is_some(),
+            // Nothing is missed of the last thing that happens to an object but its end.
+            Self::Miss => matches!(point.event, Some(EventType::Added | EventType::Modified)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_spread_over_all_pairs() {
+        let single = |name: &str| -> Plan {
+            let text = format!("crash-before create pods default/{name} from c");
+            text.parse().unwrap()
+        };
+        let singles: Vec<Plan> = (0..10).map(|index| single(&index.to_string())).collect();
+        assert_eq!(pairs(&singles, 0), []);
+        assert_eq!(pairs(&singles, 100).len(), 45);
+        let some = pairs(&singles, 9);
+        assert_eq!(some.len(), 9);
+        assert!(some.iter().all(|pair| pair.faults().len() == 2));
+        assert!(some[8].to_string().contains("default/6 "), "{}", some[8]);
+    }
+}

@@ -1,0 +1,317 @@
+//! What goes wrong in a run, as a text that replays it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use kubeproof_apiserver::EventType;
+use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal};
+
+use crate::testbed::StaleReads;
+
+/// So many writes behind is what a controller finds after a crash.
+const STALE_WRITES: u64 = 10;
+/// So long nothing is heard of what is missed.
+const MISS_TIME: Duration = Duration::from_secs(30);
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The controllers die before the write is carried out, and start again.
+    CrashBefore,
+    /// They die behind it, and start again.
+    CrashAfter,
+    /// They die behind it, and start again on a replica that is behind.
+    StaleRestart,
+    /// The write is refused as a conflict.
+    Conflict,
+    /// The write is refused with an internal error.
+    Refuse,
+    /// The write is carried out and the answer lost.
+    LoseAnswer,
+    /// The watch breaks off in the place of an event.
+    Break,
+    /// The watch expires in the place of an event.
+    Expire,
+    /// The event and what follows are never seen, but for what is left of them later.
+    Miss,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 9] = [
+        Self::CrashBefore,
+        Self::CrashAfter,
+        Self::StaleRestart,
+        Self::Conflict,
+        Self::Refuse,
+        Self::LoseAnswer,
+        Self::Break,
+        Self::Expire,
+        Self::Miss,
+    ];
+
+    /// As the command line has it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CrashBefore => "crash-before",
+            Self::CrashAfter => "crash-after",
+            Self::StaleRestart => "stale-restart",
+            Self::Conflict => "conflict",
+            Self::Refuse => "refuse",
+            Self::LoseAnswer => "lose-answer",
+            Self::Break => "break",
+            Self::Expire => "expire",
+            Self::Miss => "miss",
+        }
+    }
+
+    fn effect(self, point: &Point) -> Effect {
+        let refusal = |code, reason: &str, message: String| {
+            Effect::Refuse(Refusal {
+                code,
+                reason: reason.to_owned(),
+                message,
+                retry_after_seconds: None,
+            })
+        };
+        match self {
+            Self::CrashBefore => Effect::Crash(Crash::Before),
+            Self::CrashAfter | Self::StaleRestart => Effect::Crash(Crash::After),
+            Self::Conflict => {
+                let resource = point.resource.split('/').next().unwrap_or_default();
+                let name = point.name.as_deref().unwrap_or_default();
+                let message = format!(
+                    "Operation cannot be fulfilled on {resource} {name:?}: the object has been \
+                     modified; please apply your changes to the latest version and try again"
+                );
+                refusal(409, "Conflict", message)
+            }
+            Self::Refuse => {
+                let message = "Internal error occurred: this fault was planned".to_owned();
+                refusal(500, "InternalError", message)
+            }
+            Self::LoseAnswer => Effect::LoseAnswer,
+            Self::Break => Effect::Break,
+            Self::Expire => Effect::Expire,
+            Self::Miss => Effect::Miss(MISS_TIME),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| PlanError::Kind {
+            found: text.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One fault at one point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    kind: Kind,
+    point: Point,
+}
+
+/// The faults of a run. Written as `crash-after create pods default/web-1 #2 from
+/// statefulset-controller`, several with a `;` between.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan(Vec<Planned>);
+
+/// A text that is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There is no such kind of fault.
+    #[error("there is no fault {found:?}; there are: {}", Kind::ALL.map(Kind::as_str).join(", "))]
+    Kind {
+        /// What was asked for.
+        found: String,
+    },
+    /// The rest says no point.
+    #[error(
+        "{0:?} is no point, such as `create pods default/web-1 #2 from statefulset-controller`"
+    )]
+    Point(String),
+}
+
+impl Planned {
+    /// `kind` at `point`.
+    #[must_use]
+    pub fn new(kind: Kind, point: Point) -> Self {
+        Self { kind, point }
+    }
+
+    /// The fault that the server is given.
+    #[must_use]
+    pub fn to_fault(&self, name: &str) -> Fault {
+        self.point.fault(name, self.kind.effect(&self.point))
+    }
+}
+
+impl Plan {
+    /// These faults, and no others.
+    #[must_use]
+    pub fn of(faults: Vec<Planned>) -> Self {
+        Self(faults)
+    }
+
+    /// The faults.
+    #[must_use]
+    pub fn faults(&self) -> &[Planned] {
+        &self.0
+    }
+
+    /// What a controller sees that is back from a crash.
+    pub(crate) fn stale_reads(&self) -> Option<StaleReads> {
+        let stale = self.0.iter().find(|one| one.kind == Kind::StaleRestart);
+        stale.map(|one| StaleReads {
+            from: one.point.from.clone(),
+            writes: STALE_WRITES,
+        })
+    }
+}
+
+impl fmt::Display for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Point {
+            verb,
+            resource,
+            namespace,
+            name,
+            from,
+            event,
+            nth,
+            ..
+        } = &self.point;
+        let verb = event.map_or(verb.as_str(), |event| event.as_str());
+        write!(f, "{} {verb} {resource}", self.kind)?;
+        if namespace.is_some() || name.is_some() {
+            let namespace = namespace
+                .as_deref()
+                .map(|namespace| format!("{namespace}/"));
+            let namespace = namespace.unwrap_or_default();
+            write!(f, " {namespace}{}", name.as_deref().unwrap_or_default())?;
+        }
+        if *nth > 0 {
+            write!(f, " #{}", nth + 1)?;
+        }
+        write!(f, " from {from}")
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let faults: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&faults.join("; "))
+    }
+}
+
+impl FromStr for Planned {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let wrong = || PlanError::Point(text.to_owned());
+        let (rest, from) = text.trim().split_once(" from ").ok_or_else(wrong)?;
+        let mut words = rest.split_whitespace();
+        let kind: Kind = words.next().ok_or_else(wrong)?.parse()?;
+        let verb = words.next().ok_or_else(wrong)?;
+        let resource = words.next().ok_or_else(wrong)?;
+        let mut point = Point {
+            verb: verb.to_owned(),
+            resource: resource.to_owned(),
+            namespace: None,
+            name: None,
+            from: from.trim().to_owned(),
+            event: None,
+            nth: 0,
+            after_rv: 0,
+        };
+        let types = [EventType::Added, EventType::Modified, EventType::Deleted];
+        if let Some(event) = types.into_iter().find(|event| event.as_str() == verb) {
+            point.event = Some(event);
+            "watch".clone_into(&mut point.verb);
+        }
+        for word in words {
+            match word.strip_prefix('#') {
+                Some(number) => {
+                    let number: u32 = number.parse().map_err(|_| wrong())?;
+                    point.nth = number.checked_sub(1).ok_or_else(wrong)?;
+                }
+                None => {
+                    let (namespace, name) = match word.split_once('/') {
+                        Some((namespace, name)) => (Some(namespace), name),
+                        None => (None, word),
+                    };
+                    point.namespace = namespace.map(str::to_owned);
+                    point.name = Some(name)
+                        .filter(|name| !name.is_empty())
+                        .map(str::to_owned);
+                }
+            }
+        }
+        Ok(Self { kind, point })
+    }
+}
+
+impl FromStr for Plan {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        let faults = text.split(';').map(str::parse);
+        faults.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_read_as_they_are_written() {
+        for text in [
+            "crash-after create pods default/web-1 #2 from statefulset-controller",
+            "conflict update statefulsets.apps/status default/web from statefulset-controller",
+            "refuse create pods default/ #3 from replicaset-controller",
+            "miss MODIFIED pods web-0 from x; expire ADDED nodes node-1 from y",
+        ] {
+            let plan: Plan = text.parse().unwrap();
+            assert_eq!(plan.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_plan_is_told_what_would_be_one() {
+        let error = |text: &str| text.parse::<Plan>().unwrap_err().to_string();
+        assert!(error("crash create pods from x").contains("crash-before, crash-after"));
+        for wrong in [
+            "",
+            "break",
+            "break ADDED pods a",
+            "break ADDED pods #0 from x",
+        ] {
+            assert!(error(wrong).contains("is no point"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_plan_meets_its_point_once() {
+        let text = "conflict update statefulsets.apps/status default/web #2 from c";
+        let fault = text.parse::<Planned>().unwrap().to_fault("plan 1");
+        assert_eq!((fault.after, fault.times), (1, Some(1)));
+        let Effect::Refuse(refusal) = fault.effect else {
+            panic!("a conflict is a refusal");
+        };
+        assert!(refusal.message.contains("statefulsets.apps \"web\""));
+    }
+}

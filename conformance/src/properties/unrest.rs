@@ -1,0 +1,144 @@
+//! Controllers that never come to rest: they write though nothing changes, or ask again and again.
+
+use std::collections::BTreeMap;
+
+use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::fault::Point;
+
+use super::{Property, Violation, World};
+
+/// So many writes of one object in a row, by one writer, with nobody else writing, are a loop.
+const WRITES_MAX: u32 = 10;
+/// So often the same is asked for while nothing changes: a failing request that is retried with
+/// back-off is asked less often before a run counts as being at rest.
+const ASKED_MAX: u32 = 40;
+/// Reports, whose writers are not looked at and interrupt nobody.
+const REPORTS: &[&str] = &["events", "leases"];
+
+/// No controller keeps writing an object when nothing else changes.
+#[derive(Debug, Default)]
+pub(super) struct WriteLoop {
+    last: Option<(String, String)>,
+    times: u32,
+}
+
+impl Property for WriteLoop {
+    fn name(&self) -> &'static str {
+        "no write loops"
+    }
+
+    fn judge(&mut self, entry: &JournalEntry, _world: &World) -> Vec<String> {
+        if REPORTS.contains(&&*entry.gvr.resource) {
+            return Vec::new();
+        }
+        let name = entry.object["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default();
+        let object = format!("{} {name}", entry.gvr.resource);
+        let written = (entry.user_agent.to_string(), object);
+        if self.last.as_ref() == Some(&written) {
+            self.times += 1;
+        } else {
+            self.times = 1;
+            self.last = Some(written.clone());
+        }
+        let (writer, object) = written;
+        match self.times == WRITES_MAX && !writer.is_empty() {
+            true => vec![format!(
+                "{writer} wrote {object} {WRITES_MAX} times in a row"
+            )],
+            false => Vec::new(),
+        }
+    }
+}
+
+/// Who asks for the same again and again while nothing is written.
+pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
+    let mut asked: BTreeMap<(u64, String), u32> = BTreeMap::new();
+    for point in points.iter().filter(|point| point.event.is_none()) {
+        let resource = point.resource.split(['/', '.']).next().unwrap_or_default();
+        // A watch that is opened again is no question, and nodes knock at fixed times.
+        let is_idle = point.verb == "watch" || REPORTS.contains(&resource);
+        if is_idle || point.from == "kubelet" {
+            continue;
+        }
+        let name = point.name.as_deref().unwrap_or_default();
+        let what = format!(
+            "{} asks to {} {} {name}",
+            point.from, point.verb, point.resource
+        );
+        *asked.entry((point.after_rv, what)).or_default() += 1;
+    }
+    let hot = asked.into_iter().filter(|(_, times)| *times >= ASKED_MAX);
+    let violations = hot.map(|((rv, what), times)| Violation {
+        rv,
+        property: "no hot requeue",
+        what: format!("{} {times} times while nothing changes", what.trim_end()),
+    });
+    violations.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use kubeproof_apiserver::EventType;
+    use kubeproof_apiserver::meta::GroupVersionResource;
+    use serde_json::json;
+
+    use super::*;
+
+    fn write(user_agent: &str, name: &str) -> JournalEntry {
+        JournalEntry {
+            rv: 1,
+            time: Timestamp::UNIX_EPOCH,
+            gvr: GroupVersionResource {
+                group: String::new(),
+                version: "v1".to_owned(),
+                resource: "pods".to_owned(),
+            },
+            event: EventType::Modified,
+            user_agent: user_agent.into(),
+            object: Arc::new(json!({"metadata": {"name": name}})),
+            previous: None,
+        }
+    }
+
+    #[test]
+    fn a_loop_is_one_writer_and_one_object() {
+        let mut property = WriteLoop::default();
+        let mut told = |user_agent: &str, name: &str| {
+            property.judge(&write(user_agent, name), &World::default())
+        };
+        for _ in 0..50 {
+            assert!(told("a", "x").is_empty());
+            assert!(told("b", "x").is_empty());
+            assert!(told("a", "y").is_empty());
+        }
+        let looped: Vec<String> = (0..WRITES_MAX).flat_map(|_| told("a", "x")).collect();
+        assert_eq!(looped, ["a wrote pods x 10 times in a row"]);
+    }
+
+    #[test]
+    fn asking_is_no_fault_while_things_change() {
+        let point = |after_rv| Point {
+            verb: "get".to_owned(),
+            resource: "pods".to_owned(),
+            namespace: None,
+            name: Some("web-0".to_owned()),
+            from: "c".to_owned(),
+            event: None,
+            nth: 0,
+            after_rv,
+        };
+        let changing: Vec<Point> = (0..100).map(|rv| point(rv / 10)).collect();
+        assert_eq!(hot_requeues(&changing), []);
+        let resting: Vec<Point> = (0..100).map(|_| point(7)).collect();
+        let told = hot_requeues(&resting);
+        assert_eq!(
+            told[0].what,
+            "c asks to get pods web-0 100 times while nothing changes"
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! The objects of a cluster at one revision.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kubeproof_apiserver::meta::GroupVersionResource;
+use kubeproof_apiserver::{EventType, JournalEntry};
+use serde_json::Value;
+
+/// A namespace and a name.
+type Key = (String, String);
+
+/// Every object at one revision, by resource.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    objects: BTreeMap<String, BTreeMap<Key, Arc<Value>>>,
+}
+
+impl World {
+    /// Moves on by one write.
+    pub fn take(&mut self, entry: &JournalEntry) {
+        let resource = resource_text(&entry.gvr);
+        let objects = self.objects.entry(resource).or_default();
+        let key = key(&entry.object);
+        match entry.event {
+            EventType::Deleted => objects.remove(&key),
+            EventType::Added | EventType::Modified => {
+                objects.insert(key, Arc::clone(&entry.object))
+            }
+        };
+    }
+
+    /// The objects of `resource`, such as `pods` or `statefulsets.apps`, in `namespace`, by name.
+    pub fn in_namespace<'a>(
+        &'a self,
+        resource: &str,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Value> {
+        let objects = self.objects.get(resource).into_iter().flatten();
+        let within = objects.filter(move |((own, _), _)| own == namespace);
+        within.map(|(_, object)| &**object)
+    }
+
+    /// One object.
+    #[must_use]
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<&Value> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.objects
+            .get(resource)?
+            .get(&key)
+            .map(|object| &**object)
+    }
+}
+
+fn resource_text(gvr: &GroupVersionResource) -> String {
+    match gvr.group.as_str() {
+        "" => gvr.resource.clone(),
+        group => format!("{}.{group}", gvr.resource),
+    }
+}
+
+fn key(object: &Value) -> Key {
+    let metadata = &object["metadata"];
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+    (text("namespace"), text("name"))
+}

@@ -1,0 +1,119 @@
+//! Puts a testbed together, piece by piece, with controllers of one's own.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kubeproof_apiserver::Manifests;
+
+use super::{Testbed, TestbedError, TestbedOptions};
+
+/// Makes a controller's future, anew after each crash.
+type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// A controller of one's own.
+#[derive(Clone)]
+pub struct Subject {
+    /// Signs its requests.
+    pub(super) user_agent: &'static str,
+    make: Make,
+}
+
+impl Subject {
+    /// Its life from the start to a crash.
+    pub(super) fn live(&self, client: &kube::Client) -> BoxFuture<'static, ()> {
+        let signed = kubeproof_controller::context::with_user_agent(client, self.user_agent);
+        (self.make)(signed)
+    }
+}
+
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Subject").field(&self.user_agent).finish()
+    }
+}
+
+/// A testbed that is not started yet: no nodes and no controllers unless asked for.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct TestbedBuilder {
+    options: TestbedOptions,
+}
+
+impl Default for TestbedBuilder {
+    fn default() -> Self {
+        let options = TestbedOptions {
+            nodes: 0,
+            controllers: Vec::new(),
+            ..TestbedOptions::default()
+        };
+        Self { options }
+    }
+}
+
+impl TestbedBuilder {
+    /// Seed of uids and generated names. Default: 1.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.options.seed = seed;
+        self
+    }
+
+    /// The namespace of objects that name none. Default: `default`.
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.options.namespace);
+        self
+    }
+
+    /// How many simulated nodes there are; with any there is a scheduler. Default: none.
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.options.nodes = nodes;
+        self
+    }
+
+    /// The built-in controllers that run, by their names in
+    /// [`CONTROLLERS`](kubeproof_controller::CONTROLLERS). Default: none.
+    pub fn controllers<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        self.options.controllers = names.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// What is created before any controller runs: definitions, objects.
+    pub fn manifests(mut self, manifests: Manifests) -> Self {
+        self.options.manifests = manifests;
+        self
+    }
+
+    /// A controller of one's own: `run` is given a client that signs its requests with `user_agent`,
+    /// and is called again after each crash. It ends when its future does.
+    pub fn controller<F>(
+        mut self,
+        user_agent: &'static str,
+        run: impl Fn(kube::Client) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let make: Make = Arc::new(move |client| run(client).boxed());
+        self.options.subjects.push(Subject { user_agent, make });
+        self
+    }
+
+    /// Has [`Testbed::outcome`] show the tables of these resources too, such as `configmaps`.
+    pub fn shows<'a>(mut self, resources: impl IntoIterator<Item = &'a str>) -> Self {
+        self.options.shown = resources.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when something given is refused or a controller does not start.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn start(self) -> Result<Testbed, TestbedError> {
+        Testbed::start(self.options).await
+    }
+}

@@ -1,0 +1,87 @@
+//! Starts controllers anew when a fault has them crash.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubeproof_apiserver::ApiServer;
+use kubeproof_apiserver::fault::{Effect, Fault, Requests};
+use kubeproof_controller::Manager;
+use parking_lot::Mutex;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::Subject;
+
+/// How long a replica lags behind that a controller finds after a crash.
+const STALE_TIME: Duration = Duration::from_secs(60);
+
+/// Waits for crashes.
+pub(super) struct Crashes {
+    task: JoinHandle<()>,
+    stale: Arc<Mutex<Option<StaleReads>>>,
+}
+
+/// Who sees what was so many writes ago, once it is back from a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StaleReads {
+    pub(crate) from: String,
+    pub(crate) writes: u64,
+}
+
+impl Crashes {
+    /// Starts `subjects` with `client`, and waits.
+    pub(super) fn watch(
+        server: &ApiServer,
+        manager: &Manager,
+        client: &kube::Client,
+        subjects: Vec<Subject>,
+    ) -> Self {
+        let (client, mut lives) = (client.clone(), JoinSet::new());
+        start(&mut lives, &client, &subjects);
+        let stale = Arc::<Mutex<Option<StaleReads>>>::default();
+        let (server, restarter, lag) = (server.clone(), manager.restarter(), Arc::clone(&stale));
+        let task = tokio::spawn(async move {
+            let mut crashes = server.crashes();
+            while crashes.changed().await.is_ok() {
+                crashes.borrow_and_update();
+                if let Some(stale) = &*lag.lock() {
+                    server.inject(stale.fault());
+                }
+                lives.abort_all();
+                restarter.restart();
+                start(&mut lives, &client, &subjects);
+            }
+        });
+        Self { task, stale }
+    }
+
+    /// What is seen after a crash from now on.
+    pub(super) fn with_stale_reads(&self, stale: Option<StaleReads>) {
+        *self.stale.lock() = stale;
+    }
+
+    pub(super) fn end(&self) {
+        self.task.abort();
+    }
+}
+
+fn start(lives: &mut JoinSet<()>, client: &kube::Client, subjects: &[Subject]) {
+    for subject in subjects {
+        lives.spawn(subject.live(client));
+    }
+}
+
+impl StaleReads {
+    fn fault(&self) -> Fault {
+        Fault {
+            name: "stale after the crash".to_owned(),
+            requests: Requests {
+                from: Some(self.from.clone()),
+                ..Requests::default()
+            },
+            after: 0,
+            times: None,
+            lasts: Some(STALE_TIME),
+            effect: Effect::Stale(self.writes),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Controllers of one's own in a testbed: one that works, and copies of it with planted bugs that
+//! exploring finds.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::finalizer::{self, finalizer};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource, ResourceExt};
+use kubeproof::explore::{self, Kind, Options, Report};
+use kubeproof::testbed::{Testbed, TestbedBuilder};
+use serde_json::json;
+
+const AGENT: &str = "copier";
+const FINALIZER: &str = "example.com/copies";
+
+/// Keeps a copy of every ConfigMap labelled `copy: "yes"` in another one, `NAME-copy`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bug {
+    None,
+    /// It notes that the copy is made before it makes it, and believes the note.
+    NotesFirst,
+    /// It makes the copy and fails on what is there already, for ever.
+    CreatesOnly,
+    /// It takes a copy whose original its cache does not have for a leftover.
+    SweepsByCache,
+    /// It removes its finalizer first and the copy then.
+    ReleasesFirst,
+    /// It forgets a copy that it could not make.
+    GivesUp,
+    /// It learns that an original is gone from its deletion only.
+    TrustsEvents,
+}
+
+struct Copier {
+    api: Api<ConfigMap>,
+    bug: Bug,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+struct Failure(#[from] kube::Error);
+
+impl Copier {
+    async fn copy(&self, original: &ConfigMap) -> Result<(), kube::Error> {
+        let name = format!("{}-copy", original.name_any());
+        let is_noted = original.annotations().contains_key("copied");
+        if self.bug == Bug::NotesFirst {
+            if is_noted {
+                return Ok(());
+            }
+            self.note(original).await?;
+        }
+        let copy = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"copied": "true"}},
+            "data": original.data,
+        });
+        match self.bug {
+            Bug::CreatesOnly | Bug::GivesUp => {
+                let copy: ConfigMap = serde_json::from_value(copy).unwrap();
+                if !is_noted {
+                    let made = self.api.create(&PostParams::default(), &copy).await;
+                    if self.bug == Bug::CreatesOnly {
+                        made?;
+                    }
+                    self.note(original).await?;
+                }
+            }
+            _ => {
+                let params = PatchParams::apply(AGENT).force();
+                self.api.patch(&name, &params, &Patch::Apply(copy)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn note(&self, original: &ConfigMap) -> Result<(), kube::Error> {
+        let note = json!({"metadata": {"annotations": {"copied": "true"}}});
+        let (name, params) = (original.name_any(), PatchParams::default());
+        self.api.patch(&name, &params, &Patch::Merge(note)).await?;
+        Ok(())
+    }
+
+    async fn remove_copy(&self, name: &str) -> Result<(), kube::Error> {
+        let (name, params) = (format!("{name}-copy"), DeleteParams::default());
+        match self.api.delete(&name, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    async fn release(&self, original: &ConfigMap) -> Result<(), kube::Error> {
+        let released = json!({"metadata": {"finalizers": null}});
+        let (name, params) = (original.name_any(), PatchParams::default());
+        self.api
+            .patch(&name, &params, &Patch::Merge(released))
+            .await?;
+        Ok(())
+    }
+}
+
+async fn reconcile(original: Arc<ConfigMap>, copier: Arc<Copier>) -> Result<Action, Failure> {
+    if copier.bug == Bug::ReleasesFirst && original.meta().deletion_timestamp.is_some() {
+        if original.finalizers().iter().any(|own| own == FINALIZER) {
+            copier.release(&original).await?;
+            copier.remove_copy(&original.name_any()).await?;
+        }
+        return Ok(Action::await_change());
+    }
+    let api = copier.api.clone();
+    let work = Arc::clone(&copier);
+    let done = finalizer(&api, FINALIZER, original, |event| async move {
+        match event {
+            finalizer::Event::Apply(original) => work.copy(&original).await?,
+            finalizer::Event::Cleanup(original) => work.remove_copy(&original.name_any()).await?,
+        }
+        Ok::<_, kube::Error>(Action::await_change())
+    });
+    match done.await {
+        Ok(action) => Ok(action),
+        Err(finalizer::Error::ApplyFailed(error) | finalizer::Error::CleanupFailed(error)) => {
+            Err(Failure(error))
+        }
+        // The object was gone or changed meanwhile: its next event says more.
+        Err(_) => Ok(Action::requeue(Duration::from_secs(1))),
+    }
+}
+
+/// Runs the copier for ever.
+async fn run(client: Client, bug: Bug) {
+    let api = Api::<ConfigMap>::default_namespaced(client);
+    match bug {
+        Bug::SweepsByCache => return sweep(api).await,
+        Bug::TrustsEvents => return mirror(api).await,
+        _ => {}
+    }
+    let labelled = watcher::Config::default().labels("copy=yes");
+    let copier = Arc::new(Copier {
+        api: api.clone(),
+        bug,
+    });
+    Controller::new(api, labelled)
+        .run(
+            reconcile,
+            |_, _: &Failure, _| Action::requeue(Duration::from_secs(1)),
+            copier,
+        )
+        .for_each(|_| async {})
+        .await;
+}
+
+/// Copies once, noting so, and removes copies whose originals a list out of the server's cache lacks.
+async fn sweep(api: Api<ConfigMap>) {
+    let copier = Copier {
+        api: api.clone(),
+        bug: Bug::CreatesOnly,
+    };
+    // In pages there is no list of whatever version the server has at hand.
+    let cached = watcher::Config {
+        page_size: None,
+        ..watcher::Config::default().labels("copy=yes").any_semantic()
+    };
+    let mut originals = std::collections::BTreeSet::new();
+    let mut events = watcher(api.clone(), cached).boxed();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::InitDone) => {
+                let Ok(copies) = api
+                    .list(&kube::api::ListParams::default().labels("copied=true"))
+                    .await
+                else {
+                    continue;
+                };
+                for copy in copies {
+                    let name = copy.name_any();
+                    let original = name.trim_end_matches("-copy").to_owned();
+                    if !originals.contains(&original) {
+                        let _ = copier.remove_copy(&original).await;
+                    }
+                }
+            }
+            Ok(watcher::Event::InitApply(original) | watcher::Event::Apply(original)) => {
+                originals.insert(original.name_any());
+                // The note is read live, so that no copy is made twice.
+                if let Ok(original) = api.get(&original.name_any()).await {
+                    let _ = copier.copy(&original).await;
+                }
+            }
+            Ok(watcher::Event::Delete(original)) => {
+                originals.remove(&original.name_any());
+                let _ = copier.remove_copy(&original.name_any()).await;
+            }
+            Ok(watcher::Event::Init) | Err(_) => {}
+        }
+    }
+}
+
+/// Copies upon each event, and removes a copy upon the event that its original is deleted.
+async fn mirror(api: Api<ConfigMap>) {
+    let copier = Copier {
+        api: api.clone(),
+        bug: Bug::None,
+    };
+    let labelled = watcher::Config::default().labels("copy=yes");
+    let mut events = watcher(api, labelled).boxed();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::InitApply(original) | watcher::Event::Apply(original)) => {
+                while copier.copy(&original).await.is_err() {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+            Ok(watcher::Event::Delete(original)) => {
+                while copier.remove_copy(&original.name_any()).await.is_err() {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn bed(bug: Bug) -> TestbedBuilder {
+    Testbed::builder().controller(AGENT, move |client| run(client, bug))
+}
+
+const ORIGINALS: &str = "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, labels: {copy: \"yes\"}}
+data: {colour: red}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: b, labels: {copy: \"yes\"}}
+data: {colour: blue}
+";
+
+/// Makes two originals and deletes one of them.
+fn explore(bug: Bug, kinds: &[Kind]) -> Report {
+    let options = Options {
+        kinds: kinds.iter().copied().collect(),
+        ..Options::default()
+    };
+    let script = async |testbed: &Testbed| {
+        testbed.apply(ORIGINALS).await?;
+        testbed.settle(Duration::from_secs(60)).await?;
+        let api = Api::<ConfigMap>::default_namespaced(testbed.client());
+        api.delete("b", &DeleteParams::default()).await?;
+        testbed.settle(Duration::from_secs(60)).await?;
+        Ok(())
+    };
+    let bed = bed(bug).shows(["configmaps"]);
+    explore::testbed(&bed, &options, script).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_of_ones_own_in_five_lines() {
+    let testbed = bed(Bug::None).start().await.unwrap();
+    testbed.apply(ORIGINALS).await.unwrap();
+    testbed.settle(Duration::from_secs(60)).await.unwrap();
+    let timeline = testbed.timeline();
+    assert!(
+        timeline.contains("copier                      configmap a-copy created"),
+        "{timeline}"
+    );
+    testbed.shutdown().await;
+}
+
+#[test]
+fn a_controller_with_finalizers_that_works_comes_through_everything() {
+    let report = explore(Bug::None, &[]);
+    assert!(report.runs > 50, "{report}");
+    assert!(report.diverged.is_empty(), "{report}");
+}
+
+/// Explores a planted bug; the plans that find it, and what they come to.
+fn found(bug: Bug) -> Vec<String> {
+    let report = explore(bug, &[]);
+    let plans = report.diverged.iter().map(|(plan, _)| plan.to_string());
+    plans.collect()
+}
+
+#[test]
+fn a_note_before_the_deed_is_found_by_a_crash() {
+    let plans = found(Bug::NotesFirst);
+    let crash = "crash-after patch configmaps default/a #2 from copier";
+    assert!(plans.iter().any(|plan| plan == crash), "{plans:#?}");
+}
+
+#[test]
+fn a_create_that_is_not_repeatable_is_found_by_a_lost_answer() {
+    let plans = found(Bug::CreatesOnly);
+    let lost = "lose-answer create configmaps default/a-copy from copier";
+    assert!(plans.iter().any(|plan| plan == lost), "{plans:#?}");
+}
+
+#[test]
+fn a_leftover_by_a_stale_cache_is_found_by_travel_in_time() {
+    let plans = found(Bug::SweepsByCache);
+    assert!(
+        plans.iter().any(|plan| plan.starts_with("stale-restart")),
+        "{plans:#?}"
+    );
+}
+
+#[test]
+fn a_finalizer_removed_too_early_is_found_by_a_crash() {
+    let plans = found(Bug::ReleasesFirst);
+    let crash = "crash-after patch configmaps default/b #2 from copier";
+    assert!(plans.iter().any(|plan| plan == crash), "{plans:#?}");
+}
+
+#[test]
+fn a_failure_that_is_forgotten_is_found_by_a_refusal() {
+    let plans = found(Bug::GivesUp);
+    let refused = "refuse create configmaps default/a-copy from copier";
+    assert!(plans.iter().any(|plan| plan == refused), "{plans:#?}");
+}
+
+#[test]
+fn a_deletion_that_must_be_seen_is_found_by_a_missed_event() {
+    let plans = found(Bug::TrustsEvents);
+    assert!(
+        plans.iter().any(|plan| plan.starts_with("expire DELETED")),
+        "{plans:#?}"
+    );
+}
