@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 const PAGES: &[(&str, &str, &str)] = &[
     ("scale", "From three pods to five and to two", ""),
     ("update", "Another image, one pod at a time", ""),
-    ("canary", "Another image for one pod, then for the others", ""),
+    (
+        "canary",
+        "Another image for one pod, then for the others",
+        "",
+    ),
     (
         "parallel",
         "Another image, three pods at a time",
