@@ -1,5 +1,5 @@
 //! How long it takes, in real time, to replace all pods of one CloneSet, a fifth of them at a time,
-//! under virtual time in one process: by the number of its pods.
+//! under virtual time in one process: by the number of its pods, which may be given as arguments.
 
 use std::time::{Duration, Instant};
 
@@ -13,16 +13,21 @@ const PODS_PER_NODE: usize = 80;
 const QUIET: Duration = Duration::from_secs(60);
 
 fn main() {
-    for pods in PODS {
+    let given = std::env::args().filter_map(|argument| argument.parse().ok());
+    let mut sizes: Vec<usize> = given.collect();
+    if sizes.is_empty() {
+        sizes = PODS.to_vec();
+    }
+    for pods in sizes {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
             .expect("a runtime starts");
-        let took = runtime.block_on(roll(*pods));
+        let took = runtime.block_on(roll(pods));
         println!(
             "{pods} pods of a CloneSet replaced: {took:.2?}, {:.2?} a pod",
-            took / u32::try_from(*pods).expect("few pods")
+            took / u32::try_from(pods).expect("few pods")
         );
     }
 }
