@@ -43,8 +43,10 @@ pub use endpoints::body::{Dropped, ResponseBody};
 pub use kubelet::{
     ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
 };
+pub use registry::embedded;
 pub use server::{
     ApiServer, ApiServerBuilder, ForkError, LoadError, Loader, ManifestError, Manifests, Tls,
-    serve, serve_tls,
+    WeakApiServer, serve, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, WatchControl};
+pub use webhook::Webhook;

@@ -25,6 +25,7 @@ mod daemon_set;
 pub(crate) mod definition;
 mod deployment;
 mod device_class;
+pub mod embedded;
 mod endpoint_slice;
 mod endpoints;
 pub(crate) mod event;

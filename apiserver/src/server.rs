@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -129,6 +129,21 @@ pub struct ApiServer {
     core: Arc<Core>,
 }
 
+/// A handle to a server that may be gone.
+#[derive(Clone, Debug)]
+pub struct WeakApiServer {
+    core: Weak<Core>,
+}
+
+impl WeakApiServer {
+    /// The server, if it is still there.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<ApiServer> {
+        let core = self.core.upgrade()?;
+        Some(ApiServer { core })
+    }
+}
+
 impl ApiServer {
     /// A builder with the defaults of [`ApiServerBuilder`].
     pub fn builder() -> ApiServerBuilder {
@@ -139,6 +154,14 @@ impl ApiServer {
     #[cfg(test)]
     pub(crate) fn core(&self) -> &Core {
         &self.core
+    }
+
+    /// A handle that keeps nothing alive, for what the server itself holds.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakApiServer {
+        WeakApiServer {
+            core: Arc::downgrade(&self.core),
+        }
     }
 
     /// The server's clock.

@@ -72,10 +72,17 @@ impl Api {
             resources: Arc::default(),
         };
         let mut group_versions = vec!["v1".to_owned()];
+        // A resource's names are those of its preferred version, which comes first.
+        let mut others = Vec::new();
         let groups = api.send("GET", "/apis", None, "").await?;
         for group in groups["groups"].as_array().into_iter().flatten() {
-            group_versions.extend(string(&group["preferredVersion"]["groupVersion"]));
+            let preferred = string(&group["preferredVersion"]["groupVersion"]);
+            let versions = group["versions"].as_array().into_iter().flatten();
+            let versions = versions.filter_map(|version| string(&version["groupVersion"]));
+            others.extend(versions.filter(|version| Some(version) != preferred.as_ref()));
+            group_versions.extend(preferred);
         }
+        group_versions.extend(others);
         for group_version in group_versions {
             let list = api.send("GET", &root(&group_version), None, "").await?;
             for resource in list["resources"].as_array().into_iter().flatten() {
@@ -411,9 +418,11 @@ fn defined(definition: &Value) -> Vec<Resource> {
 fn read_resource(group_version: &str, resource: &Value) -> Option<Resource> {
     let plural = string(&resource["name"]).filter(|plural| !plural.contains('/'))?;
     let kind = string(&resource["kind"])?;
-    let group = group_version.split_once('/').map(|(group, _)| group);
     let mut names = vec![plural.clone(), kind.to_lowercase()];
-    names.extend(group.map(|group| format!("{plural}.{group}")));
+    if let Some((group, version)) = group_version.split_once('/') {
+        names.push(format!("{plural}.{group}"));
+        names.push(format!("{plural}.{version}.{group}"));
+    }
     names.extend(string(&resource["singularName"]));
     let short_names = resource["shortNames"].as_array().into_iter().flatten();
     names.extend(short_names.filter_map(string));

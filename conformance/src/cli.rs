@@ -54,9 +54,10 @@ pub(crate) fn main() -> ExitCode {
 /// # Errors
 /// Names the controller that does not exist, and those that do.
 fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
-    let known = kubeproof_controller::CONTROLLERS;
+    let usual = kubeproof_controller::CONTROLLERS;
+    let known = [usual, kubeproof_controller::KRUISE_CONTROLLERS].concat();
     match value {
-        "all" => Ok(known.iter().map(|name| (*name).to_owned()).collect()),
+        "all" => Ok(usual.iter().map(|name| (*name).to_owned()).collect()),
         "none" => Ok(Vec::new()),
         names => names
             .split(',')
@@ -92,6 +93,7 @@ mod tests {
             kubeproof_controller::CONTROLLERS.len()
         );
         assert_eq!(controller_names("statefulset").unwrap(), ["statefulset"]);
+        assert_eq!(controller_names("cloneset").unwrap(), ["cloneset"]);
         let error = controller_names("statefulset,nonsense").unwrap_err();
         assert!(error.to_string().contains("\"nonsense\""), "{error}");
     }

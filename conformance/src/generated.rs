@@ -51,6 +51,12 @@ impl GeneratedNames {
         masked
     }
 
+    /// The name that is told as `told`.
+    pub(crate) fn name_of(&self, told: &str) -> Option<&str> {
+        let found = self.names.iter().find(|(_, known)| known == told);
+        found.map(|(name, _)| name.as_str())
+    }
+
     /// Masks the cells of a table, whose rows are then in the order of the masked names.
     pub(crate) fn mask_table(&self, table: &mut Value) {
         let Some(rows) = table["rows"].as_array_mut() else {

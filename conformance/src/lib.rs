@@ -8,6 +8,7 @@
 //! - [`refusals`]: what the server refused controllers
 //! - [`timeline`] and [`outcome`]: the two parts of a transcript
 //! - [`suite`]: scenario files and their goldens
+//! - [`kruise`]: the webhooks of OpenKruise's kinds, and their definitions
 //! - [`properties`]: what holds at every revision, whatever a golden says
 //! - [`explore`]: scenarios with something going wrong at every point
 //! - [`exchange`]: recorded exchanges with a real API server, and their replay
@@ -17,6 +18,7 @@ pub mod api;
 pub mod exchange;
 pub mod explore;
 mod generated;
+pub mod kruise;
 pub mod nodes;
 pub mod outcome;
 pub mod properties;

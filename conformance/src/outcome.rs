@@ -15,6 +15,8 @@ use crate::timeline::Timeline;
 /// The tables shown, when they have rows.
 const TABLES: &[&str] = &[
     "statefulsets",
+    "asts",
+    "clonesets",
     "deployments",
     "replicasets",
     "daemonsets",
@@ -123,12 +125,17 @@ fn present<'a>(journal: &'a [JournalEntry], resource: &str) -> Vec<&'a Value> {
 
 fn statuses(journal: &[JournalEntry], timeline: &Timeline) -> Vec<String> {
     let sets = present(journal, "statefulsets").into_iter();
+    let sets = sets.chain(present(journal, "clonesets"));
     sets.map(|set| {
-        let status = &set["status"];
+        let (status, kind) = (&set["status"], set["kind"].as_str().unwrap_or_default());
+        let words = match kind {
+            "CloneSet" => crate::timeline::clone_set_words(status, timeline.revisions()),
+            _ => crate::timeline::status_words(status, timeline.revisions()),
+        };
         format!(
-            "statefulset {}: {}, generation {}, observedGeneration {}, collisionCount {}",
+            "{} {}: {words}, generation {}, observedGeneration {}, collisionCount {}",
+            kind.to_lowercase(),
             set["metadata"]["name"].as_str().unwrap_or_default(),
-            crate::timeline::status_words(status, timeline.revisions()),
             set["metadata"]["generation"],
             status["observedGeneration"],
             status["collisionCount"]

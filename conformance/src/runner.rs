@@ -161,6 +161,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         nodes: scenario.given.nodes,
         timings: scenario.given.timings,
         statefulset: scenario.given.statefulset(),
+        kruise: scenario.given.kruise(),
         heartbeats: scenario.needs_heartbeats(),
         ..TestbedOptions::default()
     };
@@ -334,9 +335,11 @@ fn header(scenario: &Scenario) -> Vec<String> {
             settings.profile
         ));
     }
-    if settings.max_unavailable {
-        lines.push("#        feature gate MaxUnavailableStatefulSet".to_owned());
+    if given.kruise {
+        lines.push("#        OpenKruise's definitions, webhooks and controllers".to_owned());
     }
+    let gates = given.feature_gates.iter();
+    lines.extend(gates.map(|gate| format!("#        feature gate {gate:?}")));
     let objects = given.objects.iter();
     lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));
     let steps = given.steps.iter();

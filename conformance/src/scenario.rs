@@ -7,6 +7,7 @@ mod step;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::{Profile, Settings};
 use serde::Deserialize;
 
@@ -75,8 +76,10 @@ pub struct Given {
     pub controllers: Option<Vec<String>>,
     /// The version that the StatefulSet controller behaves as: `1.9`, `1.16` or `1.36`.
     pub profile: ProfileName,
-    /// Feature gates that are on: `MaxUnavailableStatefulSet`.
+    /// Feature gates that are on.
     pub feature_gates: Vec<FeatureGate>,
+    /// Whether OpenKruise's workloads are there: definitions, webhooks and controllers.
+    pub kruise: bool,
     /// How long simulated pods take.
     pub timings: Timings,
     /// Objects created before the first step.
@@ -95,6 +98,7 @@ impl Default for Given {
             controllers: None,
             profile: ProfileName::default(),
             feature_gates: Vec::new(),
+            kruise: false,
             timings: Timings::default(),
             objects: Vec::new(),
             steps: Vec::new(),
@@ -116,11 +120,19 @@ impl TryFrom<String> for ProfileName {
     }
 }
 
-/// A feature gate of Kubernetes that is off by default.
+/// A feature gate of Kubernetes or OpenKruise that is off by default.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub enum FeatureGate {
     /// Rollouts of StatefulSets may take several pods down at once.
     MaxUnavailableStatefulSet,
+    /// A partition that is raised takes updated pods of a CloneSet back.
+    CloneSetPartitionRollback,
+    /// A CloneSet gives up waiting for what never comes.
+    ForceDeleteTimeoutExpectation,
+    /// A pod that is prepared for its update counts as updated when a CloneSet is scaled.
+    PreparingUpdateAsUpdate,
+    /// An Advanced StatefulSet heeds `ordinals.start`.
+    StatefulSetStartOrdinal,
 }
 
 impl Given {
@@ -129,10 +141,23 @@ impl Given {
     pub fn statefulset(&self) -> Settings {
         Settings {
             profile: self.profile.0,
-            max_unavailable: self
-                .feature_gates
-                .contains(&FeatureGate::MaxUnavailableStatefulSet),
+            max_unavailable: self.has(FeatureGate::MaxUnavailableStatefulSet),
         }
+    }
+
+    /// How OpenKruise's controllers behave, if they are there.
+    #[must_use]
+    pub fn kruise(&self) -> Option<Gates> {
+        self.kruise.then(|| Gates {
+            partition_rollback: self.has(FeatureGate::CloneSetPartitionRollback),
+            preparing_update_as_update: self.has(FeatureGate::PreparingUpdateAsUpdate),
+            force_delete_timeout_expectation: self.has(FeatureGate::ForceDeleteTimeoutExpectation),
+            start_ordinal: self.has(FeatureGate::StatefulSetStartOrdinal),
+        })
+    }
+
+    fn has(&self, gate: FeatureGate) -> bool {
+        self.feature_gates.contains(&gate)
     }
 }
 

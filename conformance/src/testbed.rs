@@ -11,17 +11,18 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::fault::{Fault, Point};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
+use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
-use kubeproof_controller::{Manager, Options, node};
+use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
 
 use crate::api::{Api, ApiError};
 use crate::explore::Plan;
 use crate::generated::GeneratedNames;
-use crate::nodes;
 use crate::outcome;
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
+use crate::{kruise, nodes};
 
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
@@ -59,13 +60,15 @@ pub struct TestbedOptions {
     pub namespace: String,
     /// How many simulated nodes there are.
     pub nodes: usize,
-    /// Which of the built-in controllers run.
+    /// Which of the built-in controllers run; those of OpenKruise only when its workloads are there.
     pub controllers: Vec<String>,
     /// Whether kubelets send heartbeats as in a cluster. Without them the node lifecycle controller
     /// does not run, as it would take every node for a failed one.
     pub heartbeats: bool,
     /// How the StatefulSet controller behaves, and with its gate the server.
     pub statefulset: Settings,
+    /// Whether OpenKruise's workloads are there, and how their controllers behave.
+    pub kruise: Option<Gates>,
     /// How long simulated pods take.
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
@@ -84,10 +87,12 @@ impl Default for TestbedOptions {
             nodes: 3,
             controllers: kubeproof_controller::CONTROLLERS
                 .iter()
+                .chain(KRUISE_CONTROLLERS)
                 .map(|name| (*name).to_owned())
                 .collect(),
             heartbeats: false,
             statefulset: Settings::default(),
+            kruise: None,
             timings: Timings::default(),
             manifests: Manifests::new(),
             subjects: Vec::new(),
@@ -164,16 +169,28 @@ impl Testbed {
     /// Outside of a tokio runtime.
     pub async fn start(options: TestbedOptions) -> Result<Self, TestbedError> {
         let clock = Clock::simulated(EPOCH);
-        let server = ApiServer::builder()
+        let mut builder = ApiServer::builder()
             .clock(clock.clone())
             .seed(options.seed)
             .journal(true)
             .bookmark_period(BOOKMARK_PERIOD)
-            .max_unavailable_stateful_set(options.statefulset.max_unavailable)
-            .build_with(options.manifests)
-            .await?;
+            .max_unavailable_stateful_set(options.statefulset.max_unavailable);
+        let (mut manifests, webhook) = (options.manifests, kruise::webhook());
+        if options.kruise.is_some() {
+            let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
+            builder = builder.answer_service(namespace, service, kruise::PORT, webhook.clone());
+            for object in kruise::objects() {
+                let with = manifests.object(&object);
+                manifests = with.expect("an object of JSON has a form in JSON");
+            }
+        }
+        let server = builder.build_with(manifests).await?;
+        webhook.connect(&server);
         let recorder = Recorder::new(server.clone());
         let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
+        if options.kruise.is_none() {
+            controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
+        }
         if !options.heartbeats {
             controllers.retain(|name| name != NODE_LIFECYCLE);
             lease_renewal = IDLE_LEASE_RENEWAL;
@@ -192,6 +209,7 @@ impl Testbed {
                 stages: Vec::new(),
                 root_ca: ROOT_CA.to_owned(),
                 statefulset: options.statefulset,
+                kruise: options.kruise.unwrap_or_default(),
                 now: Arc::new(move || clock.now()),
             },
         )

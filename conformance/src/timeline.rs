@@ -2,6 +2,7 @@
 
 mod conditions;
 mod diff;
+mod in_place;
 mod kinds;
 mod meta;
 mod names;
@@ -14,7 +15,7 @@ use crate::api;
 use crate::refusals::Refusal;
 use crate::scenario::HumanDuration;
 
-pub(crate) use kinds::status_words;
+pub(crate) use kinds::{clone_set_words, status_words};
 pub use names::RevisionNames;
 
 /// Tells writes in words; remembers what revisions are called.

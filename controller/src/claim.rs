@@ -17,7 +17,9 @@ pub(crate) struct RetentionPolicy {
     pub(crate) delete_when_scaled: bool,
 }
 
-/// The two objects that may own a claim, as references with which they would control it.
+/// The two objects that may own a claim, as references with which they would.
+///
+/// Where they would control it, they make way for another controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owners<'a> {
     /// The set.
@@ -67,6 +69,9 @@ pub(crate) fn has_conflicting_controller(
 }
 
 fn is_controlled_by_another(claim: &ObjectMeta, owners: Owners<'_>) -> bool {
+    if owners.set.controller != Some(true) {
+        return false;
+    }
     controller_of(claim)
         .is_some_and(|controller| ![&owners.set.uid, &owners.pod.uid].contains(&&controller.uid))
 }
@@ -103,8 +108,10 @@ pub(crate) fn corrected_owners(
     let ours: Vec<&OwnerReference> = present.iter().filter(is_ours).collect();
     let fits = ours.len() == wanted.len()
         && wanted.iter().all(|wanted| {
-            ours.iter()
-                .any(|ours| ours.uid == wanted.uid && ours.controller == Some(true))
+            ours.iter().any(|ours| {
+                ours.uid == wanted.uid
+                    && (wanted.controller != Some(true) || ours.controller == Some(true))
+            })
         });
     if fits {
         return None;

@@ -10,6 +10,6 @@ pub enum Error {
         /// The name that was asked for.
         name: String,
         /// The names that exist.
-        known: &'static [&'static str],
+        known: Vec<&'static str>,
     },
 }

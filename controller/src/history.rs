@@ -15,7 +15,7 @@ pub(crate) const HASH_LABEL: &str = "controller.kubernetes.io/hash";
 /// How much of the owner's name a revision's name can hold.
 const NAME_PREFIX_MAX: usize = 223;
 /// No vowels and no look-alikes, so that a hash is neither a word nor misread.
-const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+pub(crate) const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The data of a revision that records only the pod template, given as the server returned it.
 #[must_use]
@@ -119,6 +119,9 @@ pub(crate) struct Proposal<'a> {
     pub(crate) owner_ref: OwnerReference,
     /// The pod template's labels.
     pub(crate) template_labels: BTreeMap<String, String>,
+    /// What the revision is annotated with beside the set's annotations; a revision that is used
+    /// again takes these anew.
+    pub(crate) own_annotations: BTreeMap<String, String>,
     /// The revision's data.
     pub(crate) data: Value,
     /// The revision's number.
@@ -135,12 +138,17 @@ impl Proposal<'_> {
         let mut labels = self.template_labels.clone();
         let name = revision_name(self.owner.name.as_deref().unwrap_or_default(), &hash);
         labels.insert(HASH_LABEL.to_owned(), hash);
+        let mut annotations = self.owner.annotations.clone();
+        if !self.own_annotations.is_empty() {
+            let all = annotations.get_or_insert_default();
+            all.extend(self.own_annotations.clone());
+        }
         ControllerRevision {
             metadata: ObjectMeta {
                 name: Some(name),
                 namespace: self.owner.namespace.clone(),
                 labels: Some(labels),
-                annotations: self.owner.annotations.clone(),
+                annotations,
                 owner_references: Some(vec![self.owner_ref.clone()]),
                 ..ObjectMeta::default()
             },

@@ -13,9 +13,10 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    daemonset, deployment, disruption, endpoint_slice, endpoints, garbage_collector, namespace,
-    node, node_lifecycle, persistent_volume, pod_garbage_collector, replicaset, resource_quota,
-    root_ca, service_account, statefulset, taint_eviction,
+    advanced_statefulset, cloneset, daemonset, deployment, disruption, endpoint_slice, endpoints,
+    garbage_collector, kruise, namespace, node, node_lifecycle, persistent_volume,
+    pod_garbage_collector, replicaset, resource_quota, root_ca, service_account, statefulset,
+    taint_eviction,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -38,10 +39,13 @@ pub const CONTROLLERS: &[&str] = &[
     "taint-eviction",
 ];
 
+/// The names of the controllers of OpenKruise's workloads, which need its definitions on the server.
+pub const KRUISE_CONTROLLERS: &[&str] = &["advanced-statefulset", "cloneset"];
+
 /// What a [`Manager`] runs.
 #[derive(Clone)]
 pub struct Options {
-    /// Names out of [`CONTROLLERS`]; repetitions count once.
+    /// Names out of [`CONTROLLERS`] and [`KRUISE_CONTROLLERS`]; repetitions count once.
     pub controllers: Vec<String>,
     /// How many nodes to simulate; with none there is no scheduler either. Unless `persistent-volume`
     /// runs, there is a default storage class with a provisioner besides, for whoever binds volumes.
@@ -57,6 +61,8 @@ pub struct Options {
     pub root_ca: String,
     /// How the StatefulSet controller behaves.
     pub statefulset: statefulset::Settings,
+    /// How the controllers of OpenKruise's workloads behave.
+    pub kruise: kruise::Gates,
     /// Where controllers read the time.
     pub now: Now,
 }
@@ -83,10 +89,10 @@ impl Manager {
     /// Outside a tokio runtime.
     pub fn start(client: Client, options: Options) -> Result<Self, Error> {
         for name in &options.controllers {
-            if !CONTROLLERS.contains(&name.as_str()) {
+            if !known().any(|known| known == name) {
                 return Err(Error::UnknownController {
                     name: name.clone(),
-                    known: CONTROLLERS,
+                    known: known().collect(),
                 });
             }
         }
@@ -106,13 +112,13 @@ impl Manager {
         };
         // Nodes last: controllers then see them appear, as in a cluster that comes up.
         let chosen = |name: &str| options.controllers.iter().any(|chosen| chosen == name);
-        for name in CONTROLLERS {
+        for name in known() {
             if chosen(name) {
                 let (ctx, root_ca) = (ctx.clone(), options.root_ca.clone());
-                let settings = options.statefulset;
+                let (settings, gates) = (options.statefulset, options.kruise);
                 let restarted = Arc::clone(&manager.restart);
                 let lives = run_again(restarted, move || {
-                    controller(name, ctx.clone(), &root_ca, settings)
+                    controller(name, ctx.clone(), &root_ca, settings, gates)
                 });
                 manager.spawn(lives.boxed(), stopped.clone());
             }
@@ -205,13 +211,21 @@ async fn run_again(restarted: Arc<Notify>, make: impl Fn() -> BoxFuture<'static,
     }
 }
 
+/// The names of all controllers, in the order they are started.
+fn known() -> impl Iterator<Item = &'static str> {
+    CONTROLLERS.iter().chain(KRUISE_CONTROLLERS).copied()
+}
+
 fn controller(
     name: &str,
     ctx: Context,
     root_ca: &str,
     settings: statefulset::Settings,
+    gates: kruise::Gates,
 ) -> BoxFuture<'static, ()> {
     match name {
+        "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
+        "cloneset" => cloneset::run(ctx, gates).boxed(),
         "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
         "disruption" => disruption::run(ctx).boxed(),
@@ -255,6 +269,7 @@ mod tests {
             stages: Vec::new(),
             root_ca: String::new(),
             statefulset: statefulset::Settings::default(),
+            kruise: kruise::Gates::default(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }
     }
@@ -264,7 +279,7 @@ mod tests {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
         let message = "unknown controller \"cron\" (known: daemonset, deployment, disruption, \
             endpoints, endpointslice, garbage-collector, namespace, node-lifecycle, persistent-volume, \
-            pod-garbage-collector, replicaset, resourcequota, root-ca-certificate-publisher, serviceaccount, statefulset, taint-eviction)";
+            pod-garbage-collector, replicaset, resourcequota, root-ca-certificate-publisher, serviceaccount, statefulset, taint-eviction, advanced-statefulset, cloneset)";
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 

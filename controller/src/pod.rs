@@ -9,6 +9,8 @@ use crate::controller_ref::reference_to;
 
 /// The label that names the revision a pod was made from.
 pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
+/// The annotation that says how dear a pod is; without it, 0.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// What events about the pod refer to.
 #[must_use]
@@ -57,6 +59,33 @@ pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
         .last_transition_time
         .as_ref()
         .map(|time| time.0)
+}
+
+/// The node that the pod is bound to, empty while it is not.
+#[must_use]
+pub(crate) fn node(pod: &Pod) -> &str {
+    let spec = pod.spec.as_ref();
+    spec.and_then(|spec| spec.node_name.as_deref())
+        .unwrap_or_default()
+}
+
+/// How far the pod has come: Pending, then Unknown, then Running.
+#[must_use]
+pub(crate) fn phase_rank(pod: &Pod) -> u8 {
+    match phase(pod) {
+        Some("Running") => 2,
+        Some("Unknown") => 1,
+        _ => 0,
+    }
+}
+
+/// What it costs to delete the pod, by its annotation. A cost that can't be read counts as none;
+/// the server refuses most of them.
+#[must_use]
+pub(crate) fn deletion_cost(pod: &Pod) -> i32 {
+    let annotations = pod.metadata.annotations.as_ref();
+    let cost = annotations.and_then(|annotations| annotations.get(DELETION_COST));
+    cost.and_then(|cost| cost.parse().ok()).unwrap_or(0)
 }
 
 /// Deletion was asked for.

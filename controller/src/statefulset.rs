@@ -2,7 +2,6 @@
 //! order, each with claims of its own.
 
 mod apply;
-mod identity;
 mod profile;
 mod reconcile;
 mod revisions;

@@ -43,6 +43,9 @@ pub(crate) enum Error {
     /// One claim of a pod is unusable.
     #[error("{0}")]
     Claim(String),
+    /// The workload's own rules forbid it.
+    #[error("{0}")]
+    Refused(String),
     /// Several things failed.
     #[error("[{}]", join(.0))]
     Many(Vec<Error>),

@@ -43,6 +43,7 @@ impl Cluster {
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             statefulset: kubeproof_controller::statefulset::Settings::default(),
+            kruise: kubeproof_controller::kruise::Gates::default(),
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();

@@ -32,6 +32,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
             .collect(),
         root_ca: "the certificate\n".to_owned(),
         statefulset: kubeproof_controller::statefulset::Settings::default(),
+        kruise: kubeproof_controller::kruise::Gates::default(),
         now: Arc::new(move || clock.now()),
     };
     let manager = Manager::start(client.clone(), options).unwrap();

@@ -21,7 +21,7 @@ use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
 use crate::registry::definition::Definitions;
 use crate::storage::{Initial, Storage};
-use crate::webhook::Services;
+use crate::webhook::{Services, Webhook};
 
 /// Past events remembered per resource unless told otherwise.
 const WINDOW_EVENTS: usize = 4096;
@@ -136,6 +136,19 @@ impl ApiServerBuilder {
         address: SocketAddr,
     ) -> Self {
         self.services.add(namespace, name, port, address);
+        self
+    }
+
+    /// Who answers in this process when webhooks of a service are called: port `port` of service
+    /// `name` in `namespace`. Default: nobody.
+    pub fn answer_service(
+        mut self,
+        namespace: &str,
+        name: &str,
+        port: u16,
+        webhook: Arc<dyn Webhook>,
+    ) -> Self {
+        self.services.answer(namespace, name, port, webhook);
         self
     }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Caller;
+use super::{Caller, Webhook};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Table};
@@ -13,19 +14,48 @@ use crate::storage::{ObjectKey, Table};
 /// The label by which a slice names the service whose endpoints it has.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// Addresses of services that were told to the server, by namespace, name and port.
+/// A service by namespace, name and port.
+type ServicePort = (String, String, u16);
+
+/// Services that were told to the server: where they are, or what answers for them in this process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Services(BTreeMap<(String, String, u16), SocketAddr>);
+pub(crate) struct Services {
+    addresses: BTreeMap<ServicePort, SocketAddr>,
+    local: BTreeMap<ServicePort, Arc<dyn Webhook>>,
+}
 
 impl Services {
     pub(crate) fn add(&mut self, namespace: &str, name: &str, port: u16, address: SocketAddr) {
         let service = (namespace.to_owned(), name.to_owned(), port);
-        self.0.insert(service, address);
+        self.addresses.insert(service, address);
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        port: u16,
+        webhook: Arc<dyn Webhook>,
+    ) {
+        let service = (namespace.to_owned(), name.to_owned(), port);
+        self.local.insert(service, webhook);
     }
 
     fn get(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
         let service = (namespace.to_owned(), name.to_owned(), port);
-        self.0.get(&service).copied()
+        self.addresses.get(&service).copied()
+    }
+
+    /// Who answers in this process for the service of a `WebhookClientConfig`, and the path asked
+    /// for.
+    pub(super) fn local(&self, config: &Value) -> Option<(Arc<dyn Webhook>, String)> {
+        let service = config.get("service")?;
+        let text = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
+        let port = service["port"]
+            .as_u64()
+            .and_then(|port| port.try_into().ok());
+        let key = (text("namespace"), text("name"), port.unwrap_or(443));
+        Some((Arc::clone(self.local.get(&key)?), text("path")))
     }
 }
 
@@ -81,7 +111,7 @@ fn ready(slice: &Value, port: Option<&Value>) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, port))
 }
 
-fn table(caller: &Caller<'_>, group: &str, plural: &str) -> std::sync::Arc<Table> {
+fn table(caller: &Caller<'_>, group: &str, plural: &str) -> Arc<Table> {
     caller.storage.table(&GroupVersionResource {
         group: group.to_owned(),
         version: "v1".to_owned(),

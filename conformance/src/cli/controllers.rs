@@ -9,9 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof_apiserver::Clock;
+use kubeproof_controller::kruise;
+use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::statefulset::Settings;
-use kubeproof_controller::{Manager, Options};
+use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -39,7 +41,7 @@ pub(super) fn run(args: ControllersArgs) -> anyhow::Result<ExitCode> {
 async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
-    let controllers = super::controller_names(&args.controllers)?;
+    let mut controllers = super::controller_names(&args.controllers)?;
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
     // The controllers say what goes wrong; their client would say it once more.
@@ -50,6 +52,9 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
         .init();
     // Whoever cannot be reached now is better told of than waited for.
     let version = super::kubeconfig::version(&config).await?;
+    if args.controllers == "all" && serves_kruise(&config).await? {
+        controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
+    }
     let names = controllers.join(", ");
     let manager = start(config, controllers)?;
     println!("running {names} against {url} ({version})");
@@ -75,10 +80,18 @@ pub(super) fn start(config: kube::Config, controllers: Vec<String>) -> anyhow::R
             stages: Vec::new(),
             root_ca,
             statefulset: Settings::default(),
+            kruise: Gates::default(),
             now: Arc::new(move || clock.now()),
         },
     )?;
     Ok(manager)
+}
+
+/// Whether OpenKruise's kinds are defined there.
+async fn serves_kruise(config: &kube::Config) -> anyhow::Result<bool> {
+    let client = kube::Client::try_from(config.clone())?;
+    let groups = client.list_api_groups().await?.groups;
+    Ok(groups.iter().any(|group| group.name == kruise::GROUP))
 }
 
 /// Certificates as text.

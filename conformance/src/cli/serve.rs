@@ -15,13 +15,14 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
-use kubeproof::nodes;
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
+use kubeproof::{kruise, nodes};
 use kubeproof_apiserver::{ApiServer, Authorization, Clock, Manifests, Tls};
+use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
 use kubeproof_controller::statefulset::Settings;
-use kubeproof_controller::{Manager, Options};
+use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -70,6 +71,9 @@ pub(super) struct ServeArgs {
     /// named. May be repeated.
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", value_parser = service)]
     service: Vec<Service>,
+    /// Have OpenKruise's CloneSet and Advanced StatefulSet: definitions, webhooks and controllers.
+    #[arg(long)]
+    kruise: bool,
     /// Serve over TLS, with a certificate whose authority is in the kubeconfig.
     #[arg(long)]
     tls: bool,
@@ -101,9 +105,25 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         } = service;
         builder = builder.resolve_service(namespace, name, *port, *address);
     }
+    let webhook = kruise::webhook();
+    if args.kruise {
+        let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
+        builder = builder.answer_service(namespace, service, kruise::PORT, webhook.clone());
+    }
     let server = builder.build();
+    webhook.connect(&server);
     let client = client(&server, args.token.as_deref())?;
-    let controllers = super::controller_names(&args.controllers)?;
+    let mut controllers = super::controller_names(&args.controllers)?;
+    if args.kruise {
+        if args.controllers == "all" {
+            controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
+        }
+        let mut loader = server.loader();
+        for object in kruise::objects() {
+            loader.create(object).await?;
+        }
+        loader.finish().await?;
+    }
     load(&server, &args.load).await?;
     if args.nodes > 0 {
         server.set_component_running("scheduler");
@@ -129,6 +149,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             stages: stages(&args.stages)?,
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
             statefulset: Settings::default(),
+            kruise: Gates::default(),
             now: Arc::new(move || clock.now()),
         },
     )?;

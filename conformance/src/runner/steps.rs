@@ -52,7 +52,10 @@ pub enum StepError {
 
 /// Carries out `step`; returns what the harness itself has to say about it.
 pub(super) async fn perform(testbed: &Testbed, step: &Step) -> Result<Vec<String>, StepError> {
-    let result = perform_verb(testbed, &step.verb).await;
+    // Steps call generated names as the transcript does.
+    let names = GeneratedNames::of(&testbed.journal());
+    let rename = |told: &str| names.name_of(told).map(str::to_owned);
+    let result = perform_verb(testbed, &step.verb.renamed(&rename)).await;
     match (&step.expect, result) {
         (None, result) => result,
         (Some(expect), Err(StepError::Api(ApiError::Refused(status)))) => {

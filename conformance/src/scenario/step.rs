@@ -405,6 +405,20 @@ struct StepFields {
     show: Option<ShowStep>,
 }
 
+/// Renames whole strings of `value`.
+fn rename_in(value: &mut Value, rename: &dyn Fn(&str) -> Option<String>) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(|value| rename_in(value, rename)),
+        Value::Array(items) => items.iter_mut().for_each(|value| rename_in(value, rename)),
+        Value::String(text) => {
+            if let Some(other) = rename(text) {
+                *text = other;
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 impl TryFrom<StepFields> for Step {
     type Error = String;
 
@@ -461,6 +475,45 @@ impl TryFrom<StepFields> for Step {
 }
 
 impl Verb {
+    /// The verb with other names of what it is about, where `rename` knows one: of its object, and
+    /// among the values that it writes.
+    pub(crate) fn renamed(&self, rename: &dyn Fn(&str) -> Option<String>) -> Self {
+        let mut verb = self.clone();
+        let name = |name: &mut String| {
+            if let Some(other) = rename(name) {
+                *name = other;
+            }
+        };
+        match &mut verb {
+            Self::Update(step) => {
+                name(&mut step.target.name);
+                rename_in(&mut step.object, rename);
+            }
+            Self::Patch(step) => {
+                name(&mut step.target.name);
+                rename_in(&mut step.patch, rename);
+            }
+            Self::Delete(step) => name(&mut step.target.name),
+            Self::Pod(step) => name(&mut step.name),
+            Self::Wait(step) => name(&mut step.target.name),
+            Self::Show(step) => name(&mut step.target.name),
+            Self::Apply(_)
+            | Self::Create(_)
+            | Self::Scale(_)
+            | Self::DeleteCollection(_)
+            | Self::Node(_)
+            | Self::Fault(_)
+            | Self::Lift(_)
+            | Self::Restart(_)
+            | Self::Kubectl(_)
+            | Self::Containers(_)
+            | Self::Settle(_)
+            | Self::Advance(_)
+            | Self::Table(_) => {}
+        }
+        verb
+    }
+
     /// Whether everything comes to rest after the verb unless the step says otherwise.
     fn settles(&self) -> bool {
         match self {

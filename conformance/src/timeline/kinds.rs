@@ -97,7 +97,14 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
         "nodes" => changes.extend(node::changes(old, new)),
         "statefulsets" | "clonesets" => {
             changes.extend(diff::fields("spec", &old["spec"], &new["spec"]));
-            changes.extend(workload_status(&old["status"], &new["status"], revisions));
+            let is_advanced = new["apiVersion"]
+                .as_str()
+                .is_some_and(|it| it.contains("kruise"));
+            let (before, after) = (&old["status"], &new["status"]);
+            changes.extend(match is_advanced {
+                true => advanced_status(before, after, revisions),
+                false => workload_status(before, after, revisions),
+            });
         }
         "controllerrevisions" => {
             if old["revision"] != new["revision"] {
@@ -245,6 +252,46 @@ fn workload_status(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<S
         &new["conditions"],
     ));
     changes
+}
+
+/// The same for OpenKruise's workloads, and conditions in words.
+fn advanced_status(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
+    let (counts, rest) = (conditions::without(old), conditions::without(new));
+    let shown = |status: &Value| match status["expectedUpdatedReplicas"].is_null()
+        && status["currentReplicas"].is_i64()
+    {
+        true => status_words(status, revisions),
+        false => clone_set_words(status, revisions),
+    };
+    let mut changes = workload_status(&counts, &rest, revisions);
+    changes.retain(|change| !change.starts_with("status "));
+    if shown(old) != shown(new) {
+        changes.insert(0, format!("status {}", shown(new)));
+    }
+    changes.extend(conditions::changes(old, new));
+    changes
+}
+
+/// `5/5/5 updated 2/2/1 of 3 cur=A upd=B`: replicas, ready, available; of the updated ones all, ready,
+/// available; how many there are to be.
+pub(crate) fn clone_set_words(status: &Value, revisions: &RevisionNames) -> String {
+    let counts = |fields: [&str; 3]| {
+        let counts = fields.map(|field| status[field].as_i64().unwrap_or(0).to_string());
+        counts.join("/")
+    };
+    let revision = |field: &str| revisions.short(status[field].as_str().unwrap_or_default());
+    format!(
+        "{} updated {} of {} cur={} upd={}",
+        counts(["replicas", "readyReplicas", "availableReplicas"]),
+        counts([
+            "updatedReplicas",
+            "updatedReadyReplicas",
+            "updatedAvailableReplicas"
+        ]),
+        status["expectedUpdatedReplicas"].as_i64().unwrap_or(0),
+        revision("currentRevision"),
+        revision("updateRevision")
+    )
 }
 
 /// The counters and revisions of a workload's status.

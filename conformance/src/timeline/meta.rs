@@ -2,15 +2,21 @@
 
 use serde_json::Value;
 
+use super::in_place;
 use super::names::RevisionNames;
 
 /// Annotations that say nothing of their own: those that steer the simulation are in the step's
 /// heading, those of the volume binder come with the claim's phase.
 const UNTOLD_ANNOTATIONS: &[&str] = &[
     "kubeproof.dev/",
+    "lifecycle.apps.kruise.io/timestamp",
     "pv.kubernetes.io/",
     "volume.kubernetes.io/",
 ];
+/// The label that says where a pod of OpenKruise's workloads stands.
+const STATE_LABEL: &str = "lifecycle.apps.kruise.io/state";
+/// The label with the hash of a pod's revision, which changes with it.
+const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 /// The label that binds a pod to a revision.
 pub(super) const REVISION_LABEL: &str = "controller-revision-hash";
 
@@ -95,13 +101,17 @@ pub(super) fn owner(reference: &Value) -> String {
 }
 
 fn labels(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
-    let differing = differing_keys(old, new);
+    let mut differing = differing_keys(old, new);
+    if differing.iter().any(|key| key == REVISION_LABEL) {
+        differing.retain(|key| key != TEMPLATE_HASH_LABEL);
+    }
     differing
         .into_iter()
         .map(|key| {
             let value = new[&key].as_str();
             match (key.as_str(), value) {
                 (REVISION_LABEL, Some(value)) => format!("now @{}", revisions.short(value)),
+                (STATE_LABEL, Some(value)) => format!("state {value}"),
                 (_, Some(value)) => format!("label {key}={value}"),
                 (_, None) => format!("label {key} removed"),
             }
@@ -114,6 +124,7 @@ fn annotations(old: &Value, new: &Value) -> Vec<String> {
     differing
         .filter(|key| !UNTOLD_ANNOTATIONS.iter().any(|prefix| key.contains(prefix)))
         .map(|key| match new[&key].as_str() {
+            Some(value) if in_place::is_told(&key) => in_place::told(&key, value),
             Some(value) => format!("annotation {key}={value}"),
             None => format!("annotation {key} removed"),
         })

@@ -8,10 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 
-use crate::pod;
-
-/// The annotation that says how dear a pod is; without it, 0.
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+use crate::pod::{self, deletion_cost as cost, node, phase_rank};
 
 /// The `count` of `pods` to delete, the first to go first.
 ///
@@ -64,27 +61,6 @@ fn compare(a: &Pod, b: &Pod, on_node: &BTreeMap<&str, usize>, now: Timestamp) ->
         })
         .then_with(|| restarts(b).cmp(&restarts(a)))
         .then_with(|| by_age(a, b, created, now))
-}
-
-fn node(pod: &Pod) -> &str {
-    let spec = pod.spec.as_ref();
-    spec.and_then(|spec| spec.node_name.as_deref())
-        .unwrap_or_default()
-}
-
-fn phase_rank(pod: &Pod) -> u8 {
-    let status = pod.status.as_ref();
-    match status.and_then(|status| status.phase.as_deref()) {
-        Some("Running") => 2,
-        Some("Unknown") => 1,
-        _ => 0,
-    }
-}
-
-/// A cost that can't be read counts as none; the server refuses most of them.
-fn cost(pod: &Pod) -> i32 {
-    let cost = pod.annotations().get(DELETION_COST);
-    cost.and_then(|cost| cost.parse().ok()).unwrap_or(0)
 }
 
 fn created(pod: &Pod) -> Option<Timestamp> {
@@ -187,7 +163,7 @@ mod tests {
             json!({"status": {"phase": "Pending"}}),
             json!({"status": {"phase": "Unknown"}}),
             json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
-            json!({"metadata": {"annotations": {DELETION_COST: "-5"}}}),
+            json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}),
             json!({"spec": {"nodeName": "crowded"}}),
             ready_at("2026-01-01T23:00:00Z"),
             restarted,

@@ -5,24 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
-use super::identity;
 use super::set::{Set, Strategy};
 use super::status::{Computed, Counters};
-use crate::claim::{self, Owners};
-use crate::controller_ref::controller_ref;
 use crate::pod;
+use crate::revision_control::Revision;
+use crate::stateful_claims::{EnsureClaim, FixOwners, Repair, StatefulClaims};
+use crate::stateful_identity as identity;
 
 /// The most pods that the Parallel policy works on in one batch.
 const BATCH_MAX: usize = 500;
-
-/// A controller revision as far as it matters for pods.
-#[derive(Clone, Debug)]
-pub(crate) struct Revision {
-    pub(crate) name: String,
-    pub(crate) template: PodTemplateSpec,
-}
 
 /// Everything a decision is based on.
 #[derive(Clone, Copy)]
@@ -74,33 +67,6 @@ pub(crate) enum Action {
     Delete { pod: String },
     /// Delete the pod so that it comes back at the update revision.
     DeleteForUpdate { pod: String },
-}
-
-/// How a pod differs from what it should be.
-#[derive(Debug)]
-pub(crate) struct Repair {
-    /// The pod as it should be.
-    pub(crate) pod: Pod,
-    pub(crate) claims: Vec<EnsureClaim>,
-    pub(crate) owners: Vec<FixOwners>,
-}
-
-/// A claim that a pod needs before it can be created.
-#[derive(Debug, PartialEq)]
-pub(crate) enum EnsureClaim {
-    /// It is missing.
-    Create(Box<PersistentVolumeClaim>),
-    /// It is there, but on its way out.
-    BeingDeleted(String),
-}
-
-/// Owner references of one claim.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct FixOwners {
-    /// The claim that another controller owns.
-    pub(crate) conflicting: Option<String>,
-    /// The claim with corrected references.
-    pub(crate) update: Option<Box<PersistentVolumeClaim>>,
 }
 
 /// Whether OrderedReady goes on with the next pod.
@@ -193,14 +159,7 @@ impl Partition {
     }
 }
 
-/// A claim of a pod: what it is made from and what the cache holds of it.
-struct PodClaim<'a> {
-    template: &'a PersistentVolumeClaim,
-    ordinal: i32,
-    claim: Option<&'a PersistentVolumeClaim>,
-}
-
-impl<'a> Observed<'a> {
+impl Observed<'_> {
     fn batches(self, partition: &Partition) -> Vec<Batch> {
         let mut batches = Vec::new();
         let replicas = partition
@@ -276,7 +235,7 @@ impl<'a> Observed<'a> {
             );
         }
         if !pod::is_created(pod) {
-            if self.has_stale_claim(pod) {
+            if self.with_claims(|claims| claims.has_stale(pod)) {
                 return (vec![], Next::Exit);
             }
             let (claims, owners) = (self.ensure_claims(pod), self.fix_owners(pod));
@@ -329,8 +288,8 @@ impl<'a> Observed<'a> {
     pub(crate) fn repair(self, pod: &Pod) -> Option<Repair> {
         let owners = self.fix_owners(pod);
         let owners_match = owners.iter().all(|fix| fix.update.is_none());
-        let identity_matches = identity::identity_matches(self.set, pod);
-        let storage_matches = identity::storage_matches(self.set, pod);
+        let identity_matches = self.set.identity().matches(pod);
+        let storage_matches = self.set.identity().storage_matches(pod);
         if identity_matches && storage_matches && (owners_match || pod::is_pending(pod)) {
             return None;
         }
@@ -338,10 +297,10 @@ impl<'a> Observed<'a> {
         let mut fixed = pod.clone();
         let mut claims = Vec::new();
         if !identity_matches {
-            identity::set_identity(self.set, &mut fixed, ordinal);
+            self.set.identity().give(&mut fixed, ordinal);
         }
         if !storage_matches {
-            identity::set_storage(self.set, &mut fixed, ordinal);
+            self.set.identity().give_storage(&mut fixed, ordinal);
             claims = self.ensure_claims(pod);
         }
         let owners = if owners_match { Vec::new() } else { owners };
@@ -433,79 +392,30 @@ impl<'a> Observed<'a> {
         } else {
             self.update
         };
-        identity::new_pod(self.set, &revision.name, &revision.template, ordinal)
+        let (identity, owner) = (self.set.identity(), self.set.owner_ref());
+        identity.new_pod(owner, &revision.name, &revision.template, ordinal)
     }
 
-    /// For each claim template of a pod, in their order, the cached claim.
-    fn claims_of(self, pod: &Pod) -> Vec<PodClaim<'a>> {
-        let ordinal = identity::ordinal(pod).unwrap_or(0);
-        let names = identity::claim_names(self.set, ordinal);
-        let templates = self.set.claim_templates().iter().zip(names);
-        let claim_of = |(template, name): (&'a PersistentVolumeClaim, String)| PodClaim {
-            template,
-            ordinal,
-            claim: self.claims.get(&name).map(AsRef::as_ref),
-        };
-        templates.map(claim_of).collect()
+    /// Works with the claims of the set's pods.
+    fn with_claims<T>(self, work: impl FnOnce(StatefulClaims<'_>) -> T) -> T {
+        work(StatefulClaims {
+            set: self.set.meta(),
+            set_ref: &self.set.owner_ref(),
+            templates: self.set.claim_templates(),
+            match_labels: &self.set.match_labels(),
+            policy: self.set.retention_policy(),
+            cached: self.claims,
+        })
     }
 
     fn ensure_claims(self, pod: &Pod) -> Vec<EnsureClaim> {
-        let labels = self.set.match_labels();
-        let ensure = |of: PodClaim<'_>| {
-            let Some(claim) = of.claim else {
-                let new = claim::new_claim(of.template, self.set.meta(), &labels, of.ordinal);
-                return Some(EnsureClaim::Create(Box::new(new)));
-            };
-            claim.metadata.deletion_timestamp.as_ref()?;
-            Some(EnsureClaim::BeingDeleted(
-                claim.metadata.name.clone().unwrap_or_default(),
-            ))
-        };
-        self.claims_of(pod).into_iter().filter_map(ensure).collect()
+        self.with_claims(|claims| claims.ensure(pod))
     }
 
     fn fix_owners(self, pod: &Pod) -> Vec<FixOwners> {
-        let policy = self.set.retention_policy();
-        let set_ref = self.set.owner_ref();
-        let pod_ref = controller_ref("v1", "Pod", &pod.metadata);
         let condemned =
             identity::ordinal(pod).is_none_or(|ordinal| self.set.slot(ordinal).is_none());
-        let owners = Owners {
-            set: &set_ref,
-            pod: &pod_ref,
-            condemned,
-        };
-        let fix = |claim: &PersistentVolumeClaim| {
-            let meta = &claim.metadata;
-            let conflicts = claim::has_conflicting_controller(meta, policy, owners);
-            let corrected = claim::corrected_owners(meta, policy, owners);
-            let update = corrected.map(|references| {
-                let mut update = claim.clone();
-                update.metadata.owner_references = Some(references);
-                Box::new(update)
-            });
-            FixOwners {
-                conflicting: meta.name.clone().filter(|_| conflicts),
-                update,
-            }
-        };
-        let fixes = self
-            .claims_of(pod)
-            .into_iter()
-            .filter_map(|of| of.claim.map(fix));
-        fixes.filter(|fix| *fix != FixOwners::default()).collect()
-    }
-
-    /// The claim still belongs to a pod of that name that is gone; the collector will take it.
-    fn has_stale_claim(self, pod: &Pod) -> bool {
-        if !self.set.retention_policy().delete_when_scaled {
-            return false;
-        }
-        let pod_ref = controller_ref("v1", "Pod", &pod.metadata);
-        self.claims_of(pod)
-            .into_iter()
-            .filter_map(|of| of.claim)
-            .any(|claim| claim::has_stale_owner(&claim.metadata, &pod_ref))
+        self.with_claims(|claims| claims.fix_owners(pod, condemned))
     }
 
     fn requeue_after(self, counters: Counters) -> Option<Duration> {

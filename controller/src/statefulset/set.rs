@@ -17,6 +17,7 @@ use super::{Profile, Settings};
 use crate::claim::RetentionPolicy;
 use crate::controller_ref::{controller_ref, reference_to};
 use crate::int_or_percent::{Round, resolve};
+use crate::stateful_identity::Identity;
 use crate::sync_error::Error;
 use crate::triggers::Workload;
 
@@ -191,6 +192,17 @@ impl Set {
         RetentionPolicy {
             delete_when_deleted: deletes(policy.and_then(|policy| policy.when_deleted.as_ref())),
             delete_when_scaled: deletes(policy.and_then(|policy| policy.when_scaled.as_ref())),
+        }
+    }
+
+    /// What the set gives to its pods.
+    pub(crate) fn identity(&self) -> Identity<'_> {
+        Identity {
+            name: self.name(),
+            namespace: self.namespace(),
+            service_name: self.spec.service_name.as_deref(),
+            claim_templates: self.claim_templates(),
+            has_index_label: !self.profile().is_old(),
         }
     }
 

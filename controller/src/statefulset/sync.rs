@@ -11,12 +11,13 @@ use kube::{Api, ResourceExt};
 
 use super::Controller;
 use super::apply::{Effects, write_status};
-use super::identity;
 use super::reconcile::{self, Observed};
-use super::revisions::Chosen;
 use super::set::{KIND, Set};
 use crate::adoption::{self, Claims};
 use crate::mirror::ObjectKey;
+use crate::revision_control::Chosen;
+use crate::stateful_identity;
+use crate::stateful_pod_control::StatefulPodControl;
 use crate::sync_error::Error;
 use crate::worker::Reconcile;
 
@@ -91,9 +92,21 @@ impl Controller {
         };
         let plan = reconcile::plan(observed);
         let mut status = plan.status;
-        let acted = Effects::new(self, observed)
-            .run(plan.batches, &mut status)
-            .await;
+        let effects = Effects {
+            controller: self,
+            observed,
+            set,
+            control: StatefulPodControl {
+                pods: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+                claims: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+                recorder: &self.recorder,
+                involved: set.reference(),
+                has_lowercase_verbs: set.profile().is_old(),
+                wrote_pod: &|pod| self.wrote_pod(set, pod),
+                wrote_claim: &|claim| self.wrote_claim(set, claim),
+            },
+        };
+        let acted = effects.run(plan.batches, &mut status).await;
         if acted.is_err() && set.profile().is_old() {
             return acted.map(|()| None);
         }
@@ -113,11 +126,13 @@ impl Controller {
             return BTreeMap::new();
         }
         let slots = (0..set.replicas()).map(|slot| set.start().saturating_add(slot));
-        let others = pods.iter().filter_map(|pod| identity::ordinal(pod));
+        let others = pods
+            .iter()
+            .filter_map(|pod| stateful_identity::ordinal(pod));
         let ordinals: BTreeSet<i32> = slots.chain(others).collect();
-        let names = ordinals
-            .into_iter()
-            .flat_map(|ordinal| identity::claim_names(set, ordinal));
+        let identity = set.identity();
+        let names = ordinals.into_iter();
+        let names = names.flat_map(|ordinal| identity.claim_names(ordinal));
         names
             .filter_map(|name| Some((name.clone(), self.claims.get(set.namespace(), &name)?)))
             .collect()
@@ -133,7 +148,7 @@ impl Controller {
         claims
             .claim_all(
                 self.pods.claimable(set.namespace(), set.uid()),
-                |pod| selector.matches(pod.labels()) && identity::is_member(set, pod),
+                |pod| selector.matches(pod.labels()) && set.identity().has_member(pod),
                 self.confirm_adoption(set, "Pods"),
                 |pod| self.wrote_pod(set, pod),
             )

@@ -17,6 +17,13 @@ const CHANGE_CAUSE: &str = "/metadata/annotations/kubernetes.io~1change-cause";
 
 /// What `rollout status` says about a set, and whether it is the last word.
 fn describe(set: &Value) -> Result<(String, bool), String> {
+    let (version, kind) = (text(set, "/apiVersion"), text(set, "/kind"));
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    if group != "apps" {
+        return Err(format!(
+            "error: no status viewer has been implemented for {kind}.{group}"
+        ));
+    }
     let (spec, status) = (&set["spec"], &set["status"]);
     let strategy = &spec["updateStrategy"];
     if strategy["type"] != "RollingUpdate" {
@@ -181,6 +188,7 @@ mod tests {
 
     fn said(replicas: i64, ready: i64, updated: i64, rolling: Value) -> (String, bool) {
         describe(&json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet",
             "metadata": {"generation": 2},
             "spec": {"replicas": replicas,
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}},
@@ -212,8 +220,12 @@ mod tests {
             told(said(3, 3, 2, Value::Null)),
             "false waiting for statefulset rolling update to complete 2 pods at revision web-b..."
         );
-        let on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
+        let mut on_delete = json!({"spec": {"updateStrategy": {"type": "OnDelete"}}});
+        on_delete["apiVersion"] = "apps/v1".into();
         let refused = "error: rollout status is only available for RollingUpdate strategy type";
         assert_eq!(describe(&on_delete).unwrap_err(), refused);
+        let foreign = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"});
+        let refused = "error: no status viewer has been implemented for CloneSet.apps.kruise.io";
+        assert_eq!(describe(&foreign).unwrap_err(), refused);
     }
 }

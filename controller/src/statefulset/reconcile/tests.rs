@@ -487,7 +487,9 @@ fn a_new_pod_carries_identity_owner_revision_and_its_claims_first() {
             {"name": "tmp", "emptyDir": {}}, {"name": "data", "emptyDir": {}}]}
     });
     let template = serde_json::from_value(template).unwrap();
-    let pod = identity::new_pod(&set, "web-x", &template, 4);
+    let pod = set
+        .identity()
+        .new_pod(set.owner_ref(), "web-x", &template, 4);
     assert_eq!(
         serde_json::to_value(pod).unwrap(),
         json!({

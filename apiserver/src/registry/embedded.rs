@@ -1,0 +1,59 @@
+//! Pod templates and claim templates within objects of somebody else's kind, whose webhooks default
+//! and check them with Kubernetes' own code.
+
+use serde_json::{Value, json};
+
+use super::pod_template::default_pod_spec;
+use super::pod_validation;
+use crate::schema::{FieldValidation, core_type, decode_value};
+use crate::status::{FieldErrors, FieldPath};
+
+/// Gives a pod template the form in which Go writes it, and its defaults.
+///
+/// # Errors
+/// When it is no pod template; the text is Go's.
+pub fn default_pod_template(template: &mut Value) -> Result<(), String> {
+    *template = as_go_writes("PodTemplateSpec", template)?;
+    if template["spec"].is_null() {
+        template["spec"] = json!({});
+    }
+    default_pod_spec(&mut template["spec"]);
+    Ok(())
+}
+
+/// The same for the template of a claim.
+///
+/// # Errors
+/// When it is no claim; the text is Go's.
+pub fn default_claim_template(template: &mut Value) -> Result<(), String> {
+    *template = as_go_writes("PersistentVolumeClaim", template)?;
+    for (path, field, value) in [
+        ("spec", "volumeMode", json!("Filesystem")),
+        ("spec", "resources", json!({})),
+        ("status", "phase", json!("Pending")),
+    ] {
+        if template[path][field].is_null() {
+            template[path][field] = value;
+        }
+    }
+    Ok(())
+}
+
+/// Decoded and encoded again, with the time of creation that clients before 1.34 spell out.
+fn as_go_writes(kind: &str, value: &Value) -> Result<Value, String> {
+    let decoded = decode_value(core_type(kind), value.clone(), FieldValidation::Ignore);
+    let mut value = decoded.map_err(|error| error.to_string())?.value;
+    if value["metadata"].is_null() {
+        value["metadata"] = json!({});
+    }
+    value["metadata"]["creationTimestamp"] = Value::Null;
+    Ok(value)
+}
+
+/// The faults of a pod template at `path`.
+#[must_use]
+pub fn validate_pod_template(template: &Value, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    pod_validation::validate_pod_template(template, path, &mut errors);
+    errors
+}

@@ -1,0 +1,242 @@
+use super::*;
+
+fn refused(decided: Result<(), Refusal>) -> String {
+    decided.map_or_else(
+        |refusal| format!("{} {}", refusal.code, refusal.message),
+        |()| "ok".to_owned(),
+    )
+}
+
+fn spec(rest: Value) -> Value {
+    let mut spec = json!({
+        "selector": {"matchLabels": {"app": "x"}},
+        "template": {"metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "c", "image": "nginx:1.25"}]}},
+    });
+    for (field, value) in rest.as_object().cloned().unwrap_or_default() {
+        spec[field] = value;
+    }
+    json!({"metadata": {"name": "s", "namespace": "ns"}, "spec": spec})
+}
+
+/// The object with defaults.
+fn defaulted(kind: &str, version: &str, object: &Value) -> Value {
+    let request = Request {
+        version,
+        operation: "CREATE",
+        object,
+        old: &Value::Null,
+    };
+    let spec = match kind {
+        "cloneset" => clone_set::default(&request),
+        _ => stateful_set::default(&request),
+    };
+    let mut object = object.clone();
+    object["spec"] = spec.unwrap();
+    object
+}
+
+async fn created(kind: &str, version: &str, rest: Value) -> String {
+    let object = defaulted(kind, version, &spec(rest));
+    let request = Request {
+        version,
+        operation: "CREATE",
+        object: &object,
+        old: &Value::Null,
+    };
+    refused(match kind {
+        "cloneset" => clone_set::validate(&request, None).await,
+        _ => stateful_set::validate(&request),
+    })
+}
+
+#[test]
+fn an_advanced_stateful_set_gets_its_defaults() {
+    let object = defaulted("statefulset", "v1beta1", &spec(json!({})));
+    let spec = &object["spec"];
+    assert_eq!(
+        spec["updateStrategy"],
+        json!({"type": "RollingUpdate", "rollingUpdate":
+        {"partition": 0, "maxUnavailable": 1, "podUpdatePolicy": "ReCreate", "minReadySeconds": 0}})
+    );
+    assert_eq!(spec["podManagementPolicy"], "OrderedReady");
+    assert_eq!(
+        (&spec["replicas"], &spec["revisionHistoryLimit"]),
+        (&json!(1), &json!(10))
+    );
+    let container = &spec["template"]["spec"]["containers"][0];
+    assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(container["terminationMessagePath"], "/dev/termination-log");
+}
+
+#[test]
+fn a_clone_set_gets_its_defaults_in_both_versions() {
+    let old = defaulted("cloneset", "v1alpha1", &spec(json!({})));
+    assert_eq!(
+        old["spec"]["updateStrategy"],
+        json!({"type": "ReCreate", "partition": 0, "maxUnavailable": "20%", "maxSurge": 0})
+    );
+    let new = defaulted("cloneset", "v1beta1", &spec(json!({})));
+    assert_eq!(
+        new["spec"]["updateStrategy"],
+        json!({"type": "RollingUpdate", "rollingUpdate":
+        {"podUpdatePolicy": "ReCreate", "partition": 0, "maxUnavailable": "20%", "maxSurge": 0}})
+    );
+}
+
+#[tokio::test]
+async fn advanced_stateful_sets_are_checked() {
+    let rolling = |rolling: Value| json!({"updateStrategy": {"rollingUpdate": rolling}});
+    let parallel = |mut spec: Value| {
+        spec["podManagementPolicy"] = json!("Parallel");
+        spec
+    };
+    let at = "spec.updateStrategy.rollingUpdate";
+    let table = [
+        (rolling(json!({})), "ok".to_owned()),
+        (
+            rolling(json!({"maxUnavailable": 2})),
+            format!("422 {at}.maxUnavailable: Invalid value: intstr.IntOrString{{Type:0, IntVal:2, StrVal:\"\"}}: can only work with Parallel PodManagementPolicyType"),
+        ),
+        (parallel(rolling(json!({"maxUnavailable": "20%"}))), "ok".to_owned()),
+        (
+            parallel(rolling(json!({"maxUnavailable": 0}))),
+            format!("422 {at}.maxUnavailable: Invalid value: 0: should not be less than 1"),
+        ),
+        (
+            rolling(json!({"unorderedUpdate": {}})),
+            format!("422 {at}.unorderedUpdate: Required value: unorderedUpdate can only work with Parallel PodManagementPolicyType"),
+        ),
+        (
+            rolling(json!({"podUpdatePolicy": "InPlaceIfPossible"})),
+            "422 spec.template.spec.readinessGates: Invalid value: []v1.PodReadinessGate(nil): must contains InPlaceUpdateReady when podUpdatePolicy is InPlaceIfPossible".to_owned(),
+        ),
+        (
+            rolling(json!({"minReadySeconds": 301})),
+            format!("422 {at}.minReadySeconds: Invalid value: 301: must be no more than 300 seconds"),
+        ),
+        (
+            json!({"reserveOrdinals": [0, "a-2"]}),
+            "422 spec: Invalid value: []intstr.IntOrString{intstr.IntOrString{Type:0, IntVal:0, StrVal:\"\"}, intstr.IntOrString{Type:1, IntVal:0, StrVal:\"a-2\"}}: 1 th reserve ordinal is not a valid range: a-2".to_owned(),
+        ),
+        (
+            json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}}),
+            format!("422 {at}: Invalid value: {{\"partition\":1}}: only allowed for updateStrategy 'RollingUpdate'"),
+        ),
+    ];
+    for (rest, expected) in table {
+        assert_eq!(
+            created("statefulset", "v1beta1", rest.clone()).await,
+            expected,
+            "{rest}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn clone_sets_are_checked_by_version() {
+    let surge = json!({"type": "InPlaceOnly", "maxSurge": 1});
+    let refusal = "422 spec.updateStrategy.maxSurge: Invalid value: \"1\": can not use maxSurge with strategy type InPlaceOnly";
+    assert_eq!(
+        created("cloneset", "v1alpha1", json!({"updateStrategy": surge})).await,
+        refusal
+    );
+    let surge = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "maxSurge": 1}});
+    let refusal = "422 spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: \"1\": can not use maxSurge with podUpdatePolicy InPlaceOnly";
+    assert_eq!(
+        created("cloneset", "v1beta1", json!({"updateStrategy": surge})).await,
+        refusal
+    );
+
+    let none = json!({"updateStrategy": {"maxUnavailable": 0, "maxSurge": 1}});
+    assert_eq!(created("cloneset", "v1alpha1", none).await, "ok");
+    let none = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}});
+    let forgotten = created("cloneset", "v1beta1", none).await;
+    assert!(
+        forgotten.ends_with("maxUnavailable and maxSurge should not both be less than 1"),
+        "{forgotten}"
+    );
+    let bad = json!({"updateStrategy": {"partition": "5"}});
+    let refused = created("cloneset", "v1alpha1", bad).await;
+    assert_eq!(
+        refused,
+        "422 spec.updateStrategy.partition: Invalid value: \"5\": failed GetScaledValueFromIntOrPercent for partition: invalid type: string is not a percentage"
+    );
+    let twice = json!({"scaleStrategy": {"podsToDelete": ["a", "a"]}});
+    let refused = created("cloneset", "v1beta1", twice).await;
+    assert_eq!(
+        refused,
+        "422 spec.scaleStrategy.podsToDelete: Invalid value: []string{\"a\", \"a\"}: duplicated items [a]"
+    );
+    let late = json!({"progressDeadlineSeconds": 5, "minReadySeconds": 5});
+    let refused = created("cloneset", "v1alpha1", late).await;
+    assert_eq!(
+        refused,
+        "422 spec.progressDeadlineSeconds: Invalid value: 5: must be greater than minReadySeconds"
+    );
+}
+
+#[tokio::test]
+async fn only_images_change_in_place_only() {
+    let object = |image: &str, cpu: &str| {
+        let mut object = defaulted(
+            "cloneset",
+            "v1alpha1",
+            &spec(json!({"updateStrategy": {"type": "InPlaceOnly"}})),
+        );
+        let container = &mut object["spec"]["template"]["spec"]["containers"][0];
+        container["image"] = json!(image);
+        container["resources"] = json!({"requests": {"cpu": cpu}});
+        object
+    };
+    let old = object("a:1", "1");
+    let updated = async |new: Value| {
+        let request = Request {
+            version: "v1alpha1",
+            operation: "UPDATE",
+            object: &new,
+            old: &old,
+        };
+        refused(clone_set::validate(&request, None).await)
+    };
+    assert_eq!(updated(object("a:2", "1")).await, "ok");
+    let refused = updated(object("a:2", "2")).await;
+    assert_eq!(
+        refused,
+        "422 spec: Forbidden: only allowed to update images in spec for InPlaceOnly, but found replace /containers/0/resources/requests/cpu"
+    );
+    let mut selector = object("a:1", "1");
+    selector["spec"]["minReadySeconds"] = json!(5);
+    assert_eq!(updated(selector.clone()).await, "ok");
+    selector["spec"]["selector"] = json!({"matchLabels": {"app": "x"}, "matchExpressions": [{"key": "app", "operator": "Exists"}]});
+    assert!(
+        updated(selector)
+            .await
+            .contains("updates to cloneset spec for fields other than")
+    );
+}
+
+#[test]
+fn versions_are_converted_there_and_back() {
+    let old = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "spec": {
+        "scaleStrategy": {"podsToDelete": ["p"]},
+        "updateStrategy": {"type": "InPlaceIfPossible", "partition": "40%", "paused": true}}});
+    let new = conversion::converted(&old, "apps.kruise.io/v1beta1");
+    assert_eq!(
+        new["spec"],
+        json!({
+        "scaleStrategy": {"podsToDelete": ["p"], "enablePVCReuse": true},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate":
+            {"podUpdatePolicy": "InPlaceIfPossible", "partition": "40%", "paused": true}}})
+    );
+    assert_eq!(conversion::converted(&new, "apps.kruise.io/v1alpha1"), old);
+    let plain = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet",
+        "spec": {"updateStrategy": {"type": "OnDelete"}}});
+    let back = conversion::converted(&plain, "apps.kruise.io/v1alpha1");
+    assert_eq!(
+        back["spec"],
+        json!({"scaleStrategy": {"disablePVCReuse": true},
+        "updateStrategy": {"type": "OnDelete"}}),
+        "by default claims are not used again"
+    );
+}

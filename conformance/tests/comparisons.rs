@@ -1,0 +1,153 @@
+//! Pages that tell one intent as a StatefulSet, an Advanced StatefulSet and a CloneSet, side by side:
+//! made of the goldens of `scenarios/compare`. `INSTA_UPDATE=always` writes them anew.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The page, what it tells, and what there is to see.
+const PAGES: &[(&str, &str, &str)] = &[
+    ("scale", "From three pods to five and to two", ""),
+    ("update", "Another image, one pod at a time", ""),
+    (
+        "canary",
+        "Another image for one pod, then for the others",
+        "",
+    ),
+    (
+        "parallel",
+        "Another image, three pods at a time",
+        " A StatefulSet goes one by one: its maxUnavailable is behind a gate.",
+    ),
+    (
+        "skip",
+        "Away with the second pod",
+        " The pod of a StatefulSet comes back; an ordinal that is reserved does not.",
+    ),
+    (
+        "in-place",
+        "Another image, without another pod",
+        " A StatefulSet can only replace its pods.",
+    ),
+];
+const KINDS: &[(&str, &str)] = &[
+    ("statefulset", "StatefulSet"),
+    ("asts", "Advanced StatefulSet"),
+    ("cloneset", "CloneSet"),
+];
+
+/// What happened in a step: by the time, in tenths of milliseconds, what is told of it.
+#[derive(Default)]
+struct Step {
+    title: String,
+    moments: BTreeMap<u64, (String, Vec<String>)>,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The steps of a golden.
+fn steps(golden: &str) -> Vec<Step> {
+    let (_, timeline) = golden.split_once("\ntimeline:").expect("a timeline");
+    let (timeline, _) = timeline.split_once("\noutcome").expect("an outcome");
+    let mut steps: Vec<Step> = Vec::new();
+    for line in timeline.lines().skip(1) {
+        if line.starts_with(|first: char| first.is_ascii_digit()) {
+            let (_, title) = line.split_once(". ").expect("a number");
+            steps.push(Step {
+                title: title.to_owned(),
+                ..Step::default()
+            });
+        } else if let Some(told) = line.trim().strip_prefix('+') {
+            let step = steps.last_mut().expect("a step");
+            let (time, rest) = told.split_once(' ').expect("a time");
+            let (who, what) = rest.trim().split_once(' ').expect("who did it");
+            if let Some(what) = noteworthy(who, what.trim()) {
+                let moment = step.moments.entry(moment(time)).or_default();
+                moment.0 = format!("+{time}");
+                moment.1.push(what);
+            }
+        }
+    }
+    steps
+}
+
+/// What a reader compares: pods and the set's status, not what every pod goes through.
+fn noteworthy(who: &str, what: &str) -> Option<String> {
+    let is_routine = who == "scenario"
+        || what.ends_with(" state Normal")
+        || what.ends_with(" condition InPlaceUpdateReady True")
+        || what.ends_with(" Running, not ready")
+        || what.ends_with(" Succeeded, not ready");
+    let short = what
+        .replace("statefulset web ", "")
+        .replace("cloneset sample ", "");
+    (!is_routine).then_some(short)
+}
+
+/// `1m2.5s` in tenths of milliseconds.
+fn moment(time: &str) -> u64 {
+    let (minutes, seconds) = time.split_once('m').unwrap_or(("0", time));
+    let seconds = seconds.trim_end_matches('s');
+    let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    (number(minutes) * 60 + number(whole)) * 10_000 + number(&format!("{fraction:0<4}"))
+}
+
+fn page(name: &str, title: &str, remark: &str) -> String {
+    let columns: Vec<Vec<Step>> = KINDS
+        .iter()
+        .map(|(kind, _)| {
+            let file = format!("snapshots/compare__compare-{name}-{kind}.snap");
+            steps(&std::fs::read_to_string(root().join(file)).expect("a golden"))
+        })
+        .collect();
+    let mut page = format!("# {title}\n\nMade of the goldens of `compare-{name}-*`.{remark}\n");
+    for index in 0..columns[0].len() {
+        page.push_str("\n<table>\n<tr><th></th>");
+        for (_, kind) in KINDS {
+            let _ = write!(page, "<th>{kind}</th>");
+        }
+        page.push_str("</tr>\n<tr><td></td>");
+        for column in &columns {
+            let _ = write!(page, "<td><code>{}</code></td>", column[index].title);
+        }
+        page.push_str("</tr>\n");
+        let mut times: BTreeMap<u64, &str> = BTreeMap::new();
+        for column in &columns {
+            let moments = column[index].moments.iter();
+            times.extend(moments.map(|(moment, (time, _))| (*moment, time.as_str())));
+        }
+        for (moment, time) in times {
+            let _ = write!(page, "<tr valign=\"top\"><td>{time}</td>");
+            for column in &columns {
+                let told = column[index].moments.get(&moment);
+                let lines = told.map(|(_, lines)| lines.join("<br>\n"));
+                let _ = write!(page, "<td>{}</td>", lines.unwrap_or_default());
+            }
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</table>\n");
+    }
+    page
+}
+
+#[test]
+fn pages_are_those_of_the_goldens() {
+    let writes = std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always");
+    let mut stale: Vec<PathBuf> = Vec::new();
+    for (name, title, remark) in PAGES {
+        let path = root().join(format!("comparisons/{name}.md"));
+        let page = page(name, title, remark);
+        if std::fs::read_to_string(&path).is_ok_and(|stored| stored == page) {
+            continue;
+        }
+        if writes {
+            std::fs::write(&path, page).expect("a page can be written");
+        } else {
+            stale.push(path);
+        }
+    }
+    assert!(stale.is_empty(), "INSTA_UPDATE=always writes {stale:?}");
+}

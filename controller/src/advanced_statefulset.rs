@@ -1,0 +1,118 @@
+//! The Advanced StatefulSet controller of OpenKruise: pods with ordinals, updated several at a time,
+//! in place, and in any order.
+
+mod apply;
+mod plan;
+mod rollout;
+mod set;
+mod status;
+mod sync;
+
+use futures::future::join;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, Resource};
+
+use self::set::KIND;
+use crate::context::Context;
+use crate::controller_ref::controller_of;
+use crate::informer::{Change, Informer};
+use crate::kruise::{GROUP, Gates, StatefulSet};
+use crate::mirror::ObjectKey;
+use crate::recorder::Recorder;
+use crate::version_expectations::VersionExpectations;
+use crate::work_queue::WorkQueue;
+use crate::worker;
+
+/// The controller's name: its user agent.
+pub const NAME: &str = "asts-controller";
+/// The source of its events, which is also that of its plain kin.
+const EVENT_SOURCE: &str = "statefulset-controller";
+/// How many sets are synced at once.
+const WORKERS: usize = 3;
+
+struct Controller {
+    ctx: Context,
+    gates: Gates,
+    recorder: Recorder,
+    queue: WorkQueue<ObjectKey>,
+    /// Untyped: a revision is made of the template's own bytes.
+    sets: Informer<DynamicObject>,
+    pods: Informer<Pod>,
+    claims: Informer<PersistentVolumeClaim>,
+    revisions: Informer<ControllerRevision>,
+    /// Pods that were updated in place.
+    updates: VersionExpectations,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context, gates: Gates) {
+    let ctx = ctx.for_component(NAME);
+    let controller = Controller {
+        recorder: Recorder::new(ctx.clone(), EVENT_SOURCE),
+        ctx,
+        gates,
+        queue: WorkQueue::new(),
+        sets: Informer::new(),
+        pods: Informer::new(),
+        claims: Informer::new(),
+        revisions: Informer::new(),
+        updates: VersionExpectations::default(),
+    };
+    join(controller.watch(), controller.work()).await;
+}
+
+impl Controller {
+    /// Feeds the caches and the queue. Changes of claims and revisions trigger nothing, and neither
+    /// do pods without an owner.
+    async fn watch(&self) {
+        let client = &self.ctx.client;
+        let resource = ApiResource::erase::<StatefulSet>(&());
+        let sets = self
+            .sets
+            .run(Api::all_with(client.clone(), &resource), |change| {
+                let (Change::Added(set) | Change::Updated { new: set, .. } | Change::Deleted(set)) =
+                    change;
+                self.queue.add(ObjectKey::of(&*set));
+            });
+        let pods = self
+            .pods
+            .run(Api::all(client.clone()), |change| self.pod_changed(&change));
+        let claims = self.claims.run(Api::all(client.clone()), |_| {});
+        let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
+        join(join(sets, pods), join(claims, revisions)).await;
+    }
+
+    async fn work(&self) {
+        self.sets.synced().await;
+        self.pods.synced().await;
+        self.claims.synced().await;
+        self.revisions.synced().await;
+        worker::run(self, &self.queue, WORKERS).await;
+    }
+
+    fn pod_changed(&self, change: &Change<Pod>) {
+        let pods = match change {
+            Change::Added(pod) => vec![pod],
+            Change::Deleted(pod) => {
+                self.updates.forget(&**pod);
+                vec![pod]
+            }
+            Change::Updated { old, new } => vec![old, new],
+        };
+        for key in pods.into_iter().filter_map(|pod| owner(pod)) {
+            self.queue.add(key);
+        }
+    }
+}
+
+/// The Advanced StatefulSet that controls the pod, by its name.
+fn owner(pod: &Pod) -> Option<ObjectKey> {
+    let owner = controller_of(pod.meta())?;
+    let (group, _) = owner.api_version.split_once('/')?;
+    (owner.kind == KIND && group == GROUP).then(|| ObjectKey {
+        namespace: pod.metadata.namespace.clone().unwrap_or_default(),
+        name: owner.name.clone(),
+    })
+}

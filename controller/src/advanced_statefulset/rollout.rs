@@ -1,0 +1,172 @@
+//! The part of a decision that brings pods to the update revision.
+//!
+//! Source: openkruise/kruise pkg/controller/statefulset/stateful_set_control.go
+//! (`rollingUpdateStatefulsetPods`) and stateful_update_utils.go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::plan::{Action, Counter, Planner, Step};
+use super::set::UpdatePolicy;
+use crate::kruise::pod_writes::{UpdateStep, update_step};
+use crate::kruise::revision::is_at;
+use crate::kruise::{in_place, lifecycle, update_sort};
+use crate::pod;
+use crate::stateful_identity as identity;
+use crate::sync_error::Error;
+
+impl Planner<'_> {
+    /// Moves pods on that are on their way, deletes those that somebody asked for, updates others.
+    pub(super) fn roll_out(&mut self, replicas: &[Arc<Pod>]) {
+        let observed = self.observed;
+        if observed.is_behind {
+            return;
+        }
+        for pod in observed.pods {
+            self.refresh(pod);
+        }
+        if self.is_moving || observed.set.is_paused() {
+            return;
+        }
+        let mut down = self.unavailable(replicas);
+        let deleted = self.delete_specified(replicas, &mut down);
+        for pod in update_order(self, replicas) {
+            if pod::revision(&pod) == observed.update.name {
+                continue;
+            }
+            let name = pod.name_any();
+            if down.len() >= observed.set.max_unavailable() && !down.contains(&name) {
+                return;
+            }
+            if deleted.contains(&name) || pod::is_terminating(&pod) {
+                continue;
+            }
+            if !self.update(&pod) {
+                return;
+            }
+            down.insert(name);
+        }
+    }
+
+    /// The replicas that can't be done without any other.
+    fn unavailable(&mut self, replicas: &[Arc<Pod>]) -> BTreeSet<String> {
+        let observed = self.observed;
+        let mut down = BTreeSet::new();
+        for pod in replicas {
+            let is_up = observed.is_healthy(pod)
+                && in_place::check_complete(pod).is_ok()
+                && observed.is_available(pod);
+            if !is_up {
+                self.timers.extend(observed.until_available(pod));
+                down.insert(pod.name_any());
+            }
+        }
+        down
+    }
+
+    /// Deletes the pods whose deletion was asked for, as far as they may be missed; the partition
+    /// does not matter.
+    fn delete_specified(
+        &mut self,
+        replicas: &[Arc<Pod>],
+        down: &mut BTreeSet<String>,
+    ) -> BTreeSet<String> {
+        let observed = self.observed;
+        let mut deleted = BTreeSet::new();
+        for pod in replicas.iter().rev() {
+            let name = pod.name_any();
+            let may_be_missed = down.len() < observed.set.max_unavailable() || down.contains(&name);
+            if !lifecycle::is_specified_delete(pod) || !may_be_missed {
+                continue;
+            }
+            let falls = self.deletes_at_once(pod).then(|| match pod::revision(pod) {
+                revision if revision == observed.current.name => Some(Counter::Current),
+                revision if revision == observed.update.name => Some(Counter::Updated),
+                _ => None,
+            });
+            self.delete(pod);
+            self.count(falls.flatten());
+            deleted.insert(name.clone());
+            down.insert(name);
+        }
+        deleted
+    }
+
+    /// The last action lowers a counter.
+    fn count(&mut self, falls: Option<Counter>) {
+        match self.steps.last_mut() {
+            Some(step) => step.falls = falls,
+            None => self.steps.push(Step {
+                action: Action::Count,
+                falls,
+            }),
+        }
+    }
+
+    /// Plans the update of one pod; false when it goes no further.
+    fn update(&mut self, pod: &Arc<Pod>) -> bool {
+        let observed = self.observed;
+        let is_current = pod::revision(pod) == observed.current.name;
+        let falls = is_current.then_some(Counter::Current);
+        if observed.set.update_policy() != UpdatePolicy::ReCreate {
+            let is_its = |known: &&ControllerRevision| is_at(pod, &known.name_any());
+            let old = observed.revisions.iter().find(is_its);
+            let grace = observed.set.grace_period_seconds();
+            if let Some(spec) = in_place::update_spec(old, observed.update_object, grace) {
+                let hook = lifecycle::in_place_update(observed.set.lifecycle());
+                let action = match update_step(pod, hook) {
+                    Ok(UpdateStep::Wait) => Action::Count,
+                    Ok(UpdateStep::Write(write)) => Action::Write(Arc::clone(pod), write),
+                    Ok(UpdateStep::Start) => Action::UpdateInPlace(Arc::clone(pod), Box::new(spec)),
+                    Err(error) => {
+                        self.push(Action::Fail(error));
+                        return false;
+                    }
+                };
+                self.steps.push(Step { action, falls });
+                return true;
+            }
+            if observed.set.update_policy() == UpdatePolicy::InPlaceOnly {
+                let name = pod.name_any();
+                let message =
+                    format!("find strategy is InPlaceOnly but Pod {name} can not update in-place");
+                self.push(Action::Fail(Error::Refused(message)));
+                return false;
+            }
+        }
+        let is_deleted = self.deletes_at_once(pod);
+        self.delete(pod);
+        self.count(falls.filter(|_| is_deleted));
+        true
+    }
+}
+
+/// The pods to update, in their order, as many as the partition lets.
+fn update_order(planner: &Planner<'_>, replicas: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
+    let observed = planner.observed;
+    let (set, partition) = (observed.set, observed.set.partition());
+    let count = usize::try_from(set.replicas() - partition).unwrap_or(0);
+    let from_the_top = replicas.iter().rev().cloned();
+    let unordered = set
+        .rolling_update()
+        .and_then(|block| block.unordered_update.as_ref());
+    let Some(unordered) = unordered else {
+        let is_above = |pod: &Arc<Pod>| {
+            let ordinal = identity::ordinal(pod);
+            ordinal.is_some_and(|ordinal| set.slot(ordinal) >= partition)
+        };
+        return from_the_top.filter(is_above).take(count).collect();
+    };
+    // Those that are done with count first.
+    let is_done = |pod: &Arc<Pod>| pod::is_terminating(pod) || is_at(pod, &observed.update.name);
+    let (mut order, waiting): (Vec<_>, Vec<_>) = from_the_top.partition(is_done);
+    let mut indexes: Vec<usize> = (0..waiting.len()).collect();
+    update_sort::by_priority(unordered.priority_strategy.as_ref(), &waiting, &mut indexes);
+    order.extend(indexes.into_iter().map(|index| Arc::clone(&waiting[index])));
+    order.truncate(count);
+    order
+}

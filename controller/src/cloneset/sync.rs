@@ -1,0 +1,417 @@
+//! One sync of one set: read, scale or update, report.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::Controller;
+use super::apply::Effects;
+use super::pods::instance_id;
+use super::scale::{Observed, nodes_of, spreads};
+use super::set::{KIND, Set};
+use super::status;
+use crate::adoption::Claims;
+use crate::controller_ref::{controller_of, controller_ref};
+use crate::history::{self, Proposal};
+use crate::kruise::clone_set::{CloneSet, CloneSetStatus};
+use crate::kruise::{container_hash, revision, selector_text};
+use crate::mirror::ObjectKey;
+use crate::named_expectations::Expected;
+use crate::pod;
+use crate::recorder::EventType;
+use crate::revision_control::{Chosen, RevisionControl};
+use crate::sync_error::Error;
+use crate::triggers::Workload;
+use crate::worker::Reconcile;
+
+/// What has not been seen after so long is not waited for with a timer.
+const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
+/// When a set is looked at again that has given up waiting.
+const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a status write that conflicts is tried.
+const CONFLICT_ATTEMPTS_MAX: usize = 4;
+/// The annotation of revisions with the hash of the claim templates.
+const CLAIM_HASH_ANNOTATION: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
+
+/// What a set has.
+struct Owned {
+    active: Vec<Arc<Pod>>,
+    inactive: Vec<Arc<Pod>>,
+    claims: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+impl Reconcile for Controller {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let Some(object) = self.sets.get(&key.namespace, &key.name) else {
+            self.expectations.forget(key);
+            return Ok(None);
+        };
+        let set = Set::parse(&object, self.gates)?;
+        let selector = match Selector::try_from(set.selector()) {
+            Ok(selector) => selector,
+            Err(error) => {
+                // Trying again would not help; the set has to change.
+                tracing::error!(namespace = key.namespace, name = key.name, %error, "bad selector");
+                return Ok(None);
+            }
+        };
+        let now = (self.ctx.now)();
+        if let Some(waited) = self.expectations.unsatisfied_for(key, now) {
+            if waited < EXPECTATION_TIMEOUT {
+                return Ok(until_timeout(waited));
+            }
+            if !self.gates.force_delete_timeout_expectation {
+                return Ok(None);
+            }
+            self.expectations.forget(key);
+            return Ok(Some(AFTER_TIMEOUT));
+        }
+        let mut owned = self.owned(&set);
+        if !set.reuses_claims() {
+            self.clean_up_claims(&set, &mut owned).await?;
+        }
+        let pods = self.release(&set, &selector, owned.active).await?;
+        let revisions = self.list_revisions(&set, &selector);
+        let chosen = self.choose_revisions(&set, &revisions).await?;
+        for pod in &pods {
+            if let Some(waited) = self.versions.behind_for(&**pod, now) {
+                return Ok(until_timeout(waited).filter(|_| waited < EXPECTATION_TIMEOUT));
+            }
+        }
+        let mut status = status::begun(
+            &set,
+            (&chosen.current.name_any(), &chosen.update.name_any()),
+            chosen.collision_count,
+            selector_text(&selector),
+        );
+        let mut effects = Effects::new(self, &set, &chosen, &revisions, &owned.claims);
+        let synced = if set.is_deleting() {
+            Ok(())
+        } else {
+            self.scale_or_update(&set, &chosen, &pods, &mut effects, &mut status)
+                .await
+        };
+        let mut timers = std::mem::take(&mut effects.timers);
+        let now = (self.ctx.now)();
+        timers.extend(status::count(&mut status, &set, &pods, now));
+        self.write_status(&set, &object, &status).await?;
+        self.forget_deleted(&set, &object, &pods).await;
+        self.truncate_history(&set, &revisions, &chosen, &pods)
+            .await;
+        synced?;
+        let min_ready_seconds = u64::try_from(set.min_ready_seconds()).unwrap_or(0);
+        if min_ready_seconds > 0 && status.available_replicas != status.ready_replicas {
+            timers.push(Duration::from_secs(min_ready_seconds));
+        }
+        Ok(timers.into_iter().filter(|timer| !timer.is_zero()).min())
+    }
+}
+
+fn until_timeout(waited: SignedDuration) -> Option<Duration> {
+    Duration::try_from(EXPECTATION_TIMEOUT - waited).ok()
+}
+
+impl Controller {
+    async fn scale_or_update(
+        &self,
+        set: &Set,
+        chosen: &Chosen,
+        pods: &[Arc<Pod>],
+        effects: &mut Effects<'_>,
+        status: &mut CloneSetStatus,
+    ) -> Result<(), Error> {
+        let nodes = self.node_labels(set, pods).await;
+        let (current, update) = (chosen.current.name_any(), chosen.update.name_any());
+        let observed = Observed {
+            set,
+            current_revision: &current,
+            update_revision: &update,
+            pods,
+            nodes: &nodes,
+            now: (self.ctx.now)(),
+        };
+        let scaled = effects.scale(observed).await;
+        let mut failure = None;
+        let is_changed = match scaled {
+            (is_changed, Ok(())) => is_changed,
+            (is_changed, Err(error)) => {
+                status::failed(status, "FailedScale", error.to_string(), observed.now);
+                failure = Some(error);
+                is_changed
+            }
+        };
+        if is_changed {
+            return failure.map_or(Ok(()), Err);
+        }
+        if let Err(error) = effects.update(observed).await {
+            status::failed(status, "FailedUpdate", error.to_string(), observed.now);
+            failure = failure.or(Some(error));
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The set's pods and claims, by name.
+    fn owned(&self, set: &Set) -> Owned {
+        let is_ours = |meta: &_| controller_of(meta).is_some_and(|owner| owner.uid == set.uid());
+        let mut pods = self.pods.in_namespace(set.namespace());
+        pods.retain(|pod| is_ours(&pod.metadata));
+        let (active, inactive) = pods.into_iter().partition(|pod| pod::is_active(pod));
+        let mut claims = Vec::new();
+        if !set.claim_templates().is_empty() || self.has_claims(set) {
+            claims = self.claims.in_namespace(set.namespace());
+            claims.retain(|claim| {
+                is_ours(&claim.metadata) && claim.metadata.deletion_timestamp.is_none()
+            });
+        }
+        Owned {
+            active,
+            inactive,
+            claims,
+        }
+    }
+
+    /// Whether there may be claims of the set's at all.
+    fn has_claims(&self, set: &Set) -> bool {
+        !self.claims.in_namespace(set.namespace()).is_empty()
+    }
+
+    /// Hands claims over to pods that are on their way out, and deletes those without any pod.
+    async fn clean_up_claims(&self, set: &Set, owned: &mut Owned) -> Result<(), Error> {
+        let ids = |pods: &[Arc<Pod>]| -> BTreeMap<String, Arc<Pod>> {
+            let ids = pods
+                .iter()
+                .map(|pod| (instance_id(&pod.metadata).to_owned(), pod.clone()));
+            ids.filter(|(id, _)| !id.is_empty()).collect()
+        };
+        let (active, inactive) = (ids(&owned.active), ids(&owned.inactive));
+        let id = |claim: &PersistentVolumeClaim| instance_id(&claim.metadata).to_owned();
+        let (used, unused): (Vec<_>, Vec<_>) = std::mem::take(&mut owned.claims)
+            .into_iter()
+            .partition(|claim| active.contains_key(&id(claim)));
+        owned.claims = used;
+        let api: Api<PersistentVolumeClaim> =
+            Api::namespaced(self.ctx.client.clone(), set.namespace());
+        let (of_inactive, unused): (Vec<_>, Vec<_>) = unused
+            .into_iter()
+            .partition(|claim| inactive.contains_key(&id(claim)));
+        for claim in of_inactive {
+            let pod = &inactive[&id(&claim)];
+            let mut changed = PersistentVolumeClaim::clone(&claim);
+            let owners = changed.owner_references_mut();
+            owners.retain(|owner| owner.uid != set.uid());
+            owners.push(controller_ref("v1", "Pod", &pod.metadata));
+            let (name, params) = (claim.name_any(), Default::default());
+            let replaced = api.replace(&name, &params, &changed).await;
+            if let Err(error) = replaced.map_err(Error::from)
+                && !error.is_not_found()
+            {
+                let message = format!("failed to update PVC {name}: {error}");
+                self.warn(set, "FailedUpdate", &message).await;
+                return Err(error);
+            }
+        }
+        let key = ObjectKey::of(&set.object);
+        for claim in unused {
+            let name = claim.name_any();
+            self.expectations.expect(&key, Expected::Deletion, &name);
+            let deleted = api.delete(&name, &Default::default()).await;
+            if let Err(error) = deleted.map_err(Error::from) {
+                self.expectations.observe(&key, Expected::Deletion, &name);
+                if !error.is_not_found() {
+                    let message = format!("failed to clean up PVC {name}: {error}");
+                    self.warn(set, "FailedDelete", &message).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn warn(&self, set: &Set, reason: &str, message: &str) {
+        let involved = set.reference();
+        let recorder = &self.recorder;
+        recorder
+            .publish(&involved, EventType::Warning, reason, message)
+            .await;
+    }
+
+    /// Those of the set's pods that it still selects; lets go of the others. Orphans stay orphans.
+    async fn release(
+        &self,
+        set: &Set,
+        selector: &Selector,
+        pods: Vec<Arc<Pod>>,
+    ) -> Result<Vec<Arc<Pod>>, Error> {
+        let claims = Claims {
+            api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+            owner: set.meta(),
+            reference: set.owner_ref(),
+        };
+        let matches = |pod: &Pod| selector.matches(pod.labels());
+        claims
+            .claim_all(pods, matches, std::future::ready(Ok(())), |_| {})
+            .await
+    }
+
+    fn list_revisions(&self, set: &Set, selector: &Selector) -> Vec<ControllerRevision> {
+        let cached = self.revisions.in_namespace(set.namespace());
+        self.revision_control(set).list(cached, selector)
+    }
+
+    fn revision_control(&self, set: &Set) -> RevisionControl {
+        RevisionControl {
+            api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+            reference: set.owner_ref(),
+        }
+    }
+
+    async fn choose_revisions(
+        &self,
+        set: &Set,
+        revisions: &[ControllerRevision],
+    ) -> Result<Chosen, Error> {
+        let status = set.status();
+        let template = set.spec().template.metadata.clone().unwrap_or_default();
+        let hash = match set.claim_templates() {
+            [] => String::new(),
+            templates => container_hash::of_claim_templates(templates).to_string(),
+        };
+        let proposal = Proposal {
+            owner: set.meta(),
+            owner_ref: set.owner_ref(),
+            template_labels: template.labels.unwrap_or_default(),
+            own_annotations: BTreeMap::from([(CLAIM_HASH_ANNOTATION.to_owned(), hash)]),
+            data: history::legacy_template_data(&set.template),
+            revision: history::next_number(revisions),
+            collision_count: status.collision_count.unwrap_or(0),
+        };
+        let current = status.current_revision.as_deref();
+        let control = self.revision_control(set);
+        control.choose(revisions, proposal, current).await
+    }
+
+    /// Revisions stay that the set or one of its pods is at. A failure is not worth another sync.
+    async fn truncate_history(
+        &self,
+        set: &Set,
+        revisions: &[ControllerRevision],
+        chosen: &Chosen,
+        pods: &[Arc<Pod>],
+    ) {
+        let limit = set.spec().revision_history_limit.unwrap_or(10);
+        if i32::try_from(revisions.len()).is_ok_and(|count| count <= limit) {
+            return;
+        }
+        let at: BTreeSet<&str> = pods
+            .iter()
+            .map(|pod| revision::short_hash(pod::revision(pod)))
+            .collect();
+        let names = revisions.iter().map(ResourceExt::name_any);
+        let mut live: BTreeSet<String> = names
+            .filter(|name| at.contains(revision::short_hash(name)))
+            .collect();
+        live.extend([chosen.current.name_any(), chosen.update.name_any()]);
+        let control = self.revision_control(set);
+        if let Err(error) = control.truncate(revisions, &live, limit).await {
+            tracing::warn!(name = set.name(), %error, "history not truncated");
+        }
+    }
+
+    /// The labels of the pods' nodes, if the set spreads its pods.
+    async fn node_labels(
+        &self,
+        set: &Set,
+        pods: &[Arc<Pod>],
+    ) -> BTreeMap<String, BTreeMap<String, String>> {
+        let mut labels = BTreeMap::new();
+        let replicas = usize::try_from(set.replicas()).unwrap_or(0);
+        if !spreads(set) || pods.len() <= replicas {
+            return labels;
+        }
+        let api: Api<Node> = Api::all(self.ctx.client.clone());
+        for name in nodes_of(pods) {
+            if let Ok(node) = api.get(&name).await {
+                labels.insert(name, node.labels().clone());
+            }
+        }
+        labels
+    }
+
+    fn sets_api(&self, set: &Set) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<CloneSet>(&());
+        Api::namespaced_with(self.ctx.client.clone(), set.namespace(), &resource)
+    }
+
+    async fn write_status(
+        &self,
+        set: &Set,
+        object: &DynamicObject,
+        status: &CloneSetStatus,
+    ) -> Result<(), Error> {
+        if !status::differs(status, &set.status()) {
+            return Ok(());
+        }
+        let api = self.sets_api(set);
+        let mut object = object.clone();
+        let mut attempt = 1;
+        loop {
+            object.types = Some(types());
+            object.data["status"] = json!(status);
+            let params = Default::default();
+            let written = api.replace_status(set.name(), &params, &object).await;
+            match written.map_err(Error::from) {
+                Ok(written) => {
+                    self.sets.follow(self.sets.written(&written)).await;
+                    return Ok(());
+                }
+                Err(error) if error.is_conflict() && attempt < CONFLICT_ATTEMPTS_MAX => {}
+                Err(error) => return Err(error),
+            }
+            attempt += 1;
+            object = api.get(set.name()).await?;
+        }
+    }
+
+    /// Takes the names of pods that are gone out of `podsToDelete`. A failure is made up for by the
+    /// next sync.
+    async fn forget_deleted(&self, set: &Set, object: &DynamicObject, pods: &[Arc<Pod>]) {
+        let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
+        let asked_for = set.pods_to_delete();
+        let left: Vec<&String> = asked_for
+            .iter()
+            .filter(|name| names.contains(*name))
+            .collect();
+        if left.len() == asked_for.len() {
+            return;
+        }
+        let api = self.sets_api(set);
+        let mut object = object.clone();
+        object.types = Some(types());
+        let strategy = &mut object.data["spec"]["scaleStrategy"];
+        match left.is_empty() {
+            true => {
+                if let Some(fields) = strategy.as_object_mut() {
+                    fields.remove("podsToDelete");
+                }
+            }
+            false => strategy["podsToDelete"] = json!(left),
+        }
+        if let Err(error) = api.replace(set.name(), &Default::default(), &object).await {
+            tracing::info!(name = set.name(), %error, "podsToDelete not cleaned up");
+        }
+    }
+}
+
+fn types() -> kube::core::TypeMeta {
+    kube::core::TypeMeta {
+        api_version: crate::kruise::API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+    }
+}

@@ -1,0 +1,54 @@
+//! What OpenKruise's workloads have in common, and their kinds.
+//!
+//! - [`strategy`], [`stateful_set`], [`clone_set`], [`v1alpha1`]: the kinds, as Rust types
+//! - `lifecycle`: the states of a pod and the hooks between them
+//! - `in_place`: updates of a pod that keep it
+//! - `update_sort`: in which order pods are updated
+//! - `refresh`: what is due for a pod whatever its workload does next
+//! - `pod_writes`: carries out what was decided about a pod
+//!
+//! Source: openkruise/kruise at v1.9.
+
+pub mod clone_set;
+pub(crate) mod container_hash;
+pub(crate) mod in_place;
+pub(crate) mod lifecycle;
+pub(crate) mod pod_readiness;
+pub(crate) mod pod_writes;
+pub(crate) mod refresh;
+pub(crate) mod revision;
+mod schema;
+pub mod stateful_set;
+pub mod strategy;
+pub(crate) mod update_sort;
+pub mod v1alpha1;
+
+use kube::core::Selector;
+
+pub use clone_set::CloneSet;
+pub use stateful_set::StatefulSet;
+
+/// The group of all these kinds.
+pub const GROUP: &str = "apps.kruise.io";
+/// The version in which they are stored, and `apiVersion` of that.
+pub const VERSION: &str = "v1beta1";
+pub(crate) const API_VERSION: &str = "apps.kruise.io/v1beta1";
+
+/// A selector as Go prints it: without spaces between requirements.
+pub(crate) fn selector_text(selector: &Selector) -> String {
+    selector.to_string().replace(", ", ",")
+}
+
+/// Feature gates that are off by default and change outcomes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gates {
+    /// `CloneSetPartitionRollback`: a partition that is raised takes updated pods back.
+    pub partition_rollback: bool,
+    /// `PreparingUpdateAsUpdate`: a pod that is prepared for its update counts as updated when a
+    /// CloneSet is scaled.
+    pub preparing_update_as_update: bool,
+    /// `ForceDeleteTimeoutExpectation`: a CloneSet gives up waiting for what never comes.
+    pub force_delete_timeout_expectation: bool,
+    /// `StatefulSetStartOrdinal`: an Advanced StatefulSet heeds `ordinals.start`.
+    pub start_ordinal: bool,
+}

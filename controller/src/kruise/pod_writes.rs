@@ -1,0 +1,216 @@
+//! Carries out what was decided about a pod.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::in_place::{self, READY_CONDITION, START_REASON, UpdateSpec};
+use super::lifecycle::{self, SPECIFIED_DELETE_LABEL, State};
+use super::pod_readiness;
+use super::strategy::LifecycleHook;
+use crate::sync_error::Error;
+
+/// How long a write waits after each conflict but the last.
+const CONFLICT_DELAYS: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+];
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PodWrite {
+    /// The pod's status becomes this one's, if nobody has written the pod since.
+    Status(Box<Pod>),
+    /// The pod becomes this one, if nobody has written it since.
+    Replace(Box<Pod>),
+    /// The pod goes on to `state`; marks of a hook are put back.
+    State {
+        state: State,
+        restored: Option<LifecycleHook>,
+        /// Whether its readiness follows.
+        marks_not_ready: bool,
+    },
+    /// The pod is to be deleted by its workload.
+    SpecifyDelete,
+}
+
+/// How an update in place goes on for one pod.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum UpdateStep {
+    /// The pod is held, or there is nothing to write.
+    Wait,
+    /// It has to be prepared.
+    Write(PodWrite),
+    /// It is updated.
+    Start,
+}
+
+/// What is next for a pod that can be updated in place.
+///
+/// # Errors
+/// When the pod is in a state in which it can't be.
+pub(crate) fn update_step(pod: &Pod, hook: Option<&LifecycleHook>) -> Result<UpdateStep, Error> {
+    let is_hooked = lifecycle::is_hooked(hook, pod);
+    let prepare = |restored: Option<&LifecycleHook>| {
+        UpdateStep::Write(PodWrite::State {
+            state: State::PreparingUpdate,
+            restored: restored.cloned(),
+            marks_not_ready: lifecycle::marks_not_ready(hook),
+        })
+    };
+    Ok(match lifecycle::state(pod) {
+        None | Some(State::PreparingNormal | State::Normal) if is_hooked => prepare(None),
+        // The user let go of the pod for an update that is no longer the last one.
+        Some(State::Updated) if hook.is_some() => prepare(hook),
+        Some(State::Updated) => UpdateStep::Wait,
+        Some(State::PreparingUpdate) if is_hooked => UpdateStep::Wait,
+        None
+        | Some(State::PreparingNormal | State::Normal | State::PreparingUpdate | State::Updating) => {
+            UpdateStep::Start
+        }
+        Some(state @ (State::PreparingDelete | State::Unknown)) => {
+            return Err(Error::Refused(format!(
+                "not allowed to in-place update pod {} in state {}",
+                pod.name_any(),
+                state.as_str()
+            )));
+        }
+    })
+}
+
+/// Writes pods of one namespace.
+pub(crate) struct PodWriter {
+    pub(crate) pods: Api<Pod>,
+    pub(crate) now: Timestamp,
+}
+
+impl PodWriter {
+    /// Carries out one write about `pod`; returns the pod as the server answered last, None when
+    /// there was nothing to write.
+    pub(crate) async fn write(&self, pod: &Pod, write: &PodWrite) -> Result<Option<Pod>, Error> {
+        let (name, params) = (pod.name_any(), PostParams::default());
+        match write {
+            PodWrite::Status(changed) => {
+                unless_outdated(self.pods.replace_status(&name, &params, changed).await)
+            }
+            PodWrite::Replace(changed) => {
+                unless_outdated(self.pods.replace(&name, &params, changed).await)
+            }
+            PodWrite::State {
+                state,
+                restored,
+                marks_not_ready,
+            } => {
+                if *marks_not_ready
+                    && let Some(marked) = pod_readiness::entering(pod, *state, self.now)
+                {
+                    self.pods.replace_status(&name, &params, &marked).await?;
+                }
+                if lifecycle::state(pod) == Some(*state) {
+                    return Ok(None);
+                }
+                let patch = lifecycle::state_patch(*state, restored.as_ref(), self.now);
+                self.patch(&name, patch).await.map(Some)
+            }
+            PodWrite::SpecifyDelete => {
+                if lifecycle::is_specified_delete(pod) {
+                    return Ok(None);
+                }
+                let labels = json!({ SPECIFIED_DELETE_LABEL: "true" });
+                let patch = json!({ "metadata": { "labels": labels } });
+                self.patch(&name, patch).await.map(Some)
+            }
+        }
+    }
+
+    async fn patch(&self, name: &str, patch: serde_json::Value) -> Result<Pod, Error> {
+        let patch = Patch::Strategic(patch);
+        let params = PatchParams::default();
+        Ok(self.pods.patch(name, &params, &patch).await?)
+    }
+
+    /// Takes the pod's readiness away and makes or promises the change; `relabel` puts it at the
+    /// new revision.
+    pub(crate) async fn start_update(
+        &self,
+        pod: &Pod,
+        spec: &UpdateSpec,
+        relabel: impl Fn(&mut Pod),
+    ) -> Result<Pod, Error> {
+        let mut current = pod.clone();
+        if in_place::has_gate(pod) {
+            current = self
+                .insist(current, |pod| self.unready(pod), Part::Status)
+                .await?;
+        }
+        let update = |pod: &mut Pod| {
+            relabel(pod);
+            in_place::start(pod, spec, self.now);
+        };
+        self.insist(current, update, Part::Whole).await
+    }
+
+    fn unready(&self, pod: &mut Pod) {
+        let condition = PodCondition {
+            type_: READY_CONDITION.to_owned(),
+            status: "False".to_owned(),
+            reason: Some(START_REASON.to_owned()),
+            last_transition_time: Some(Time(in_place::whole_second(self.now))),
+            ..PodCondition::default()
+        };
+        in_place::set_condition(pod, condition);
+        in_place::follow_gates(pod, self.now);
+    }
+
+    /// Changes the pod; after a conflict, as the server has it then.
+    async fn insist(
+        &self,
+        mut pod: Pod,
+        change: impl Fn(&mut Pod),
+        part: Part,
+    ) -> Result<Pod, Error> {
+        let (name, params) = (pod.name_any(), PostParams::default());
+        let mut delays = CONFLICT_DELAYS.into_iter();
+        loop {
+            change(&mut pod);
+            let written = match part {
+                Part::Status => self.pods.replace_status(&name, &params, &pod).await,
+                Part::Whole => self.pods.replace(&name, &params, &pod).await,
+            };
+            match written.map_err(Error::from) {
+                Ok(written) => return Ok(written),
+                Err(error) if error.is_conflict() => {
+                    let Some(delay) = delays.next() else {
+                        return Err(error);
+                    };
+                    tokio::time::sleep(delay).await;
+                }
+                Err(error) => return Err(error),
+            }
+            pod = self.pods.get(&name).await?;
+        }
+    }
+}
+
+/// Nothing where somebody has written the pod since: that brings another sync, which decides anew.
+///
+/// Upstream counts it as a failure of this one, and tries again at once.
+fn unless_outdated(written: Result<Pod, kube::Error>) -> Result<Option<Pod>, Error> {
+    match written.map_err(Error::from) {
+        Ok(written) => Ok(Some(written)),
+        Err(error) if error.is_conflict() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    Status,
+    Whole,
+}

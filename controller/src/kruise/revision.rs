@@ -1,0 +1,33 @@
+//! At which revision a pod is.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::pod;
+
+/// The label with the hash alone.
+const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
+
+/// What follows the last dash of a revision's name.
+#[must_use]
+pub(crate) fn short_hash(name: &str) -> &str {
+    name.rsplit('-').next().unwrap_or_default()
+}
+
+/// Whether the pod is labelled with the revision, by its name or by its hash.
+#[must_use]
+pub(crate) fn is_at(pod: &Pod, revision: &str) -> bool {
+    let label = pod::revision(pod);
+    label == revision || short_hash(label) == short_hash(revision)
+}
+
+/// The labels that put a pod of a CloneSet at `revision`.
+#[must_use]
+pub(crate) fn labels(revision: &str) -> BTreeMap<String, String> {
+    let hash = short_hash(revision).to_owned();
+    BTreeMap::from([
+        (pod::REVISION_LABEL.to_owned(), revision.to_owned()),
+        (TEMPLATE_HASH_LABEL.to_owned(), hash),
+    ])
+}

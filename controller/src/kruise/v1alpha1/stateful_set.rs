@@ -1,0 +1,99 @@
+//! The Advanced StatefulSet, `apps.kruise.io/v1alpha1` of kind `StatefulSet`.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::kruise::schema;
+use crate::kruise::stateful_set::{StatefulSetCondition, StatefulSetUpdateStrategy};
+
+/// Pods with ordinals.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[kube(
+    group = "apps.kruise.io",
+    version = "v1alpha1",
+    kind = "StatefulSet",
+    plural = "statefulsets",
+    singular = "statefulset",
+    namespaced,
+    status = "StatefulSetStatus",
+    shortname = "sts",
+    shortname = "asts",
+    printcolumn = r#"{"name": "DESIRED", "type": "integer", "jsonPath": ".spec.replicas"}"#,
+    printcolumn = r#"{"name": "CURRENT", "type": "integer", "jsonPath": ".status.replicas"}"#,
+    printcolumn = r#"{"name": "UPDATED", "type": "integer", "jsonPath": ".status.updatedReplicas"}"#,
+    printcolumn = r#"{"name": "READY", "type": "integer", "jsonPath": ".status.readyReplicas"}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "CONTAINERS", "type": "string", "jsonPath": ".spec.template.spec.containers[*].name", "priority": 1}"#,
+    printcolumn = r#"{"name": "IMAGES", "type": "string", "jsonPath": ".spec.template.spec.containers[*].image", "priority": 1}"#,
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.labelSelector"
+    ),
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase")]
+pub struct StatefulSetSpec {
+    /// How many pods there are to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Which pods are its own; may not change.
+    #[schemars(schema_with = "schema::label_selector")]
+    pub selector: LabelSelector,
+    /// What pods are made from.
+    #[schemars(schema_with = "schema::anything")]
+    pub template: PodTemplateSpec,
+    /// Claims that each pod gets of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::anything")]
+    pub volume_claim_templates: Option<Vec<PersistentVolumeClaim>>,
+    /// The service under whose name pods are found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_name: Option<String>,
+    /// `OrderedReady` or `Parallel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_management_policy: Option<String>,
+    /// When pods at an old revision are replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_strategy: Option<StatefulSetUpdateStrategy>,
+    /// How many revisions are kept that nothing is at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision_history_limit: Option<i32>,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct StatefulSetStatus {
+    /// The generation that the rest is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Pods there are.
+    pub replicas: i32,
+    /// Those that are ready.
+    pub ready_replicas: i32,
+    /// Those that are available.
+    pub available_replicas: i32,
+    /// Those at the current revision.
+    pub current_replicas: i32,
+    /// Those at the update revision.
+    pub updated_replicas: i32,
+    /// The revision that all pods were at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_revision: Option<String>,
+    /// The revision that all pods are to be at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_revision: Option<String>,
+    /// How often names of revisions have collided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collision_count: Option<i32>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<StatefulSetCondition>>,
+    /// The selector as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+}
