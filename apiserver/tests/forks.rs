@@ -2,42 +2,27 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
+#[path = "support/requests.rs"]
+mod requests;
+
 use kubeproof_apiserver::{ApiServer, ForkError};
 use serde_json::{Value, json};
 
-const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
+use requests::send;
 
-async fn send(server: &ApiServer, line: &str, body: Value) -> (u16, Value) {
-    let (method, path) = line.split_once(' ').unwrap();
-    let body = match body {
-        Value::Null => String::new(),
-        body => body.to_string(),
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .unwrap();
-    let response = server.handle(request).await;
-    let code = response.status().as_u16();
-    let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    (code, serde_json::from_slice(&bytes).unwrap_or_default())
-}
+const CONFIGMAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 async fn create(server: &ApiServer, name: &str) -> Value {
     let body = json!({"metadata": {"name": name}});
-    let (code, created) = send(server, &format!("POST {CONFIGMAPS}"), body).await;
-    assert_eq!(code, 201, "{created}");
-    created
+    let created = send(server, &format!("POST {CONFIGMAPS}"), body).await;
+    let (code, warnings) = (created.code, created.warnings.len());
+    assert_eq!((code, warnings), (201, 0), "{}", created.message());
+    created.body
 }
 
 async fn names(server: &ApiServer, query: &str) -> Vec<String> {
-    let (_, list) = send(server, &format!("GET {CONFIGMAPS}{query}"), Value::Null).await;
-    let items = list["items"].as_array().unwrap().iter();
+    let list = send(server, &format!("GET {CONFIGMAPS}{query}"), Value::Null).await;
+    let items = list.body["items"].as_array().unwrap().iter();
     items
         .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
         .collect()
@@ -76,7 +61,7 @@ async fn a_past_revision_is_opened_as_it_was() {
     }
     let rv = server.resource_version();
     let deleted = send(&server, &format!("DELETE {CONFIGMAPS}/a"), Value::Null).await;
-    assert_eq!(deleted.0, 200);
+    assert_eq!(deleted.code, 200);
     create(&server, "c").await;
     let then = server.fork_at(rv).unwrap();
     assert_eq!(names(&then, "").await, ["a", "b"]);
@@ -120,25 +105,27 @@ async fn a_fork_serves_the_definitions_of_its_time() {
         },
     });
     let path = "POST /apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    assert_eq!(send(&server, path, definition).await.0, 201);
+    assert_eq!(send(&server, path, definition).await.code, 201);
     let widgets = "/apis/example.com/v1/namespaces/default/widgets";
     let widget = json!({
         "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
     });
     let post = format!("POST {widgets}");
-    assert_eq!(send(&server, &post, widget.clone()).await.0, 201);
+    assert_eq!(send(&server, &post, widget.clone()).await.code, 201);
     let fork = server.fork();
     assert_eq!(
-        send(&fork, &post, widget.clone()).await.0,
+        send(&fork, &post, widget.clone()).await.code,
         409,
         "it is there"
     );
     let get = format!("GET {widgets}/w");
-    assert_eq!(send(&fork, &get, Value::Null).await.0, 200);
+    assert_eq!(send(&fork, &get, Value::Null).await.code, 200);
     let past = server.fork_at(before).unwrap();
-    assert_eq!(send(&past, &get, Value::Null).await.0, 404);
+    assert_eq!(send(&past, &get, Value::Null).await.code, 404);
     assert_eq!(
-        send(&past, "GET /apis/example.com/v1", Value::Null).await.0,
+        send(&past, "GET /apis/example.com/v1", Value::Null)
+            .await
+            .code,
         404
     );
 }

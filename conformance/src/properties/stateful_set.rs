@@ -276,3 +276,6 @@ impl Property for Partitioned {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
