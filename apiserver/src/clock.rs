@@ -34,6 +34,14 @@ impl Clock {
         Self::of(Source::Real)
     }
 
+    /// The machine's clock, set so that it is `time` now.
+    #[must_use]
+    pub fn real_from(time: Timestamp) -> Self {
+        let clock = Self::real();
+        clock.jump(time.duration_since(clock.now()));
+        clock
+    }
+
     /// `epoch` now, and tokio's time from here on.
     ///
     /// Under `tokio::time::pause` the server's timestamps and every tokio timer share one time.

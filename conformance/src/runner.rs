@@ -8,7 +8,7 @@ mod steps;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
-use kubeproof_apiserver::fault::Point;
+use kubeproof_apiserver::fault::{Meeting, Point};
 use kubeproof_controller::statefulset::Profile;
 use serde_json::json;
 
@@ -16,9 +16,11 @@ use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::outcome;
 use crate::properties::{self, Violation};
+use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
+use crate::wire::Exchange;
 
 pub use steps::StepError;
 
@@ -64,6 +66,10 @@ pub struct RunOptions {
     pub controllers: Option<Vec<String>>,
     /// What goes wrong besides, from the first step on.
     pub plan: Plan,
+    /// Seed of the order of what happens in one instant, as [`TestbedOptions::order`].
+    pub order: u64,
+    /// Whether requests are noted.
+    pub notes: bool,
 }
 
 /// What a run comes to.
@@ -75,6 +81,27 @@ pub struct Run {
     pub points: Vec<Point>,
     /// Every write.
     pub journal: Vec<JournalEntry>,
+    /// The steps taken; the last one may have failed.
+    pub steps: Vec<Taken>,
+    /// Every write that controllers were refused.
+    pub refusals: Vec<Refusal>,
+    /// Whom faults met.
+    pub meetings: Vec<Meeting>,
+    /// Every request, if they were to be noted.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// A step that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Number and words: `1. delete pod web-0`.
+    pub heading: String,
+    /// What the scenario says about it.
+    pub note: Option<String>,
+    /// The version of the last write before it.
+    pub after_rv: u64,
+    /// When it began.
+    pub began: Timestamp,
 }
 
 /// Heads the timeline; says how to read a line.
@@ -126,10 +153,11 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
     runtime()?.block_on(async {
         let testbed = start(scenario, options).await?;
         let prepared = prepare(&testbed, scenario).await;
+        let mut steps = Vec::new();
         let transcript = match prepared {
             Ok(()) => {
                 testbed.simulated()?.begin(&options.plan);
-                take_steps(&testbed, scenario).await
+                take_steps(&testbed, scenario, &mut steps).await
             }
             Err(error) => {
                 testbed.shutdown().await;
@@ -140,6 +168,10 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
             transcript,
             points: testbed.simulated()?.points(),
             journal: testbed.journal(),
+            steps,
+            refusals: testbed.refusals(),
+            meetings: testbed.fault_meetings(),
+            exchanges: testbed.exchanges(),
         };
         testbed.shutdown().await;
         Ok(run)
@@ -157,6 +189,8 @@ fn runtime() -> Result<tokio::runtime::Runtime, RunError> {
 async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, RunError> {
     let mut testbed_options = TestbedOptions {
         seed: scenario.seed,
+        order: options.order,
+        notes: options.notes,
         namespace: scenario.given.namespace.clone(),
         nodes: scenario.given.nodes,
         timings: scenario.given.timings,
@@ -177,7 +211,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
 
 async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
     prepare(testbed, scenario).await?;
-    take_steps(testbed, scenario).await
+    take_steps(testbed, scenario, &mut Vec::new()).await
 }
 
 /// Brings about what is given, the namespace first.
@@ -208,21 +242,31 @@ async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), Ru
     }
     for (index, step) in scenario.given.steps.iter().enumerate() {
         let number = format!("given {}", index + 1);
-        take(testbed, step, number).await?;
+        take(testbed, step, number, &mut Vec::new()).await?;
     }
     Ok(())
 }
 
-async fn take_steps(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+/// Takes the steps, each noted in `taken`, and tells of them.
+async fn take_steps(
+    testbed: &Testbed,
+    scenario: &Scenario,
+    taken: &mut Vec<Taken>,
+) -> Result<String, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
-        sections.push(take(testbed, step, (index + 1).to_string()).await?);
+        sections.push(take(testbed, step, (index + 1).to_string(), taken).await?);
     }
     write_transcript(testbed, scenario, &sections).await
 }
 
 /// Carries out one step and lets it settle.
-async fn take(testbed: &Testbed, step: &Step, number: String) -> Result<Section, RunError> {
+async fn take(
+    testbed: &Testbed,
+    step: &Step,
+    number: String,
+    taken: &mut Vec<Taken>,
+) -> Result<Section, RunError> {
     let words = step.verb.in_words();
     let mut section = Section {
         heading: format!("{number}. {words}"),
@@ -235,6 +279,12 @@ async fn take(testbed: &Testbed, step: &Step, number: String) -> Result<Section,
         settled: None,
         awaited: matches!(step.verb, Verb::Wait(_)),
     };
+    taken.push(Taken {
+        heading: section.heading.clone(),
+        note: section.note.clone(),
+        after_rv: section.after_rv,
+        began: section.began,
+    });
     let said = steps::perform(testbed, step).await;
     section.said = said.map_err(|source| RunError::Step {
         number,

@@ -4,7 +4,7 @@ mod duration;
 mod manifest;
 mod step;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kubeproof_controller::kruise::Gates;
@@ -190,6 +190,10 @@ pub struct ScenarioFile {
     pub name: String,
     /// The file.
     pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// The texts of the files that it names, by the names that it uses.
+    pub files: BTreeMap<String, String>,
     /// Its content.
     pub scenario: Scenario,
 }
@@ -225,17 +229,46 @@ impl ScenarioFile {
             path: path.to_owned(),
             source,
         })?;
-        let parse_error = |message: String| ScenarioError::Parse {
-            path: path.to_owned(),
-            message,
-        };
-        let mut scenario: Scenario =
-            serde_saphyr::from_str(&text).map_err(|error| parse_error(error.to_string()))?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        scenario.load_files(directory).map_err(parse_error)?;
+        let read = |file: &str| {
+            let path = directory.join(file);
+            std::fs::read_to_string(&path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))
+        };
+        let parsed = Self::parse(scenario_name(path), text, read);
+        parsed
+            .map(|file| Self {
+                path: path.to_owned(),
+                ..file
+            })
+            .map_err(|message| ScenarioError::Parse {
+                path: path.to_owned(),
+                message,
+            })
+    }
+
+    /// The scenario of this `text`; `read` knows the texts of the files that it names. It has no path.
+    ///
+    /// # Errors
+    /// What is wrong with the text or with a file.
+    pub fn parse(
+        name: String,
+        text: String,
+        read: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<Self, String> {
+        let mut scenario: Scenario =
+            serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
+        let mut files = BTreeMap::new();
+        scenario.load_files(&mut |file| {
+            let text = read(file)?;
+            files.insert(file.to_owned(), text.clone());
+            Ok(text)
+        })?;
         Ok(Self {
-            name: scenario_name(path),
-            path: path.to_owned(),
+            name,
+            path: PathBuf::new(),
+            text,
+            files,
             scenario,
         })
     }
@@ -258,13 +291,16 @@ impl Scenario {
     }
 
     /// Puts the content of each file that a manifest names in its place.
-    fn load_files(&mut self, directory: &Path) -> Result<(), String> {
+    fn load_files(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
         for manifest in &mut self.given.objects {
-            manifest.load(directory)?;
+            manifest.load(read)?;
         }
         for step in self.given.steps.iter_mut().chain(&mut self.steps) {
             if let Verb::Apply(manifest) | Verb::Create(manifest) = &mut step.verb {
-                manifest.load(directory)?;
+                manifest.load(read)?;
             }
         }
         Ok(())

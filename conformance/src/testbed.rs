@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kubeproof_apiserver::fault::{Fault, Point};
+use kubeproof_apiserver::fault::{Fault, Meeting, Point};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
@@ -22,6 +22,7 @@ use crate::outcome;
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
+use crate::wire::{Exchange, Notes, Turns, Wire};
 use crate::{kruise, nodes};
 
 pub use builder::{Subject, TestbedBuilder};
@@ -45,7 +46,7 @@ const NODE_LIFECYCLE: &str = "node-lifecycle";
 pub const ROOT_CA: &str = include_str!("testbed/root-ca.pem");
 
 /// Virtual time begins here.
-const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
+pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 /// Without a write for so long, everything has come to rest.
 pub const QUIET: Duration = Duration::from_secs(600);
 /// What has not come to rest after so long never will.
@@ -56,6 +57,11 @@ const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 pub struct TestbedOptions {
     /// Seed of uids and generated names.
     pub seed: u64,
+    /// Seed of the order in which what is under way in one instant passes between controllers and
+    /// server; 0 for that of their tasks.
+    pub order: u64,
+    /// Whether every request is noted, for a log.
+    pub notes: bool,
     /// The namespace of objects that name none.
     pub namespace: String,
     /// How many simulated nodes there are.
@@ -83,6 +89,8 @@ impl Default for TestbedOptions {
     fn default() -> Self {
         Self {
             seed: 1,
+            order: 0,
+            notes: false,
             namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
             controllers: kubeproof_controller::CONTROLLERS
@@ -117,6 +125,8 @@ enum Cluster {
 pub struct Simulated {
     server: ApiServer,
     recorder: Recorder,
+    wire: Wire<Recorder>,
+    notes: Notes,
     manager: Manager,
     crashes: Crashes,
 }
@@ -187,6 +197,9 @@ impl Testbed {
         let server = builder.build_with(manifests).await?;
         webhook.connect(&server);
         let recorder = Recorder::new(server.clone());
+        let (notes, turns) = (Notes::default(), Turns::seeded(options.order));
+        let noted = options.notes.then(|| notes.clone());
+        let wire = Wire::new(recorder.clone(), &server, noted.clone(), turns);
         let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
         if options.kruise.is_none() {
             controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
@@ -196,7 +209,7 @@ impl Testbed {
             lease_renewal = IDLE_LEASE_RENEWAL;
         }
         let manager = Manager::start(
-            kube::Client::new(recorder.clone(), DEFAULT_NAMESPACE),
+            kube::Client::new(wire.clone(), DEFAULT_NAMESPACE),
             Options {
                 controllers,
                 nodes: options.nodes,
@@ -215,12 +228,15 @@ impl Testbed {
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
-        let client = kube::Client::new(recorder.clone(), options.namespace.as_str());
+        let client = kube::Client::new(wire.clone(), options.namespace.as_str());
         let crashes = Crashes::watch(&server, &manager, &client, options.subjects);
-        let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
+        let own = Wire::new(server.clone(), &server, noted, None);
+        let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
         let cluster = Simulated {
             server,
             recorder,
+            wire,
+            notes,
             manager,
             crashes,
         };
@@ -272,7 +288,7 @@ impl Testbed {
     pub fn client(&self) -> kube::Client {
         match &self.cluster {
             Cluster::Simulated(cluster) => {
-                kube::Client::new(cluster.recorder.clone(), self.api.namespace())
+                kube::Client::new(cluster.wire.clone(), self.api.namespace())
             }
             Cluster::Remote(cluster) => cluster.client.clone(),
         }
@@ -311,6 +327,20 @@ impl Testbed {
     pub fn refusals(&self) -> Vec<Refusal> {
         self.simulated()
             .map_or_else(|_| Vec::new(), |cluster| cluster.recorder.refusals())
+    }
+
+    /// Every request of this process so far, if [`TestbedOptions::notes`] asks for them.
+    #[must_use]
+    pub fn exchanges(&self) -> Vec<Exchange> {
+        self.simulated()
+            .map_or_else(|_| Vec::new(), |cluster| cluster.notes.exchanges())
+    }
+
+    /// Whom faults have met so far, in order.
+    #[must_use]
+    pub fn fault_meetings(&self) -> Vec<Meeting> {
+        self.simulated()
+            .map_or_else(|_| Vec::new(), |cluster| cluster.server.fault_meetings())
     }
 
     /// Every fault so far, with how many requests it has met.
