@@ -117,8 +117,19 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
 /// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`.
 #[must_use]
 pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Option<Divergence> {
+    explore_in(scenario, reference, (plan, 0))
+}
+
+/// The same with what happens in one instant in the order of that seed.
+#[must_use]
+pub fn explore_in(
+    scenario: &Scenario,
+    reference: &Reference,
+    (plan, order): (&Plan, u64),
+) -> Option<Divergence> {
     let options = RunOptions {
         plan: plan.clone(),
+        order,
         ..RunOptions::default()
     };
     let run = AssertUnwindSafe(|| runner::run_whole(scenario, &options));

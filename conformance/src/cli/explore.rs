@@ -1,17 +1,23 @@
 //! `kubeproof explore`.
 
+mod page;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use kubeproof::explore::{self, Divergence, Kind, Options, Plan, Reference};
+use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
+use kubeproof::{log, report, suite};
 use serde_json::json;
 
+use super::run::leave::{file_name, write};
 use super::run::scenario_paths;
 use super::threads;
+use page::cells;
 
 #[derive(Args)]
 pub(super) struct ExploreArgs {
@@ -30,6 +36,18 @@ pub(super) struct ExploreArgs {
     /// Replay this plan, and nothing else; needs one scenario.
     #[arg(long, value_name = "PLAN")]
     plan: Option<Plan>,
+    /// With --plan: the order of what happens in one instant.
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "plan")]
+    seed: u64,
+    /// Do every run in the orders of the seeds 1 to N besides.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seeds: u64,
+    /// Write a page there that shows the scenarios and what was found.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write a log of each difference there; with --plan, of the run.
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
     /// Print one JSON object a divergence.
     #[arg(long)]
     json: bool,
@@ -45,7 +63,24 @@ struct Subject {
 struct Diverged<'a> {
     subject: &'a Subject,
     plan: Plan,
+    /// The seed of its order.
+    order: u64,
     divergence: Divergence,
+}
+
+impl Diverged<'_> {
+    /// The command that runs it again.
+    fn replay(&self) -> String {
+        let path = self.subject.file.path.display();
+        let plan = match self.plan.faults() {
+            [] => format!("kubeproof run {path}"),
+            _ => format!("kubeproof explore {path} --plan '{}'", self.plan),
+        };
+        match self.order {
+            0 => plan,
+            order => format!("{plan} --seed {order}"),
+        }
+    }
 }
 
 pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
@@ -55,7 +90,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     if let Some(plan) = args.plan {
         let [file] = <[ScenarioFile; 1]>::try_from(files)
             .map_err(|_| anyhow::anyhow!("a plan is replayed in one scenario"))?;
-        return replay(file, &plan);
+        return replay(file, (plan, args.seed), args.logs.as_deref());
     }
     let options = Options {
         kinds: args.faults.into_iter().collect(),
@@ -70,16 +105,25 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let with_plans = subjects.iter().flat_map(|subject| {
         let singles = subject.reference.plans(&options);
         let pairs = explore::pairs(&singles, args.pairs);
-        let plans = singles.into_iter().chain(pairs);
-        plans.map(move |plan| (subject, plan))
+        let plans: Vec<Plan> = singles.into_iter().chain(pairs).collect();
+        let plans_of_seed_0 = plans.clone().into_iter();
+        let others = (1..=args.seeds).flat_map(move |order| {
+            let plans = std::iter::once(Plan::default()).chain(plans.clone());
+            plans.map(move |plan| (plan, order))
+        });
+        let plans = plans_of_seed_0.map(|plan| (plan, 0)).chain(others);
+        plans.map(move |(plan, order)| (subject, plan, order))
     });
-    let jobs: Vec<(&Subject, Plan)> = with_plans.collect();
+    let jobs: Vec<(&Subject, Plan, u64)> = with_plans.collect();
+    let ran = args.report.as_ref().map(|_| cells(&jobs));
     let runs = jobs.len();
-    let diverged = threads::each(jobs, |(subject, plan)| {
-        let divergence = explore::explore(&subject.file.scenario, &subject.reference, &plan)?;
+    let diverged = threads::each(jobs, |(subject, plan, order)| {
+        let (scenario, reference) = (&subject.file.scenario, &subject.reference);
+        let divergence = explore::explore_in(scenario, reference, (&plan, order))?;
         Some(Diverged {
             subject,
             plan,
+            order,
             divergence,
         })
     });
@@ -87,6 +131,14 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let (explained, unexplained): (Vec<_>, Vec<_>) = diverged
         .into_iter()
         .partition(|one| one.subject.file.scenario.explains(&one.plan.to_string()));
+    if let Some(dir) = &args.logs {
+        leave_logs(dir, &unexplained)?;
+    }
+    if let Some((dir, ran)) = args.report.as_ref().zip(ran) {
+        let page = page::of(&subjects, ran, (&unexplained, &explained));
+        let written = report::write(dir, &page);
+        written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
+    }
     if args.json {
         tell_json(&unexplained);
     } else {
@@ -102,11 +154,45 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Writes a log of each difference, of the run with the shortest plan.
+fn leave_logs(dir: &Path, diverged: &[Diverged<'_>]) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    for (index, (one, _)) in shortest(diverged).into_iter().enumerate() {
+        let file = &one.subject.file;
+        let name = format!(
+            "{}.{}.log.jsonl",
+            suite::snapshot_name(&file.name),
+            index + 1
+        );
+        write_log(&dir.join(name), file, (&one.plan, one.order))?;
+    }
+    Ok(())
+}
+
+fn write_log(path: &Path, file: &ScenarioFile, (plan, order): (&Plan, u64)) -> anyhow::Result<()> {
+    let options = RunOptions {
+        plan: plan.clone(),
+        order,
+        ..RunOptions::default()
+    };
+    write(path, &log::record(file, &options).1)
+}
+
 /// Runs one plan and shows how the timelines differ.
-fn replay(file: ScenarioFile, plan: &Plan) -> anyhow::Result<ExitCode> {
+fn replay(
+    file: ScenarioFile,
+    (plan, order): (Plan, u64),
+    logs: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
     ensure!(!plan.faults().is_empty(), "the plan has no fault");
+    if let Some(dir) = logs {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let path = dir.join(file_name(&file.name, order));
+        write_log(&path, &file, (&plan, order))?;
+    }
     let reference = Reference::of(&file.scenario)?;
-    let Some(divergence) = explore::explore(&file.scenario, &reference, plan) else {
+    let divergence = explore::explore_in(&file.scenario, &reference, (&plan, order));
+    let Some(divergence) = divergence else {
         println!("the same outcome");
         println!("1 runs, 0 diverged");
         return Ok(ExitCode::SUCCESS);
@@ -126,11 +212,7 @@ fn tell(diverged: &[Diverged<'_>]) {
         if others > 0 {
             println!("     the same with {others} other plans");
         }
-        let path = one.subject.file.path.display();
-        println!(
-            "     replay: kubeproof explore {path} --plan '{}'",
-            one.plan
-        );
+        println!("     replay: {}", one.replay());
     }
 }
 
@@ -139,6 +221,7 @@ fn tell_json(diverged: &[Diverged<'_>]) {
         let told = json!({
             "scenario": one.subject.file.name,
             "plan": one.plan.to_string(),
+            "seed": one.order,
             "outcome": one.divergence.outcome,
             "timelines": one.divergence.timelines,
         });

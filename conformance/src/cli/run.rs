@@ -1,6 +1,6 @@
 //! `kubeproof run`.
 
-mod leave;
+pub(super) mod leave;
 mod remote;
 
 use std::io::IsTerminal;

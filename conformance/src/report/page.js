@@ -87,6 +87,17 @@
     return found.concat(chart.w);
   };
 
+  // A short run takes the room that there is.
+  const spread = (chart, room) => {
+    const by = Math.min(Math.max(room / chart.w, 1), 2), at = (x) => Math.round(x * by);
+    const first = ([x, ...rest]) => [at(x), ...rest];
+    return {
+      w: at(chart.w), steps: chart.steps.map(first), ticks: chart.ticks.map(first), gaps: chart.gaps.map(first),
+      lanes: chart.lanes.map((lane) => ({ ...lane, s: lane.s.map(([x, end, shown]) => [at(x), at(end), shown]) })),
+      marks: chart.marks.map((mark) => ({ ...mark, x: at(mark.x) })),
+    };
+  };
+
   const draw = (box, onPaper) => {
     const { chart, label } = charts.get(box);
     box.classList.toggle("bands", onPaper);
@@ -135,9 +146,9 @@
 
   const show = (body, name) => {
     const data = JSON.parse(document.getElementById("d" + body.dataset.n).textContent);
-    const chart = data.chart, out = ['<p class="quiet">source: ' + escaped(data.source) + "</p>"];
-    if (chart.lanes.length) {
-      const label = "Lanes of " + name + ": " + chart.marks.length + " events. Arrow keys go from one to the next.";
+    const out = ['<p class="quiet">source: ' + escaped(data.source) + "</p>"];
+    if (data.chart.lanes.length) {
+      const label = "Lanes of " + name + ": " + data.chart.marks.length + " events. Arrow keys go from one to the next.";
       out.push('<div class="lanes" tabindex="0" aria-label="' + escaped(label) + '"></div>' +
         '<output class="info quiet">Point at a mark, tap it, or go from one to the next with the arrow keys.</output>');
     }
@@ -158,6 +169,7 @@
     body.innerHTML = out.join("");
     const box = body.querySelector(".lanes");
     if (!box) return;
+    const side = Math.min(192, innerWidth * 0.34), chart = spread(data.chart, box.clientWidth - side - 2);
     charts.set(box, { chart, label: box.getAttribute("aria-label"), info: body.querySelector(".info"), picked: -1 });
     draw(box, false);
     box.addEventListener("pointermove", (event) => {
