@@ -155,6 +155,12 @@ impl Entropy {
         }
     }
 
+    /// Draws what no server of this seed has drawn up to version `rv`.
+    pub(crate) fn set_apart(&self, rv: u64) {
+        // The highest stream is that of requests, the low ones are those of `uid_at`.
+        self.objects.lock().set_stream(u64::MAX - rv.max(1));
+    }
+
     /// A version 4 UUID for an object.
     pub(crate) fn uid(&self) -> String {
         uuid(&mut self.objects.lock())

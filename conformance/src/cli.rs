@@ -4,6 +4,7 @@ mod controllers;
 mod exchange;
 mod explore;
 mod kubeconfig;
+mod outside;
 mod replay;
 mod run;
 mod serve;

@@ -54,7 +54,15 @@ impl Reference {
     /// # Errors
     /// [`RunError`] when even that does not go well.
     pub fn of(scenario: &Scenario) -> Result<Self, RunError> {
-        let run = runner::run_whole(scenario, &RunOptions::default())?;
+        Self::with(scenario, &RunOptions::default())
+    }
+
+    /// The same of a run with these options.
+    ///
+    /// # Errors
+    /// [`RunError`] when it does not go well.
+    pub fn with(scenario: &Scenario, options: &RunOptions) -> Result<Self, RunError> {
+        let run = runner::run_whole(scenario, options)?;
         Ok(Self {
             transcript: run.transcript?,
             points: run.points,
@@ -117,22 +125,21 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
 /// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`.
 #[must_use]
 pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Option<Divergence> {
-    explore_in(scenario, reference, (plan, 0))
-}
-
-/// The same with what happens in one instant in the order of that seed.
-#[must_use]
-pub fn explore_in(
-    scenario: &Scenario,
-    reference: &Reference,
-    (plan, order): (&Plan, u64),
-) -> Option<Divergence> {
     let options = RunOptions {
         plan: plan.clone(),
-        order,
         ..RunOptions::default()
     };
-    let run = AssertUnwindSafe(|| runner::run_whole(scenario, &options));
+    explore_with(scenario, reference, &options)
+}
+
+/// The same of a run with these options, the plan among them.
+#[must_use]
+pub fn explore_with(
+    scenario: &Scenario,
+    reference: &Reference,
+    options: &RunOptions,
+) -> Option<Divergence> {
+    let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
     let run = match std::panic::catch_unwind(run) {
         Ok(run) => run,
         Err(panic) => return Some(Divergence::of_panic(&*panic)),

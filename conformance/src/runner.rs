@@ -18,7 +18,7 @@ use crate::outcome;
 use crate::properties::{self, Violation};
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
-use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
+use crate::testbed::{Outside, QUIET, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
 use crate::wire::Exchange;
 
@@ -70,6 +70,8 @@ pub struct RunOptions {
     pub order: u64,
     /// Whether requests are noted.
     pub notes: bool,
+    /// A program that is the controller. What is not told otherwise is none of this process then.
+    pub outside: Option<Outside>,
 }
 
 /// What a run comes to.
@@ -137,7 +139,7 @@ impl Run {
 /// # Errors
 /// [`RunError`] when a request is refused unexpectedly or the scenario never settles.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
-    runtime()?.block_on(async {
+    runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
         let transcript = carry_through(&testbed, scenario).await;
         testbed.shutdown().await;
@@ -150,7 +152,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
 /// # Errors
 /// [`RunError`] when the testbed does not start or what is given does not come about.
 pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
-    runtime()?.block_on(async {
+    runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
         let prepared = prepare(&testbed, scenario).await;
         let mut steps = Vec::new();
@@ -178,12 +180,13 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
     })
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, RunError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(RunError::Runtime)
+fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    match options.outside {
+        None => builder.enable_time().start_paused(true),
+        Some(_) => builder.enable_all(),
+    };
+    builder.build().map_err(RunError::Runtime)
 }
 
 async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, RunError> {
@@ -197,12 +200,18 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         statefulset: scenario.given.statefulset(),
         kruise: scenario.given.kruise(),
         heartbeats: scenario.needs_heartbeats(),
+        outside: options.outside.as_ref().map(|outside| Outside {
+            quiet: outside.quiet + remote::min_ready(scenario),
+            ..outside.clone()
+        }),
         ..TestbedOptions::default()
     };
-    let controllers = options
-        .controllers
-        .as_ref()
-        .or(scenario.given.controllers.as_ref());
+    if options.outside.is_some() {
+        testbed_options.controllers.clear();
+    }
+    let given = scenario.given.controllers.as_ref();
+    let given = given.filter(|_| options.outside.is_none());
+    let controllers = options.controllers.as_ref().or(given);
     if let Some(controllers) = controllers {
         testbed_options.controllers.clone_from(controllers);
     }

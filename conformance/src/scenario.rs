@@ -20,6 +20,9 @@ pub use step::{
     Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
 
+/// What a scenario says of another order, as if it were a plan.
+const ORDER: &str = "order";
+
 /// The namespace of scenarios that name none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
@@ -54,7 +57,8 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Differs {
-    /// How their plans begin: `lose-answer create pods`; empty for all.
+    /// How their plans begin: `lose-answer create pods`; empty for all; `order` for another order of
+    /// what happens in one instant.
     pub with: String,
     /// Why that is right.
     pub because: String,
@@ -287,7 +291,14 @@ impl Scenario {
     /// Whether a plan of faults rightly leads to another outcome.
     #[must_use]
     pub fn explains(&self, plan: &str) -> bool {
-        self.differs.iter().any(|one| plan.starts_with(&one.with))
+        let with = |one: &Differs| plan.starts_with(&one.with) && one.with != ORDER;
+        self.differs.iter().any(with)
+    }
+
+    /// Whether another order of what happens in one instant rightly leads to another outcome.
+    #[must_use]
+    pub fn explains_order(&self) -> bool {
+        self.differs.iter().any(|one| one.with == ORDER)
     }
 
     /// Puts the content of each file that a manifest names in its place.

@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use similar::TextDiff;
 
+use crate::explore;
 use crate::log;
 use crate::properties::Violation;
 use crate::runner::{self, Run, RunOptions, remote};
@@ -149,8 +150,10 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
             )),
             (Ok(transcript), Some(golden)) => {
                 let compared = match options.order {
+                    _ if options.outside.is_some() => differ_in_order(golden, transcript),
                     0 => differ(golden, transcript.trim_end()),
-                    _ => differ_in_order(&file.scenario, golden, transcript),
+                    _ if file.scenario.explains_order() => Verdict::Passed,
+                    _ => differ_in_order(golden, transcript),
                 };
                 match (violates(&file.scenario, &run.violations()), compared) {
                     (Some(why), Verdict::Passed) => Verdict::Failed(why),
@@ -169,10 +172,13 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
     }
 }
 
-/// Compares what must not depend on the order of what happens in one instant.
-fn differ_in_order(scenario: &Scenario, golden: &str, transcript: &str) -> Verdict {
-    let outcome = |text| remote::compared_outcome(scenario, text);
-    differ(&outcome(golden), &outcome(transcript))
+/// Compares what must not depend on the order of what happens in one instant: the outcome without events, which
+/// tell of what happens on the way.
+fn differ_in_order(golden: &str, transcript: &String) -> Verdict {
+    match explore::compare(golden, Ok(transcript), &[]) {
+        None => Verdict::Passed,
+        Some(divergence) => Verdict::Failed(divergence.outcome),
+    }
 }
 
 /// Runs the scenario of `file` on the cluster that `client` speaks to, and compares the outcome with

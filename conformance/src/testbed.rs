@@ -3,6 +3,8 @@
 
 mod builder;
 mod crashes;
+mod logged;
+mod outside;
 mod remote;
 
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
 use crate::api::{Api, ApiError};
 use crate::explore::Plan;
 use crate::generated::GeneratedNames;
+use crate::log::Recipe;
 use crate::outcome;
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
@@ -28,6 +31,8 @@ use crate::{kruise, nodes};
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
+pub use outside::Outside;
+use outside::Running;
 use remote::Remote;
 
 pub(crate) use remote::WATCHED;
@@ -81,6 +86,9 @@ pub struct TestbedOptions {
     pub manifests: Manifests,
     /// Controllers of one's own.
     pub subjects: Vec<Subject>,
+    /// A program that is a controller. With it everything happens in real time, which needs a runtime whose
+    /// time is not paused, with I/O.
+    pub outside: Option<Outside>,
     /// Resources whose tables are part of [`Testbed::outcome`] besides workloads and custom ones.
     pub shown: Vec<String>,
 }
@@ -104,6 +112,7 @@ impl Default for TestbedOptions {
             timings: Timings::default(),
             manifests: Manifests::new(),
             subjects: Vec::new(),
+            outside: None,
             shown: Vec::new(),
         }
     }
@@ -129,6 +138,10 @@ pub struct Simulated {
     notes: Notes,
     manager: Manager,
     crashes: Crashes,
+    /// What a log says of how this came about.
+    recipe: Recipe,
+    /// The program under test.
+    outside: Option<Running>,
 }
 
 /// A testbed that does not start or come to rest.
@@ -140,6 +153,12 @@ pub enum TestbedError {
     /// Something given cannot be created.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The program under test cannot be given what it needs.
+    #[error("the controller outside of this process: {0}")]
+    Outside(#[source] std::io::Error),
+    /// The program under test does not run.
+    #[error("{0}")]
+    Ended(String),
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -178,7 +197,11 @@ impl Testbed {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn start(options: TestbedOptions) -> Result<Self, TestbedError> {
-        let clock = Clock::simulated(EPOCH);
+        let recipe = Recipe::of_testbed(options.seed, options.order);
+        let clock = match options.outside {
+            None => Clock::simulated(EPOCH),
+            Some(_) => Clock::real(),
+        };
         let mut builder = ApiServer::builder()
             .clock(clock.clone())
             .seed(options.seed)
@@ -198,7 +221,7 @@ impl Testbed {
         webhook.connect(&server);
         let recorder = Recorder::new(server.clone());
         let (notes, turns) = (Notes::default(), Turns::seeded(options.order));
-        let noted = options.notes.then(|| notes.clone());
+        let noted = (options.notes || options.outside.is_some()).then(|| notes.clone());
         let wire = Wire::new(recorder.clone(), &server, noted.clone(), turns);
         let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
         if options.kruise.is_none() {
@@ -229,7 +252,15 @@ impl Testbed {
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
         let client = kube::Client::new(wire.clone(), options.namespace.as_str());
-        let crashes = Crashes::watch(&server, &manager, &client, options.subjects);
+        let (mut subjects, mut outside) = (options.subjects, None);
+        if let Some(program) = &options.outside {
+            server.record_points();
+            let prepared = Running::prepare(program, &server).await;
+            let (running, subject) = prepared.map_err(TestbedError::Outside)?;
+            subjects.push(subject);
+            outside = Some(running);
+        }
+        let crashes = Crashes::watch(&server, &manager, &client, subjects);
         let own = Wire::new(server.clone(), &server, noted, None);
         let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
         let cluster = Simulated {
@@ -239,7 +270,12 @@ impl Testbed {
             notes,
             manager,
             crashes,
+            recipe,
+            outside,
         };
+        if let Some(running) = &cluster.outside {
+            running.has_begun(&cluster.server, &cluster.notes).await?;
+        }
         Ok(Self {
             api,
             shown: options.shown,
@@ -414,7 +450,10 @@ impl Testbed {
     /// [`TestbedError::Restless`] when that never happens.
     pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
         let (quiet, longest) = match &self.cluster {
-            Cluster::Simulated(_) => (quiet, SETTLE_TIME_MAX),
+            Cluster::Simulated(cluster) => match &cluster.outside {
+                None => (quiet, SETTLE_TIME_MAX),
+                Some(running) => (quiet.min(running.quiet), remote::SETTLE_TIME_MAX),
+            },
             Cluster::Remote(cluster) => (quiet.min(cluster.quiet), remote::SETTLE_TIME_MAX),
         };
         let began = self.now();
@@ -426,6 +465,11 @@ impl Testbed {
                 return Ok(last);
             }
             tokio::time::sleep(remaining.unsigned_abs()).await;
+            if let Cluster::Simulated(cluster) = &self.cluster
+                && let Some(running) = &cluster.outside
+            {
+                running.runs()?;
+            }
             let journal = self.journal();
             let newest = journal.iter().rev().find(|entry| !is_heartbeat(entry));
             let Some(newest) = newest.filter(|newest| newest.time > last) else {
@@ -461,8 +505,11 @@ impl Testbed {
     pub async fn shutdown(self) {
         match self.cluster {
             Cluster::Simulated(cluster) => {
-                cluster.crashes.end();
+                cluster.crashes.end().await;
                 cluster.manager.shutdown().await;
+                if let Some(running) = cluster.outside {
+                    running.end().await;
+                }
             }
             Cluster::Remote(cluster) => cluster.end().await,
         }

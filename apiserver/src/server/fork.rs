@@ -69,7 +69,9 @@ impl ApiServer {
     ///
     /// `entries` are in order of their versions; nothing is checked or admitted, as all of it was.
     pub fn restore(&self, entries: &[JournalEntry]) {
-        self.core.storage.restore(entries);
+        let core = &self.core;
+        core.storage.restore(entries);
+        core.entropy.set_apart(core.storage.revision());
         definition::after_fork(&self.core);
     }
 

@@ -14,9 +14,9 @@ use kubeproof::scenario::ScenarioFile;
 use kubeproof::{log, report, suite};
 use serde_json::json;
 
+use super::outside::{self, OutsideArgs};
 use super::run::leave::{file_name, write};
 use super::run::scenario_paths;
-use super::threads;
 use page::cells;
 
 #[derive(Args)]
@@ -42,6 +42,8 @@ pub(super) struct ExploreArgs {
     /// Do every run in the orders of the seeds 1 to N besides.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seeds: u64,
+    #[command(flatten)]
+    outside: OutsideArgs,
     /// Write a page there that shows the scenarios and what was found.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
@@ -69,6 +71,13 @@ struct Diverged<'a> {
 }
 
 impl Diverged<'_> {
+    /// Whether its scenario says so.
+    fn is_explained(&self) -> bool {
+        let scenario = &self.subject.file.scenario;
+        let by_order = self.order > 0 && scenario.explains_order();
+        by_order || scenario.explains(&self.plan.to_string())
+    }
+
     /// The command that runs it again.
     fn replay(&self) -> String {
         let path = self.subject.file.path.display();
@@ -84,20 +93,35 @@ impl Diverged<'_> {
 }
 
 pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
-    let paths = scenario_paths(args.paths)?;
+    let base = RunOptions {
+        outside: args.outside.program(),
+        ..RunOptions::default()
+    };
+    ensure!(
+        base.outside.is_none() || (args.seed + args.seeds == 0 && args.logs.is_none()),
+        "what a program does in real time has no order that a seed decides, and no replay"
+    );
+    let paths = args
+        .outside
+        .fitting(scenario_paths(args.paths)?, args.json)?;
     let read = paths.iter().map(|path| ScenarioFile::read(path));
     let files = read.collect::<Result<Vec<_>, _>>()?;
     if let Some(plan) = args.plan {
         let [file] = <[ScenarioFile; 1]>::try_from(files)
             .map_err(|_| anyhow::anyhow!("a plan is replayed in one scenario"))?;
-        return replay(file, (plan, args.seed), args.logs.as_deref());
+        let options = RunOptions {
+            plan,
+            order: args.seed,
+            ..base
+        };
+        return replay(file, &options, args.logs.as_deref());
     }
     let options = Options {
         kinds: args.faults.into_iter().collect(),
         from: args.from.into_iter().collect(),
     };
-    let subjects = threads::each(files, |file| {
-        let reference = Reference::of(&file.scenario);
+    let subjects = outside::each(&base, files, |file| {
+        let reference = Reference::with(&file.scenario, &base);
         reference.map(|reference| Subject { file, reference })
     });
     let subjects = subjects.into_iter().collect::<Result<Vec<_>, _>>();
@@ -117,9 +141,14 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let jobs: Vec<(&Subject, Plan, u64)> = with_plans.collect();
     let ran = args.report.as_ref().map(|_| cells(&jobs));
     let runs = jobs.len();
-    let diverged = threads::each(jobs, |(subject, plan, order)| {
+    let diverged = outside::each(&base, jobs, |(subject, plan, order)| {
+        let options = RunOptions {
+            plan: plan.clone(),
+            order,
+            ..base.clone()
+        };
         let (scenario, reference) = (&subject.file.scenario, &subject.reference);
-        let divergence = explore::explore_in(scenario, reference, (&plan, order))?;
+        let divergence = explore::explore_with(scenario, reference, &options)?;
         Some(Diverged {
             subject,
             plan,
@@ -128,14 +157,13 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         })
     });
     let diverged: Vec<Diverged<'_>> = diverged.into_iter().flatten().collect();
-    let (explained, unexplained): (Vec<_>, Vec<_>) = diverged
-        .into_iter()
-        .partition(|one| one.subject.file.scenario.explains(&one.plan.to_string()));
+    let (explained, unexplained): (Vec<_>, Vec<_>) =
+        diverged.into_iter().partition(Diverged::is_explained);
     if let Some(dir) = &args.logs {
         leave_logs(dir, &unexplained)?;
     }
     if let Some((dir, ran)) = args.report.as_ref().zip(ran) {
-        let page = page::of(&subjects, ran, (&unexplained, &explained));
+        let page = page::of(&subjects, (ran, &base), (&unexplained, &explained));
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
     }
@@ -164,34 +192,42 @@ fn leave_logs(dir: &Path, diverged: &[Diverged<'_>]) -> anyhow::Result<()> {
             suite::snapshot_name(&file.name),
             index + 1
         );
-        write_log(&dir.join(name), file, (&one.plan, one.order))?;
+        let options = RunOptions {
+            plan: one.plan.clone(),
+            order: one.order,
+            ..RunOptions::default()
+        };
+        write_log(&dir.join(name), file, &options)?;
     }
     Ok(())
 }
 
-fn write_log(path: &Path, file: &ScenarioFile, (plan, order): (&Plan, u64)) -> anyhow::Result<()> {
-    let options = RunOptions {
-        plan: plan.clone(),
-        order,
-        ..RunOptions::default()
-    };
-    write(path, &log::record(file, &options).1)
+fn write_log(path: &Path, file: &ScenarioFile, options: &RunOptions) -> anyhow::Result<()> {
+    write(path, &log::record(file, options).1)
 }
 
 /// Runs one plan and shows how the timelines differ.
 fn replay(
     file: ScenarioFile,
-    (plan, order): (Plan, u64),
+    options: &RunOptions,
     logs: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
-    ensure!(!plan.faults().is_empty(), "the plan has no fault");
+    ensure!(!options.plan.faults().is_empty(), "the plan has no fault");
     if let Some(dir) = logs {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let path = dir.join(file_name(&file.name, order));
-        write_log(&path, &file, (&plan, order))?;
+        write_log(
+            &dir.join(file_name(&file.name, options.order)),
+            &file,
+            options,
+        )?;
     }
-    let reference = Reference::of(&file.scenario)?;
-    let divergence = explore::explore_in(&file.scenario, &reference, (&plan, order));
+    let without = RunOptions {
+        plan: Plan::default(),
+        order: 0,
+        ..options.clone()
+    };
+    let reference = Reference::with(&file.scenario, &without)?;
+    let divergence = explore::explore_with(&file.scenario, &reference, options);
     let Some(divergence) = divergence else {
         println!("the same outcome");
         println!("1 runs, 0 diverged");

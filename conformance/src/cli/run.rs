@@ -18,7 +18,7 @@ use kubeproof::suite::{self, Verdict};
 use kubeproof_apiserver::Clock;
 use serde_json::json;
 
-use super::threads;
+use super::outside::{self, OutsideArgs};
 use leave::Leave;
 
 #[derive(Args)]
@@ -27,7 +27,7 @@ pub(super) struct RunArgs {
     #[arg(value_name = "SCENARIO.yaml|DIR")]
     paths: Vec<PathBuf>,
     /// The controllers that run: all, none, or names between commas [default: the scenario's; with
-    /// --kubeconfig none but the cluster's own].
+    /// --kubeconfig none but the cluster's own, with --controller none but that].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
     /// Print one JSON object a scenario.
@@ -57,9 +57,8 @@ pub(super) struct RunArgs {
     /// Write a page there that shows the runs, and the logs of those that failed.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Not built yet: refused.
-    #[arg(long, value_name = "COMMAND", hide = true)]
-    controller: Option<String>,
+    #[command(flatten)]
+    outside: OutsideArgs,
     /// Run the portable scenarios on the cluster of this kubeconfig, with its own controllers, and
     /// compare their outcomes.
     #[arg(long, value_name = "FILE")]
@@ -76,16 +75,19 @@ struct Finished {
 }
 
 pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    refuse_unbuilt(&args)?;
+    refuse_mixtures(&args)?;
     let options = RunOptions {
         controllers: args
             .controllers
             .as_deref()
             .map(super::controller_names)
             .transpose()?,
+        outside: args.outside.program(),
         ..RunOptions::default()
     };
-    let mut paths = scenario_paths(args.paths)?;
+    let mut paths = args
+        .outside
+        .fitting(scenario_paths(args.paths)?, args.json)?;
     if let Some(seed) = args.shuffle {
         suite::shuffle(&mut paths, seed);
     }
@@ -132,16 +134,19 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn refuse_unbuilt(args: &RunArgs) -> anyhow::Result<()> {
+/// Refuses flags that say nothing together.
+fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
+    let is_outside = args.outside.program().is_some();
+    let leaves_logs = args.log.is_some() || args.logs.is_some();
+    let has_order = args.seed + args.seeds > 0;
+    let is_remote = args.kubeconfig.is_some();
     ensure!(
-        args.controller.is_none(),
-        "run has no --controller in this version"
+        !(is_remote && (leaves_logs || has_order || is_outside || args.report.is_some())),
+        "logs, reports, seeds and programs are for runs of their own, not for those with --kubeconfig"
     );
-    let on_a_cluster = args.kubeconfig.is_some();
-    let simulated = args.log.is_some() || args.logs.is_some() || args.report.is_some();
     ensure!(
-        !(on_a_cluster && (simulated || args.seed + args.seeds > 0)),
-        "logs, reports and seeds are of simulated runs, not of those with --kubeconfig"
+        !(is_outside && (leaves_logs || has_order)),
+        "what a program does in real time has no order that a seed decides, and no replay"
     );
     Ok(())
 }
@@ -186,7 +191,7 @@ fn run_all(
     json: bool,
 ) -> anyhow::Result<Vec<Finished>> {
     let clock = Clock::real();
-    let finished = threads::each(jobs, |(path, order)| {
+    let finished = outside::each(options, jobs, |(path, order)| {
         let began = clock.now();
         let options = RunOptions {
             order,

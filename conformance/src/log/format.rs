@@ -139,6 +139,7 @@ impl Recipe {
             plan,
             order: self.order,
             notes: true,
+            outside: None,
         };
         Ok((file, options))
     }

@@ -29,6 +29,8 @@ const LATER: u32 = 34;
 const GAP: u32 = 64;
 /// More time than this is left out.
 const GAP_SECONDS: f64 = 60.0;
+/// What goes wrong on the wire again and again is there so often a step.
+const REPETITIONS_MAX: usize = 5;
 /// The lane of what goes wrong on the wire.
 const WIRE: &str = "faults and refusals";
 
@@ -175,7 +177,7 @@ impl Chart {
     }
 }
 
-/// What may get a column, in order. What repeats itself on the wire is there once a step.
+/// What may get a column, in order.
 fn items(run: &Run) -> Vec<Item<'_>> {
     let step = |rv: u64| {
         let began = run.steps.iter().filter(|step| step.after_rv <= rv);
@@ -187,24 +189,36 @@ fn items(run: &Run) -> Vec<Item<'_>> {
         of: Of::Write(entry),
     });
     let mut items: Vec<Item<'_>> = writes.collect();
-    let mut told = std::collections::BTreeSet::new();
-    for refusal in &run.refusals {
-        let key = (step(refusal.after_rv), &*refusal.user_agent, &*refusal.what);
-        if told.insert(key) {
+    // In which step who is told what, and how often.
+    let mut times: BTreeMap<(usize, &str, &str), usize> = BTreeMap::new();
+    let of_refusals = run.refusals.iter().map(|refusal| {
+        let said = (&*refusal.user_agent, &*refusal.what);
+        (
+            refusal.after_rv,
+            2,
+            refusal.time,
+            said,
+            Of::Refusal(refusal),
+        )
+    });
+    let of_meetings = run.meetings.iter().map(|meeting| {
+        let said = (&*meeting.fault, &*meeting.what);
+        (
+            meeting.after_rv,
+            1,
+            meeting.time,
+            said,
+            Of::Meeting(meeting),
+        )
+    });
+    for (after_rv, place, time, (who, what), of) in of_meetings.chain(of_refusals) {
+        let times = times.entry((step(after_rv), who, what)).or_default();
+        *times += 1;
+        if *times <= REPETITIONS_MAX {
             items.push(Item {
-                at: (refusal.after_rv, 1),
-                time: refusal.time,
-                of: Of::Refusal(refusal),
-            });
-        }
-    }
-    for meeting in &run.meetings {
-        let key = (step(meeting.after_rv), &*meeting.fault, &*meeting.what);
-        if told.insert(key) {
-            items.push(Item {
-                at: (meeting.after_rv, 1),
-                time: meeting.time,
-                of: Of::Meeting(meeting),
+                at: (after_rv, place),
+                time,
+                of,
             });
         }
     }

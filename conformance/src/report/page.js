@@ -65,7 +65,11 @@
         for (let down = TOP - 4, turn = 1; down < bottom; down += 6, turn = -turn) d += "l" + 2 * turn + " 6";
         out.push('<path class="zig" d="' + d + '"/>');
       }
-      out.push('<text class="quiet" text-anchor="middle" x="' + x + '" y="' + (bottom + 13) + '">' + escaped(words) + "</text>");
+      const half = words.length * 3.2;
+      const isFree = chart.ticks.every(([at, tick]) => at > x + half || at + tick.length * 6 < x - half);
+      for (const down of isFree ? [34, bottom + 13] : [bottom + 13]) {
+        out.push('<text class="quiet" text-anchor="middle" x="' + x + '" y="' + down + '">' + escaped(words) + "</text>");
+      }
     });
     out.push('<line class="guide" y1="20" y2="' + bottom + '"/>');
     chart.marks.forEach((mark) => out.push('<g class="m" transform="translate(' + mark.x + " " + (y(mark.l) + BAR / 2 + 5) +
@@ -99,15 +103,15 @@
   };
 
   const draw = (box, onPaper) => {
-    const { chart, label } = charts.get(box);
+    const { chart, plain, label } = charts.get(box);
     box.classList.toggle("bands", onPaper);
     if (!onPaper) {
       box.innerHTML = names(chart) + picture(chart, 0, chart.w, label);
       return;
     }
-    const places = cuts(chart);
+    const places = cuts(plain);
     box.innerHTML = places.slice(1).map((to, index) =>
-      '<div class="band">' + names(chart) + picture(chart, places[index], to, label) + "</div>").join("");
+      '<div class="band">' + names(plain) + picture(plain, places[index], to, label) + "</div>").join("");
   };
 
   const pick = (box, index, intoView) => {
@@ -170,7 +174,7 @@
     const box = body.querySelector(".lanes");
     if (!box) return;
     const side = Math.min(192, innerWidth * 0.34), chart = spread(data.chart, box.clientWidth - side - 2);
-    charts.set(box, { chart, label: box.getAttribute("aria-label"), info: body.querySelector(".info"), picked: -1 });
+    charts.set(box, { chart, plain: data.chart, label: box.getAttribute("aria-label"), info: body.querySelector(".info"), picked: -1 });
     draw(box, false);
     box.addEventListener("pointermove", (event) => {
       const found = nearest(box, event, 14);

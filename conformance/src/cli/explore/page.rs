@@ -9,7 +9,7 @@ use kubeproof::runner::RunOptions;
 use kubeproof::suite;
 
 use super::{Diverged, Subject, shortest};
-use crate::cli::threads;
+use crate::cli::outside;
 
 /// Heads the column of runs with several faults.
 const SEVERAL: &str = "several";
@@ -32,7 +32,7 @@ pub(super) fn cells(jobs: &[(&Subject, Plan, u64)]) -> Cells {
 /// The page of what was explored; the scenarios themselves are run once more for their lanes.
 pub(super) fn of(
     subjects: &[Subject],
-    mut cells: Cells,
+    (mut cells, options): (Cells, &RunOptions),
     (unexplained, explained): (&[Diverged<'_>], &[Diverged<'_>]),
 ) -> Page {
     let key = |one: &Diverged<'_>| (one.subject.file.name.clone(), kind(&one.plan));
@@ -72,9 +72,12 @@ pub(super) fn of(
         }
     });
     let divergences = told.collect();
-    let files = subjects.iter().map(|subject| subject.file.clone()).collect();
-    let scenarios = threads::each(files, |file| {
-        let checked = suite::check_file(file, &RunOptions::default());
+    let files = subjects
+        .iter()
+        .map(|subject| subject.file.clone())
+        .collect();
+    let scenarios = outside::each(options, files, |file| {
+        let checked = suite::check_file(file, options);
         ScenarioReport::of(&checked, 0)
     });
     Page {

@@ -46,6 +46,7 @@ impl Leave {
         let has_failed = checked.verdict != Verdict::Passed;
         if checked.log.is_none()
             && has_failed
+            && options.outside.is_none()
             && self.report.is_some()
             && let Some(file) = &checked.file
         {
