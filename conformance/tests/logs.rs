@@ -5,9 +5,12 @@
 #[path = "support/process.rs"]
 mod process;
 
+use std::time::Duration;
+
 use kubeproof::log::{self, Moment, Replay, State};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
+use kubeproof::testbed::Testbed;
 use kubeproof_apiserver::ApiServer;
 use process::{file, get, output, serve, stdout, terminate};
 
@@ -158,6 +161,27 @@ fn a_state_is_that_of_the_chosen_moment() {
             .contains(&format!("no revision {}", end + 1))
     );
     assert!("soon".parse::<Moment>().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_testbed_has_a_log_that_can_be_opened() {
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: a}, \
+        spec: {containers: [{name: main, image: busybox}]}}";
+    let builder = Testbed::builder().nodes(1).order(3).notes_requests();
+    let mut logs = Vec::new();
+    for _ in 0..2 {
+        let testbed = builder.clone().start().await.unwrap();
+        testbed.apply(pod).await.unwrap();
+        testbed.settle(Duration::from_secs(60)).await.unwrap();
+        logs.push(testbed.log().unwrap());
+        testbed.shutdown().await;
+    }
+    assert_eq!(logs[0], logs[1]);
+    assert!(logs[0].contains("{\"request\":"));
+    let state = State::read(&logs[0], Moment::End).unwrap();
+    assert!(state.open(ApiServer::builder()).resource_version() == state.rv);
+    let refused = log::replay(&logs[0]).unwrap_err().to_string();
+    assert!(refused.contains("run the test"), "{refused}");
 }
 
 #[test]

@@ -88,7 +88,12 @@ fn with_copier(command: &str, role: &str, more: &[&str]) -> (Output, Vec<String>
         ids.display(),
         program.display()
     );
-    let fixed = [command, scenario.to_str().unwrap(), "--controller", &controller];
+    let fixed = [
+        command,
+        scenario.to_str().unwrap(),
+        "--controller",
+        &controller,
+    ];
     let quiet = ["--quiet", "1s"];
     let ran = output(&[&fixed[..], &quiet, more].concat());
     let ids = std::fs::read_to_string(ids).unwrap();
@@ -128,7 +133,10 @@ fn a_program_that_does_not_stand_crashes_is_found_out() {
     let (ran, _) = with_copier("explore", "notes-first", CRASHES);
     let said = stdout(&ran);
     assert_eq!(ran.status.code(), Some(1), "{said}");
-    assert!(said.contains("crash-after patch configmaps default/a from copier"), "{said}");
+    assert!(
+        said.contains("crash-after patch configmaps default/a from copier"),
+        "{said}"
+    );
     assert!(said.contains("it did not happen within 6s"), "{said}");
 }
 
