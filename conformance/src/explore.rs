@@ -10,6 +10,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::Point;
@@ -30,6 +31,10 @@ const REPORTS: &[&str] = &[
     "events.events.k8s.io",
     "leases.coordination.k8s.io",
 ];
+
+/// Controllers try again after a thousand seconds at the latest: what has not been written for longer
+/// than that will not be.
+const PATIENCE: Duration = Duration::from_secs(1100);
 
 /// What is explored.
 #[derive(Clone, Debug, Default)]
@@ -116,11 +121,22 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
     pairs
 }
 
-/// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`.
+/// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`, soon or late.
 #[must_use]
 pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Option<Divergence> {
+    explore_for(scenario, reference, plan, None)?;
+    explore_for(scenario, reference, plan, Some(PATIENCE))
+}
+
+fn explore_for(
+    scenario: &Scenario,
+    reference: &Reference,
+    plan: &Plan,
+    patience: Option<Duration>,
+) -> Option<Divergence> {
     let options = RunOptions {
         plan: plan.clone(),
+        patience,
         ..RunOptions::default()
     };
     let run = AssertUnwindSafe(|| runner::run_whole(scenario, &options));
