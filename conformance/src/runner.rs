@@ -6,6 +6,8 @@ mod nodes;
 pub mod remote;
 mod steps;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::{Meeting, Point};
@@ -72,6 +74,8 @@ pub struct RunOptions {
     pub notes: bool,
     /// A program that is the controller. What is not told otherwise is none of this process then.
     pub outside: Option<Outside>,
+    /// After the last step it is waited until nothing was written for so long.
+    pub patience: Option<Duration>,
 }
 
 /// What a run comes to.
@@ -141,7 +145,7 @@ impl Run {
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
     runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
-        let transcript = carry_through(&testbed, scenario).await;
+        let transcript = carry_through(&testbed, scenario, options.patience).await;
         testbed.shutdown().await;
         transcript
     })
@@ -159,7 +163,7 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
         let transcript = match prepared {
             Ok(()) => {
                 testbed.simulated()?.begin(&options.plan);
-                take_steps(&testbed, scenario, &mut steps).await
+                take_steps(&testbed, scenario, options.patience, &mut steps).await
             }
             Err(error) => {
                 testbed.shutdown().await;
@@ -218,9 +222,13 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
     Ok(Testbed::start(testbed_options).await?)
 }
 
-async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+async fn carry_through(
+    testbed: &Testbed,
+    scenario: &Scenario,
+    patience: Option<Duration>,
+) -> Result<String, RunError> {
     prepare(testbed, scenario).await?;
-    take_steps(testbed, scenario, &mut Vec::new()).await
+    take_steps(testbed, scenario, patience, &mut Vec::new()).await
 }
 
 /// Brings about what is given, the namespace first.
@@ -260,11 +268,15 @@ async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), Ru
 async fn take_steps(
     testbed: &Testbed,
     scenario: &Scenario,
+    patience: Option<Duration>,
     taken: &mut Vec<Taken>,
 ) -> Result<String, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
         sections.push(take(testbed, step, (index + 1).to_string(), taken).await?);
+    }
+    if let Some(patience) = patience {
+        testbed.settle(patience).await?;
     }
     write_transcript(testbed, scenario, &sections).await
 }

@@ -119,6 +119,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let options = Options {
         kinds: args.faults.into_iter().collect(),
         from: args.from.into_iter().collect(),
+        pairs_max: args.pairs,
     };
     let subjects = outside::each(&base, files, |file| {
         let reference = Reference::with(&file.scenario, &base);
@@ -128,7 +129,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let subjects = subjects.context("a scenario does not run without faults either")?;
     let with_plans = subjects.iter().flat_map(|subject| {
         let singles = subject.reference.plans(&options);
-        let pairs = explore::pairs(&singles, args.pairs);
+        let pairs = explore::pairs(&singles, options.pairs_max);
         let plans: Vec<Plan> = singles.into_iter().chain(pairs).collect();
         let plans_of_seed_0 = plans.clone().into_iter();
         let others = (1..=args.seeds).flat_map(move |order| {

@@ -140,6 +140,7 @@ impl Recipe {
             order: self.order,
             notes: true,
             outside: None,
+            patience: None,
         };
         Ok((file, options))
     }

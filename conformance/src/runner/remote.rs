@@ -170,7 +170,7 @@ async fn observe(
     let testbed = Testbed::remote(client, &scenario.given.namespace, quiet).await?;
     let transcript = async {
         prepare_within(&testbed, scenario).await?;
-        take_steps(&testbed, scenario, &mut Vec::new()).await
+        take_steps(&testbed, scenario, None, &mut Vec::new()).await
     };
     let transcript = transcript.await;
     testbed.shutdown().await;
