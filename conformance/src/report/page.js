@@ -28,9 +28,15 @@
     return letters > 3 ? text.slice(0, letters - 1) + "…" : "";
   };
 
-  const names = (chart) => '<div class="names" aria-hidden="true">' + chart.lanes.map((lane) =>
-    '<div title="' + escaped(lane.k + " " + lane.n) + '">' + escaped(lane.n) + "<small class=quiet>" + escaped(lane.k) +
-    "</small></div>").join("") + "</div>";
+  // Names that are alike differ in their ends.
+  const shortened = (name, room) => {
+    const letters = Math.floor(room / 7.3), head = Math.ceil(letters * 0.35);
+    return name.length <= letters ? name : name.slice(0, head) + "…" + name.slice(head + 1 - letters);
+  };
+
+  const names = (chart, room) => '<div class="names" aria-hidden="true">' + chart.lanes.map((lane) =>
+    '<div title="' + escaped(lane.k + " " + lane.n) + '">' + escaped(shortened(lane.n, room - 14)) +
+    "<small class=quiet>" + escaped(lane.k) + "</small></div>").join("") + "</div>";
 
   // The part of a chart between two places.
   const picture = (chart, from, to, label) => {
@@ -91,6 +97,9 @@
     return found.concat(chart.w);
   };
 
+  // How wide the column of names is.
+  const side = () => Math.min(192, innerWidth * 0.34);
+
   // A short run takes the room that there is.
   const spread = (chart, room) => {
     const by = Math.min(Math.max(room / chart.w, 1), 2), at = (x) => Math.round(x * by);
@@ -106,12 +115,12 @@
     const { chart, plain, label } = charts.get(box);
     box.classList.toggle("bands", onPaper);
     if (!onPaper) {
-      box.innerHTML = names(chart) + picture(chart, 0, chart.w, label);
+      box.innerHTML = names(chart, side()) + picture(chart, 0, chart.w, label);
       return;
     }
     const places = cuts(plain);
     box.innerHTML = places.slice(1).map((to, index) =>
-      '<div class="band">' + names(plain) + picture(plain, places[index], to, label) + "</div>").join("");
+      '<div class="band">' + names(plain, 120) + picture(plain, places[index], to, label) + "</div>").join("");
   };
 
   const pick = (box, index, intoView) => {
@@ -173,7 +182,7 @@
     body.innerHTML = out.join("");
     const box = body.querySelector(".lanes");
     if (!box) return;
-    const side = Math.min(192, innerWidth * 0.34), chart = spread(data.chart, box.clientWidth - side - 2);
+    const chart = spread(data.chart, box.clientWidth - side() - 2);
     charts.set(box, { chart, plain: data.chart, label: box.getAttribute("aria-label"), info: body.querySelector(".info"), picked: -1 });
     draw(box, false);
     box.addEventListener("pointermove", (event) => {

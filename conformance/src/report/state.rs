@@ -25,7 +25,7 @@ pub struct Shown {
 pub enum Phase {
     /// A pod that is not running yet; what is not done yet.
     Pending,
-    /// A pod that runs and is not ready; a workload whose replicas are not all ready.
+    /// A pod that runs and is not ready; a workload that has fewer replicas ready than it should.
     Unready,
     /// A pod that is ready; what is as it should be.
     Ready,
@@ -82,7 +82,7 @@ fn pod(pod: &Value, revisions: &RevisionNames) -> (Phase, String) {
 fn workload(workload: &Value) -> (Phase, String) {
     let wanted = workload["spec"]["replicas"].as_i64().unwrap_or(1);
     let ready = workload["status"]["readyReplicas"].as_i64().unwrap_or(0);
-    let phase = match ready == wanted {
+    let phase = match ready >= wanted {
         true => Phase::Ready,
         false => Phase::Unready,
     };
