@@ -221,6 +221,7 @@
   addEventListener("hashchange", open);
   open();
 
+  addEventListener("resize", () => charts.forEach((_, box) => draw(box, false)));
   addEventListener("beforeprint", () => charts.forEach((_, box) => draw(box, true)));
   addEventListener("afterprint", () => charts.forEach((_, box) => draw(box, false)));
 
