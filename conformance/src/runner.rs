@@ -275,7 +275,9 @@ async fn take_steps(
     for (index, step) in scenario.steps.iter().enumerate() {
         sections.push(take(testbed, step, (index + 1).to_string(), taken).await?);
     }
-    if let Some(patience) = patience {
+    // A scenario that ends in the middle need not come to rest.
+    let comes_to_rest = scenario.steps.last().is_some_and(|step| step.settle);
+    if let Some(patience) = patience.filter(|_| comes_to_rest) {
         testbed.settle(patience).await?;
     }
     write_transcript(testbed, scenario, &sections).await
