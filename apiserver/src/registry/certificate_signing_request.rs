@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Context, Strategy};
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, copy_field};
+use crate::meta::validation::NameRule;
 use crate::status::{FieldErrors, FieldPath};
 
 const APPROVED: &str = "Approved";
@@ -22,6 +23,10 @@ pub(crate) struct CertificateSigningRequest {
 }
 
 impl Strategy for CertificateSigningRequest {
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn validate(&self, request: &Value) -> FieldErrors {
         request::validate(request)
     }

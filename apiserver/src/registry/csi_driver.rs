@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::checks::{default_text, is_empty, items, one_of, text};
+use super::volume_sources::validate_csi_driver_name;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta_mut};
-use crate::meta::validation::validate_immutable;
+use crate::meta::validation::{NameRule, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
 const MIN_TOKEN_SECONDS: i64 = 600;
@@ -16,6 +17,11 @@ const MIN_TOKEN_SECONDS: i64 = 600;
 pub(super) struct CsiDriver;
 
 impl Strategy for CsiDriver {
+    /// The name of a driver has rules of its own.
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn default(&self, driver: &mut Value) {
         let spec = child_mut(driver, "spec");
         default(spec, "attachRequired", true);
@@ -57,32 +63,15 @@ impl Strategy for CsiDriver {
 
     fn validate(&self, driver: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec");
-        let spec = &driver["spec"];
-        let policies = ["File", "None", "ReadWriteOnceWithFSType"];
-        let policy = path.child("fsGroupPolicy");
-        one_of(&spec["fsGroupPolicy"], &policy, &policies, &mut errors);
-        let mut audiences = BTreeSet::new();
-        for (index, request) in items(&spec["tokenRequests"]).enumerate() {
-            let path = path.child("tokenRequests").index(index);
-            if !audiences.insert(text(&request["audience"])) {
-                errors.duplicate(&path.child("audience"), &request["audience"]);
-            }
-            let seconds = &request["expirationSeconds"];
-            if seconds.as_i64().is_some_and(|own| own < MIN_TOKEN_SECONDS) {
-                let detail = "may not specify a duration less than 10 minutes";
-                errors.invalid(&path.child("expirationSeconds"), seconds, detail);
-            }
-        }
-        let path = path.child("volumeLifecycleModes");
-        for mode in items(&spec["volumeLifecycleModes"]) {
-            one_of(mode, &path, &["Persistent", "Ephemeral"], &mut errors);
-        }
+        let name = &driver["metadata"]["name"];
+        validate_csi_driver_name(name, &FieldPath::new("name"), &mut errors);
+        validate_spec(&driver["spec"], &mut errors);
         errors
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        let mut errors = FieldErrors::new();
+        validate_spec(&new["spec"], &mut errors);
         let path = FieldPath::new("spec");
         // The second name of a pair is the one upstream gives.
         for (field, shown) in [
@@ -93,5 +82,28 @@ impl Strategy for CsiDriver {
             validate_immutable(&value(new), &value(old), &path.child(shown), &mut errors);
         }
         errors
+    }
+}
+
+fn validate_spec(spec: &Value, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec");
+    let policies = ["File", "None", "ReadWriteOnceWithFSType"];
+    let policy = path.child("fsGroupPolicy");
+    one_of(&spec["fsGroupPolicy"], &policy, &policies, errors);
+    let mut audiences = BTreeSet::new();
+    for (index, request) in items(&spec["tokenRequests"]).enumerate() {
+        let path = path.child("tokenRequests").index(index);
+        if !audiences.insert(text(&request["audience"])) {
+            errors.duplicate(&path.child("audience"), &request["audience"]);
+        }
+        let seconds = &request["expirationSeconds"];
+        if seconds.as_i64().is_some_and(|own| own < MIN_TOKEN_SECONDS) {
+            let detail = "may not specify a duration less than 10 minutes";
+            errors.invalid(&path.child("expirationSeconds"), seconds, detail);
+        }
+    }
+    let path = path.child("volumeLifecycleModes");
+    for mode in items(&spec["volumeLifecycleModes"]) {
+        one_of(mode, &path, &["Persistent", "Ephemeral"], errors);
     }
 }

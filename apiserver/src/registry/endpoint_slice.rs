@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::checks::{default_text, entries, invalid_each, items, items_mut, one_of, text};
-use super::net::validate_ip;
+use super::net::{validate_ip, validate_reachable, warn_of_ip};
 use super::{Context, Strategy};
 use crate::meta::object::{default, meta_mut};
 use crate::meta::validation::{
@@ -19,8 +19,12 @@ use crate::status::{FieldErrors, FieldPath};
 const TOPOLOGY_MAX: usize = 16;
 /// How many zones or nodes an endpoint may be meant for.
 const HINTS_MAX: usize = 8;
-const LOOPBACK: &str = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
-const LINK_LOCAL: &str = "may not be in the link-local range (169.254.0.0/16, fe80::/10)";
+
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const CONTROLLERS: [&str; 2] = [
+    "endpointslice-controller.k8s.io",
+    "endpointslicemirroring-controller.k8s.io",
+];
 
 #[derive(Debug)]
 pub(super) struct EndpointSlice;
@@ -41,10 +45,23 @@ impl Strategy for EndpointSlice {
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        match new["addressType"] == "FQDN" {
-            true => vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()],
-            false => Vec::new(),
+        let mut warnings = Vec::new();
+        if new["addressType"] == "FQDN" {
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+            return warnings;
         }
+        // The controllers of slices write addresses as they should be.
+        let manager = text(&new["metadata"]["labels"][MANAGED_BY]);
+        if CONTROLLERS.contains(&manager) {
+            return warnings;
+        }
+        for (index, endpoint) in items(&new["endpoints"]).enumerate() {
+            let path = FieldPath::new("endpoints").index(index).child("addresses");
+            for (index, address) in items(&endpoint["addresses"]).enumerate() {
+                warn_of_ip(address, &path.index(index), &mut warnings);
+            }
+        }
+        warnings
     }
 
     /// A change of labels counts too, as they say whose endpoints these are.
@@ -146,7 +163,7 @@ fn validate_endpoint(endpoint: &Value, kind: &str, path: &FieldPath, errors: &mu
             }
             _ => {}
         }
-        validate_reachable(ip, address, &path, errors);
+        validate_reachable(address, &path, errors);
     }
     let name = &endpoint["nodeName"];
     if let Some(own) = name.as_str() {
@@ -199,28 +216,5 @@ fn validate_hints(
             errors.duplicate(&path, name);
         }
         invalid_each(faults(text(name)), name, &path, errors);
-    }
-}
-
-/// Addresses that no endpoint may have.
-pub(super) fn validate_reachable(
-    ip: IpAddr,
-    value: &Value,
-    path: &FieldPath,
-    errors: &mut FieldErrors,
-) {
-    if ip.is_unspecified() {
-        let detail = format!("may not be unspecified ({ip})");
-        errors.invalid(path, value, &detail);
-    }
-    if ip.is_loopback() {
-        errors.invalid(path, value, LOOPBACK);
-    }
-    let link_local = match ip {
-        IpAddr::V4(own) => own.is_link_local(),
-        IpAddr::V6(own) => own.is_unicast_link_local(),
-    };
-    if link_local {
-        errors.invalid(path, value, LINK_LOCAL);
     }
 }

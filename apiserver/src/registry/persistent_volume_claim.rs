@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::checks::{entries, invalid_each, is_empty, one_of, required, text};
 use super::go_struct;
-use super::persistent_volume::{VOLUME_MODES, validate_access_modes};
+use super::persistent_volume::{VOLUME_MODES, validate_access_modes, warn_of_old_class};
+use super::pod_warnings::warn_of_claim_spec;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
@@ -54,6 +55,13 @@ impl Strategy for PersistentVolumeClaim {
         let mut errors = FieldErrors::new();
         validate_claim_spec(&claim["spec"], &FieldPath::new("spec"), &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        warn_of_old_class(new, &mut warnings);
+        warn_of_claim_spec(&new["spec"], &FieldPath::new("spec"), &mut warnings);
+        warnings
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

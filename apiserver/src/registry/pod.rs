@@ -4,12 +4,11 @@ use serde_json::{Value, json};
 
 use super::pod_status::validate_pod_status;
 use super::pod_template::default_pod_spec;
-use super::pod_warnings::warn_of_pod_spec;
-use super::{Context, Strategy, pod_validation};
+use super::{Context, Strategy, app_armor, label_keys, pod_validation, pod_warnings};
 use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
 use crate::meta::object::{child_mut, copy_field, default};
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::FieldErrors;
 
 pub(crate) use super::pod_validation::{validate_ephemeral_containers, validate_resize};
 
@@ -40,6 +39,13 @@ impl Strategy for Pod {
         }
     }
 
+    fn begin_create(&self, pod: &mut Value, _context: Context<'_>) -> FieldErrors {
+        let mut warnings = Vec::new();
+        label_keys::merge(pod);
+        app_armor::synchronize(pod, &mut warnings);
+        FieldErrors::with_warnings(warnings)
+    }
+
     fn prepare_for_create(&self, pod: &mut Value, context: Context<'_>) {
         let qos = qos_class(pod);
         pod["status"] = json!({ "phase": "Pending", "qosClass": qos });
@@ -60,10 +66,11 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let path = FieldPath::new("spec");
         let mut warnings = Vec::new();
+        // Hardly anybody who updates a pod would read them.
         if old.is_none() {
-            warn_of_pod_spec(&new["spec"], &path, &mut warnings);
+            pod_warnings::warn_of_name(new, "the Pod's hostname", &mut warnings);
+            pod_warnings::warn_of_pod(new, &mut warnings);
         }
         warnings
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::checks::{invalid_each, is_empty, items, one_of, text};
 use super::container_validation::validate_resources;
+use super::label_keys;
 use super::net::validate_ip;
 use super::pod_affinity::validate_affinity;
 use super::security_context::{validate_host_process, validate_host_users, validate_pod_security};
@@ -177,16 +178,8 @@ fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErro
                 one_of(&constraint[field], &path, &["Honor", "Ignore"], errors);
             }
         }
-        let keys = &constraint["matchLabelKeys"];
+        label_keys::validate(constraint, &path, errors);
         let selector = path.child("labelSelector");
-        let path = path.child("matchLabelKeys");
-        if !is_empty(keys) && constraint["labelSelector"].is_null() {
-            let detail = "must not be specified when labelSelector is not set";
-            errors.forbidden(&path, detail);
-        }
-        for (index, key) in items(keys).enumerate() {
-            invalid_each(qualified_name(text(key)), key, &path.index(index), errors);
-        }
         validate_label_selector(&constraint["labelSelector"], false, &selector, errors);
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::app_armor;
 use super::checks::{entries, invalid_as, invalid_each, is_empty, items, text};
 use super::container_validation::{
     validate_env, validate_env_from, validate_probes, validate_resources,
@@ -80,6 +81,7 @@ pub(super) fn validate_new_pod(pod: &Value) -> FieldErrors {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.forbidden(&path.child("nodeName"), detail);
     }
+    app_armor::validate_agreement(pod, &mut errors);
     errors
 }
 
