@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::checks::{items, text};
 use super::security_context::validate_app_armor;
-use crate::meta::object::{child_mut, default, meta_mut};
+use crate::meta::object::child_mut;
 use crate::status::{FieldErrors, FieldPath};
 
 const ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -34,62 +34,39 @@ pub(super) fn of_annotation(own: &str) -> Option<Value> {
     }
 }
 
-fn annotation_of(profile: &Value) -> Option<String> {
-    match text(&profile["type"]) {
-        "Unconfined" => Some("unconfined".to_owned()),
-        "RuntimeDefault" => Some("runtime/default".to_owned()),
-        "Localhost" => {
-            let file = profile["localhostProfile"].as_str()?;
-            Some(format!("{LOCALHOST}{file}"))
-        }
-        _ => None,
-    }
-}
-
 fn is_valid(profile: &Value) -> bool {
     let mut errors = FieldErrors::new();
     validate_app_armor(profile, &FieldPath::default(), &mut errors);
     errors.is_empty()
 }
 
-/// Gives a new pod the annotations for its fields and the fields for its annotations, and warns of
-/// annotations without fields.
+/// Gives a new pod the fields for its annotations, and warns of annotations without fields.
 pub(super) fn synchronize(pod: &mut Value, warnings: &mut Vec<String>) {
     if pod["spec"]["os"]["name"] == "windows" {
         return;
     }
     let of_pod = pod["spec"]["securityContext"]["appArmorProfile"].clone();
     let annotations = pod["metadata"]["annotations"].clone();
-    let mut added = Vec::new();
     for list in CONTAINERS {
         let containers = pod["spec"].get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             let key = annotation(container);
             let own = &container["securityContext"]["appArmorProfile"];
-            let Some(annotated) = annotations[&key].as_str() else {
-                let profile = if own.is_null() { &of_pod } else { own };
-                added.extend(annotation_of(profile).map(|value| (key, value)));
+            let Some(annotated) = annotations[&key].as_str().filter(|_| own.is_null()) else {
                 continue;
             };
-            if !own.is_null() {
+            let profile = of_annotation(annotated).filter(is_valid);
+            if profile.as_ref() == Some(&of_pod) {
                 continue;
             }
-            let profile = of_annotation(annotated).filter(is_valid);
-            let stands_alone = profile.as_ref() != Some(&of_pod);
-            if let Some(profile) = profile.filter(|own| *own != of_pod) {
-                child_mut(container, "securityContext")
-                    .insert("appArmorProfile".to_owned(), profile);
-            }
-            if stands_alone {
-                warnings.push(deprecation(
-                    &FieldPath::new("metadata.annotations").key(&key),
-                ));
+            warnings.push(deprecation(
+                &FieldPath::new("metadata.annotations").key(&key),
+            ));
+            if let Some(profile) = profile {
+                let context = child_mut(container, "securityContext");
+                context.insert("appArmorProfile".to_owned(), profile);
             }
         }
-    }
-    for (key, value) in added {
-        default(meta_mut(pod), "annotations", json!({}));
-        default(child_mut(&mut pod["metadata"], "annotations"), &key, value);
     }
 }
 
@@ -136,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_and_annotations_follow_each_other() {
+    fn fields_follow_annotations() {
         let key = format!("{ANNOTATION}c");
         let unconfined = json!({"type": "Unconfined"});
         let table = [
@@ -146,14 +123,6 @@ mod tests {
                 json!(null),
                 json!(null),
                 json!(null),
-                json!(null),
-                0,
-            ),
-            (
-                json!({}),
-                unconfined.clone(),
-                json!(null),
-                json!("unconfined"),
                 json!(null),
                 0,
             ),

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::checks::{default_text, is_empty, items, one_of, text};
-use super::volume_sources::validate_csi_driver_name;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta_mut};
-use crate::meta::validation::{NameRule, validate_immutable};
+use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
 const MIN_TOKEN_SECONDS: i64 = 600;
@@ -17,11 +16,6 @@ const MIN_TOKEN_SECONDS: i64 = 600;
 pub(super) struct CsiDriver;
 
 impl Strategy for CsiDriver {
-    /// The name of a driver has rules of its own.
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
     fn default(&self, driver: &mut Value) {
         let spec = child_mut(driver, "spec");
         default(spec, "attachRequired", true);
@@ -63,8 +57,6 @@ impl Strategy for CsiDriver {
 
     fn validate(&self, driver: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let name = &driver["metadata"]["name"];
-        validate_csi_driver_name(name, &FieldPath::new("name"), &mut errors);
         validate_spec(&driver["spec"], &mut errors);
         errors
     }
