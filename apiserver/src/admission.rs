@@ -4,7 +4,7 @@ mod asker;
 mod certificates;
 mod limit_ranger;
 pub(crate) mod plugins;
-mod pod_resources;
+pub(crate) mod pod_resources;
 mod pod_security;
 mod policy;
 mod priority;

@@ -158,6 +158,8 @@ impl Strategy for PersistentVolume {
         let mode = |volume: &Value| volume["spec"]["volumeMode"].clone();
         let path = FieldPath::new("volumeMode");
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
+        let class = "volumeAttributesClassName";
+        let lost = !before[class].is_null() && now[class].is_null();
         let (affinity, had) = (&now["nodeAffinity"], &before["nodeAffinity"]);
         if !had.is_null() && with_stable_labels(had, affinity) != *affinity {
             let shown = match affinity.is_null() {
@@ -167,7 +169,49 @@ impl Strategy for PersistentVolume {
             let detail = "field is immutable, except for updating from beta label to GA";
             invalid_as(&FieldPath::new("nodeAffinity"), &shown, detail, &mut errors);
         }
+        if lost {
+            let path = FieldPath::new("spec").child(class);
+            errors.forbidden(&path, "update from non-nil value to nil is forbidden");
+        }
         errors
+    }
+}
+
+/// Faults of the spec of a volume that stands within an attachment: it has a driver, and nothing
+/// that only a volume of its own has.
+pub(super) fn validate_inline(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const INLINE: &str = "in the context of inline volumes";
+    let forbid = |field: &str, errors: &mut FieldErrors| {
+        let is_set = match &spec[field] {
+            Value::String(own) => !own.is_empty(),
+            own => !own.is_null() && (!own.is_object() || field != "capacity" || !is_empty(own)),
+        };
+        if is_set {
+            let detail = format!("may not be specified {INLINE}");
+            errors.forbidden(&path.child(field), &detail);
+        }
+    };
+    forbid("claimRef", errors);
+    forbid("capacity", errors);
+    if spec["csi"].is_null() {
+        let detail = format!("has to be specified {INLINE}");
+        errors.required(&path.child("csi"), &detail);
+    }
+    let modes = path.child("accessModes");
+    if is_empty(&spec["accessModes"]) {
+        errors.required(&modes, "");
+    }
+    validate_access_modes(&spec["accessModes"], &modes, errors);
+    if !matches!(text(&spec["persistentVolumeReclaimPolicy"]), "" | "Retain") {
+        let detail = format!("may only be Retain {INLINE}");
+        errors.forbidden(&path.child("persistentVolumeReclaimPolicy"), &detail);
+    }
+    forbid("nodeAffinity", errors);
+    sources::validate_sources(spec, path, errors);
+    forbid("storageClassName", errors);
+    if !matches!(text(&spec["volumeMode"]), "" | "Filesystem") {
+        let detail = format!("may not specify volumeMode other than Filesystem {INLINE}");
+        errors.forbidden(&path.child("volumeMode"), &detail);
     }
 }
 

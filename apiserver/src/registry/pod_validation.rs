@@ -17,6 +17,7 @@ use super::container_validation::{
 use super::go_struct::shown;
 use super::net::{PORT_RANGE, port_name_faults};
 use super::pod_placement::validate_placement;
+use super::pod_resources::{validate_files_of_variables, validate_pod_resources};
 use super::security_context::{validate_container_security, validate_os};
 use super::volume_sources::validate_source;
 use super::volume_validation::validate_mounts;
@@ -156,6 +157,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
         validate_host_ports([container].into_iter(), &containers, &mut errors);
         validate_init_container(container, &pod, &path, &mut errors);
     }
+    validate_pod_resources(spec, path, &mut errors);
     validate_host_network(spec, is_pod, &path.child("containers"), &mut errors);
     supported(
         &spec["restartPolicy"],
@@ -171,6 +173,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
     );
     validate_placement(spec, path, &mut errors);
     validate_os(spec, path, &mut errors);
+    validate_files_of_variables(spec, path, &mut errors);
     errors
 }
 

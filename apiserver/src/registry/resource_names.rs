@@ -45,6 +45,11 @@ pub(super) fn is_standard_for_quota(name: &str) -> bool {
             .starts_with(HUGE_PAGES)
 }
 
+/// Whether Kubernetes knows the resource without a domain.
+pub(super) fn is_standard(name: &str) -> bool {
+    name == "storage" || is_standard_for_quota(name)
+}
+
 /// Whether Kubernetes itself has given the name.
 pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
@@ -70,8 +75,7 @@ fn is_whole(name: &str) -> bool {
 /// A resource is named by Kubernetes or has a domain.
 pub(super) fn validate_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let faults = qualified_name(name);
-    if faults.is_empty() && !name.contains('/') && name != "storage" && !is_standard_for_quota(name)
-    {
+    if faults.is_empty() && !name.contains('/') && !is_standard(name) {
         let detail = "must be a standard resource type or fully qualified";
         errors.invalid(path, &name.into(), detail);
     }
