@@ -2,6 +2,7 @@
 
 mod asker;
 mod certificates;
+mod ingress_class;
 mod limit_ranger;
 pub(crate) mod plugins;
 pub(crate) mod pod_resources;
@@ -74,6 +75,7 @@ pub(crate) fn admit_create(
             storage::default_class(core, object);
         }
         ("", "nodes") => taint_new_node(object),
+        ("networking.k8s.io", "ingresses") => ingress_class::default_class(core, object),
         ("scheduling.k8s.io", "priorityclasses") => priority::admit_class(core, object)?,
         ("", "persistentvolumes") => protect(object, "kubernetes.io/pv-protection"),
         _ => {}
