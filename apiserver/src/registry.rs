@@ -70,6 +70,7 @@ mod resource_slice;
 mod role;
 mod role_binding;
 mod runtime_class;
+mod seccomp;
 mod secret;
 mod security_context;
 mod service;

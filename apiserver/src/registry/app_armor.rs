@@ -70,8 +70,8 @@ pub(super) fn synchronize(pod: &mut Value, warnings: &mut Vec<String>) {
     }
 }
 
-/// An annotation and the field of a new pod say the same.
-pub(super) fn validate_agreement(pod: &Value, errors: &mut FieldErrors) {
+/// An annotation and the field of a new pod, or of a template with its spec at `path`, say the same.
+pub(super) fn validate_agreement(pod: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let spec = &pod["spec"];
     if spec["os"]["name"] == "windows" {
         return;
@@ -85,7 +85,7 @@ pub(super) fn validate_agreement(pod: &Value, errors: &mut FieldErrors) {
             let Some(annotated) = annotated.as_str().filter(|_| !profile.is_null()) else {
                 continue;
             };
-            let path = FieldPath::new("spec").child(list).index(index);
+            let path = path.child(list).index(index);
             let path = path.child("securityContext").child("appArmorProfile");
             let file = annotated.strip_prefix(LOCALHOST);
             let agrees = match text(&profile["type"]) {
@@ -188,7 +188,7 @@ mod tests {
             let pod = json!({"metadata": {"annotations": {&key: annotated}}, "spec": {
                 "containers": [{"name": "c", "securityContext": {"appArmorProfile": profile}}]}});
             let mut errors = FieldErrors::new();
-            validate_agreement(&pod, &mut errors);
+            validate_agreement(&pod, &FieldPath::new("spec"), &mut errors);
             let found = errors.causes().first().map_or("", |own| &own.field);
             assert!(
                 found.ends_with(want) && found.is_empty() == want.is_empty(),

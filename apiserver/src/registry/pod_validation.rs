@@ -18,6 +18,7 @@ use super::go_struct::shown;
 use super::net::{PORT_RANGE, port_name_faults};
 use super::pod_placement::validate_placement;
 use super::pod_resources::{validate_files_of_variables, validate_pod_resources};
+use super::seccomp;
 use super::security_context::{validate_container_security, validate_os};
 use super::volume_sources::validate_source;
 use super::volume_validation::validate_mounts;
@@ -82,7 +83,8 @@ pub(super) fn validate_new_pod(pod: &Value) -> FieldErrors {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.forbidden(&path.child("nodeName"), detail);
     }
-    app_armor::validate_agreement(pod, &mut errors);
+    seccomp::validate_agreement(pod, &path, &mut errors);
+    app_armor::validate_agreement(pod, &path, &mut errors);
     errors
 }
 
@@ -101,6 +103,8 @@ pub(super) fn validate_pod_template(template: &Value, path: &FieldPath, errors: 
     annotations::validate(&template["metadata"]["annotations"], spec, &at, errors);
     let path = path.child("spec");
     errors.extend(validate_pod_spec(spec, &path));
+    seccomp::validate_agreement(template, &path, errors);
+    app_armor::validate_agreement(template, &path, errors);
     if items(&spec["ephemeralContainers"]).next().is_some() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.forbidden(&path.child("ephemeralContainers"), detail);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::checks::{entries, items, text};
 use super::net::warn_of_ip;
-use super::{app_armor, node_labels};
+use super::{app_armor, node_labels, seccomp};
 use crate::meta::object;
 use crate::meta::validation::dns1123_label;
 use crate::schema::quantity::Quantity;
@@ -32,8 +32,6 @@ const GONE_ANNOTATIONS: [(&str, &str); 3] = [
         "non-functional in v1.11+; use the \"sysctls\" field instead",
     ),
 ];
-const SECCOMP_OF_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-const SECCOMP_OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
 const NO_MATCH: &str = "a null labelSelector results in matching no pod";
 /// What is counted in bytes, of which there are no parts.
@@ -101,12 +99,12 @@ fn warn(own: &Value, path: &FieldPath, is_template: bool, warnings: &mut Vec<Str
     warn_of_duplicates(spec, &at, warnings);
     warn_of_amounts(&spec["overhead"], &at.child("overhead"), &BYTES, warnings);
     let has_seccomp = |own: &Value| !own["securityContext"]["seccompProfile"].is_null();
-    if !annotations[SECCOMP_OF_POD].is_null() && !has_seccomp(spec) {
-        let path = path_of_annotations.key(SECCOMP_OF_POD);
+    if !annotations[seccomp::OF_POD].is_null() && !has_seccomp(spec) {
+        let path = path_of_annotations.key(seccomp::OF_POD);
         warnings.push(format!("{path}: {SECCOMP}"));
     }
     for (container, path) in containers(spec, &at) {
-        let key = format!("{SECCOMP_OF_CONTAINER}{}", text(&container["name"]));
+        let key = format!("{}{}", seccomp::OF_CONTAINER, text(&container["name"]));
         if !annotations[&key].is_null() && !has_seccomp(container) {
             let path = path_of_annotations.key(&key);
             warnings.push(format!("{path}: {SECCOMP}"));

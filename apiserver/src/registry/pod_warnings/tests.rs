@@ -171,9 +171,9 @@ fn annotations_that_fields_have_replaced() {
             "metadata.annotations[{critical}]: non-functional in v1.16+; use the \"priorityClassName\" field instead"
         )]
     );
-    let key = format!("{SECCOMP_OF_CONTAINER}c");
-    let annotations = json!({&key: "x", SECCOMP_OF_POD: "x"});
-    let want = [SECCOMP_OF_POD, &key].map(|key| format!("metadata.annotations[{key}]: {SECCOMP}"));
+    let key = format!("{}c", seccomp::OF_CONTAINER);
+    let annotations = json!({&key: "x", seccomp::OF_POD: "x"});
+    let want = [seccomp::OF_POD, &key].map(|key| format!("metadata.annotations[{key}]: {SECCOMP}"));
     assert_eq!(of_pod(json!({}), annotations.clone()), want);
     let profile = json!({"seccompProfile": {"type": "RuntimeDefault"}});
     let spec = json!({"securityContext": profile,
