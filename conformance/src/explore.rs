@@ -38,6 +38,8 @@ pub struct Options {
     pub kinds: BTreeSet<Kind>,
     /// By user agent, whom the faults meet; every controller when empty.
     pub from: BTreeSet<String>,
+    /// How many plans of two faults there are besides, at most, spread evenly over all pairs.
+    pub pairs_max: usize,
 }
 
 /// A scenario's run without faults, which all others are compared with.
@@ -103,7 +105,7 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
     for (index, first) in singles.iter().enumerate() {
         for second in &singles[index + 1..] {
             // The `taken`th of `max` is at that share of all.
-            if taken < max && place * max >= taken * all {
+            if taken < max && (all <= max || place * max >= taken * all) {
                 let faults = first.faults().iter().chain(second.faults()).cloned();
                 pairs.push(Plan::of(faults.collect()));
                 taken += 1;
