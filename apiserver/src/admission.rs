@@ -12,6 +12,7 @@ mod priority;
 pub(crate) mod quota;
 mod runtime_class;
 mod service_account;
+mod service_account_secrets;
 mod storage;
 pub(crate) mod topology;
 pub(crate) mod webhook;
