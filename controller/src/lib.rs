@@ -34,6 +34,7 @@ pub mod persistent_volume;
 mod pod;
 mod pod_control;
 pub mod pod_garbage_collector;
+mod pod_ranking;
 mod recorder;
 pub mod replicaset;
 pub mod resource_quota;
