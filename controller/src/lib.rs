@@ -37,6 +37,7 @@ pub mod pod_garbage_collector;
 mod pod_ranking;
 mod recorder;
 pub mod replicaset;
+pub mod replication_controller;
 pub mod resource_quota;
 mod revision_control;
 pub mod root_ca;

@@ -15,8 +15,8 @@ use crate::error::Error;
 use crate::{
     advanced_statefulset, cloneset, daemonset, deployment, disruption, endpoint_slice, endpoints,
     garbage_collector, kruise, namespace, node, node_lifecycle, persistent_volume,
-    pod_garbage_collector, replicaset, resource_quota, root_ca, service_account, statefulset,
-    taint_eviction,
+    pod_garbage_collector, replicaset, replication_controller, resource_quota, root_ca,
+    service_account, statefulset, taint_eviction,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -32,6 +32,7 @@ pub const CONTROLLERS: &[&str] = &[
     "persistent-volume",
     "pod-garbage-collector",
     "replicaset",
+    "replicationcontroller",
     "resourcequota",
     "root-ca-certificate-publisher",
     "serviceaccount",
@@ -237,6 +238,7 @@ fn controller(
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
+        "replicationcontroller" => replication_controller::run(ctx).boxed(),
         "resourcequota" => resource_quota::run(ctx).boxed(),
         "root-ca-certificate-publisher" => root_ca::run(ctx, root_ca.to_owned()).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
@@ -277,9 +279,12 @@ mod tests {
     #[tokio::test]
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
-        let message = "unknown controller \"cron\" (known: daemonset, deployment, disruption, \
-            endpoints, endpointslice, garbage-collector, namespace, node-lifecycle, persistent-volume, \
-            pod-garbage-collector, replicaset, resourcequota, root-ca-certificate-publisher, serviceaccount, statefulset, taint-eviction, advanced-statefulset, cloneset)";
+        let known: Vec<&str> = CONTROLLERS
+            .iter()
+            .chain(KRUISE_CONTROLLERS)
+            .copied()
+            .collect();
+        let message = format!("unknown controller \"cron\" (known: {})", known.join(", "));
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 
