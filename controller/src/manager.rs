@@ -14,9 +14,9 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::{
     advanced_statefulset, cloneset, daemonset, deployment, disruption, endpoint_slice, endpoints,
-    garbage_collector, kruise, namespace, node, node_lifecycle, persistent_volume,
+    garbage_collector, job, kruise, namespace, node, node_lifecycle, persistent_volume,
     pod_garbage_collector, replicaset, replication_controller, resource_quota, root_ca,
-    service_account, statefulset, taint_eviction,
+    service_account, statefulset, taint_eviction, ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -27,6 +27,7 @@ pub const CONTROLLERS: &[&str] = &[
     "endpoints",
     "endpointslice",
     "garbage-collector",
+    "job",
     "namespace",
     "node-lifecycle",
     "persistent-volume",
@@ -38,6 +39,7 @@ pub const CONTROLLERS: &[&str] = &[
     "serviceaccount",
     "statefulset",
     "taint-eviction",
+    "ttl-after-finished",
 ];
 
 /// The names of the controllers of OpenKruise's workloads, which need its definitions on the server.
@@ -233,6 +235,7 @@ fn controller(
         "endpoints" => endpoints::run(ctx).boxed(),
         "endpointslice" => endpoint_slice::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
+        "job" => job::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
         "node-lifecycle" => node_lifecycle::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
@@ -244,6 +247,7 @@ fn controller(
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx, settings).boxed(),
         "taint-eviction" => taint_eviction::run(ctx).boxed(),
+        "ttl-after-finished" => ttl_after_finished::run(ctx).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
     }
 }

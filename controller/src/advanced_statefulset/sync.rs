@@ -138,6 +138,7 @@ impl Controller {
             api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
             owner: set.meta(),
             reference: set.owner_ref(),
+            finalizer: None,
         };
         let api: Api<StatefulSet> = Api::namespaced(self.ctx.client.clone(), set.namespace());
         claims

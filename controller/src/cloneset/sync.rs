@@ -253,6 +253,7 @@ impl Controller {
             api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
             owner: set.meta(),
             reference: set.owner_ref(),
+            finalizer: None,
         };
         let matches = |pod: &Pod| selector.matches(pod.labels());
         claims

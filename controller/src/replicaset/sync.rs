@@ -71,6 +71,7 @@ impl<S: Set> Controller<S> {
             ),
             owner: set.meta(),
             reference: controller_ref(S::API_VERSION, S::KIND, set.meta()),
+            finalizer: None,
         };
         let sets = self.api(set);
         claims
