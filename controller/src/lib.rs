@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cloneset;
 pub mod context;
 mod controller_ref;
+pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
 pub mod disruption;

@@ -13,14 +13,15 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    advanced_statefulset, cloneset, daemonset, deployment, disruption, endpoint_slice, endpoints,
-    garbage_collector, job, kruise, namespace, node, node_lifecycle, persistent_volume,
+    advanced_statefulset, cloneset, cronjob, daemonset, deployment, disruption, endpoint_slice,
+    endpoints, garbage_collector, job, kruise, namespace, node, node_lifecycle, persistent_volume,
     pod_garbage_collector, replicaset, replication_controller, resource_quota, root_ca,
     service_account, statefulset, taint_eviction, ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
+    "cronjob",
     "daemonset",
     "deployment",
     "disruption",
@@ -229,6 +230,7 @@ fn controller(
     match name {
         "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
         "cloneset" => cloneset::run(ctx, gates).boxed(),
+        "cronjob" => cronjob::run(ctx).boxed(),
         "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
         "disruption" => disruption::run(ctx).boxed(),
