@@ -10,6 +10,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::Point;
@@ -31,6 +32,10 @@ const REPORTS: &[&str] = &[
     "leases.coordination.k8s.io",
 ];
 
+/// Controllers try again after a thousand seconds at the latest: what has not been written for longer
+/// than that will not be.
+const PATIENCE: Duration = Duration::from_secs(1100);
+
 /// What is explored.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -38,6 +43,8 @@ pub struct Options {
     pub kinds: BTreeSet<Kind>,
     /// By user agent, whom the faults meet; every controller when empty.
     pub from: BTreeSet<String>,
+    /// How many plans of two faults there are besides, at most, spread evenly over all pairs.
+    pub pairs_max: usize,
 }
 
 /// A scenario's run without faults, which all others are compared with.
@@ -103,7 +110,7 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
     for (index, first) in singles.iter().enumerate() {
         for second in &singles[index + 1..] {
             // The `taken`th of `max` is at that share of all.
-            if taken < max && place * max >= taken * all {
+            if taken < max && (all <= max || place * max >= taken * all) {
                 let faults = first.faults().iter().chain(second.faults()).cloned();
                 pairs.push(Plan::of(faults.collect()));
                 taken += 1;
@@ -114,11 +121,22 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
     pairs
 }
 
-/// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`.
+/// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`, soon or late.
 #[must_use]
 pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Option<Divergence> {
+    explore_for(scenario, reference, plan, None)?;
+    explore_for(scenario, reference, plan, Some(PATIENCE))
+}
+
+fn explore_for(
+    scenario: &Scenario,
+    reference: &Reference,
+    plan: &Plan,
+    patience: Option<Duration>,
+) -> Option<Divergence> {
     let options = RunOptions {
         plan: plan.clone(),
+        patience,
         ..RunOptions::default()
     };
     let run = AssertUnwindSafe(|| runner::run_whole(scenario, &options));

@@ -6,6 +6,8 @@ mod nodes;
 pub mod remote;
 mod steps;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
@@ -64,6 +66,8 @@ pub struct RunOptions {
     pub controllers: Option<Vec<String>>,
     /// What goes wrong besides, from the first step on.
     pub plan: Plan,
+    /// After the last step it is waited until nothing was written for so long.
+    pub patience: Option<Duration>,
 }
 
 /// What a run comes to.
@@ -129,7 +133,7 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
         let transcript = match prepared {
             Ok(()) => {
                 testbed.simulated()?.begin(&options.plan);
-                take_steps(&testbed, scenario).await
+                take_steps(&testbed, scenario, options.patience).await
             }
             Err(error) => {
                 testbed.shutdown().await;
@@ -177,7 +181,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
 
 async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
     prepare(testbed, scenario).await?;
-    take_steps(testbed, scenario).await
+    take_steps(testbed, scenario, None).await
 }
 
 /// Brings about what is given, the namespace first.
@@ -213,10 +217,17 @@ async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), Ru
     Ok(())
 }
 
-async fn take_steps(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+async fn take_steps(
+    testbed: &Testbed,
+    scenario: &Scenario,
+    patience: Option<Duration>,
+) -> Result<String, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
         sections.push(take(testbed, step, (index + 1).to_string()).await?);
+    }
+    if let Some(patience) = patience {
+        testbed.settle(patience).await?;
     }
     write_transcript(testbed, scenario, &sections).await
 }

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -15,6 +17,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt};
 use kubeproof::explore::{self, Kind, Options, Report};
 use kubeproof::testbed::{Testbed, TestbedBuilder};
+use parking_lot::Mutex;
 use serde_json::json;
 
 const AGENT: &str = "copier";
@@ -36,11 +39,22 @@ enum Bug {
     GivesUp,
     /// It learns that an original is gone from its deletion only.
     TrustsEvents,
+    /// It has the server name its copies, and makes another one when it hears nothing of the first.
+    GeneratesNames,
+    /// It takes a conflict for somebody else having done the work.
+    SwallowsConflicts,
+    /// It removes those copies that it remembers to have made.
+    RemembersCopies,
+    /// It stops for good after the second failure.
+    StopsAtTwo,
 }
 
 struct Copier {
     api: Api<ConfigMap>,
     bug: Bug,
+    /// Forgotten in a crash: the copies it has made, and how often it has failed.
+    made: Mutex<BTreeSet<String>>,
+    failures: AtomicU32,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,9 +62,23 @@ struct Copier {
 struct Failure(#[from] kube::Error);
 
 impl Copier {
+    fn new(api: Api<ConfigMap>, bug: Bug) -> Self {
+        Self {
+            api,
+            bug,
+            made: Mutex::default(),
+            failures: AtomicU32::new(0),
+        }
+    }
+
     async fn copy(&self, original: &ConfigMap) -> Result<(), kube::Error> {
         let name = format!("{}-copy", original.name_any());
         let is_noted = original.annotations().contains_key("copied");
+        match self.bug {
+            Bug::GeneratesNames | Bug::RemembersCopies if is_noted => return Ok(()),
+            Bug::GeneratesNames => return self.copy_somehow_named(original).await,
+            _ => {}
+        }
         if self.bug == Bug::NotesFirst {
             if is_noted {
                 return Ok(());
@@ -76,9 +104,50 @@ impl Copier {
             _ => {
                 let params = PatchParams::apply(AGENT).force();
                 self.api.patch(&name, &params, &Patch::Apply(copy)).await?;
+                if self.bug == Bug::RemembersCopies {
+                    self.made.lock().insert(original.name_any());
+                    self.note(original).await?;
+                }
             }
         }
         Ok(())
+    }
+
+    async fn copy_somehow_named(&self, original: &ConfigMap) -> Result<(), kube::Error> {
+        let mut copy = ConfigMap {
+            data: original.data.clone(),
+            ..ConfigMap::default()
+        };
+        copy.metadata.generate_name = Some("copy-".to_owned());
+        copy.metadata.labels = Some([("of".to_owned(), original.name_any())].into());
+        if self
+            .api
+            .create(&PostParams::default(), &copy)
+            .await
+            .is_err()
+        {
+            self.api.create(&PostParams::default(), &copy).await?;
+        }
+        self.note(original).await
+    }
+
+    async fn remove_copies_of(&self, name: &str) -> Result<(), kube::Error> {
+        let of = kube::api::ListParams::default().labels(&format!("of={name}"));
+        self.api
+            .delete_collection(&DeleteParams::default(), &of)
+            .await
+            .map(|_| ())
+    }
+
+    /// Removes the finalizer by an update of what its cache holds.
+    async fn release_once(&self, original: &ConfigMap) -> Result<(), kube::Error> {
+        let mut released = original.clone();
+        released.metadata.finalizers = None;
+        let (name, params) = (original.name_any(), PostParams::default());
+        match self.api.replace(&name, &params, &released).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            other => other.map(|_| ()),
+        }
     }
 
     async fn note(&self, original: &ConfigMap) -> Result<(), kube::Error> {
@@ -89,6 +158,11 @@ impl Copier {
     }
 
     async fn remove_copy(&self, name: &str) -> Result<(), kube::Error> {
+        match self.bug {
+            Bug::GeneratesNames => return self.remove_copies_of(name).await,
+            Bug::RemembersCopies if !self.made.lock().contains(name) => return Ok(()),
+            _ => {}
+        }
         let (name, params) = (format!("{name}-copy"), DeleteParams::default());
         match self.api.delete(&name, &params).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -107,11 +181,19 @@ impl Copier {
 }
 
 async fn reconcile(original: Arc<ConfigMap>, copier: Arc<Copier>) -> Result<Action, Failure> {
-    if copier.bug == Bug::ReleasesFirst && original.meta().deletion_timestamp.is_some() {
-        if original.finalizers().iter().any(|own| own == FINALIZER) {
-            copier.release(&original).await?;
-            copier.remove_copy(&original.name_any()).await?;
-        }
+    if copier.bug == Bug::StopsAtTwo && copier.failures.load(Ordering::Relaxed) >= 2 {
+        return Ok(Action::await_change());
+    }
+    let is_leaving = original.meta().deletion_timestamp.is_some()
+        && original.finalizers().iter().any(|own| own == FINALIZER);
+    if is_leaving && copier.bug == Bug::ReleasesFirst {
+        copier.release(&original).await?;
+        copier.remove_copy(&original.name_any()).await?;
+        return Ok(Action::await_change());
+    }
+    if is_leaving && copier.bug == Bug::SwallowsConflicts {
+        copier.remove_copy(&original.name_any()).await?;
+        copier.release_once(&original).await?;
         return Ok(Action::await_change());
     }
     let api = copier.api.clone();
@@ -126,6 +208,7 @@ async fn reconcile(original: Arc<ConfigMap>, copier: Arc<Copier>) -> Result<Acti
     match done.await {
         Ok(action) => Ok(action),
         Err(finalizer::Error::ApplyFailed(error) | finalizer::Error::CleanupFailed(error)) => {
+            copier.failures.fetch_add(1, Ordering::Relaxed);
             Err(Failure(error))
         }
         // The object was gone or changed meanwhile: its next event says more.
@@ -142,10 +225,7 @@ async fn run(client: Client, bug: Bug) {
         _ => {}
     }
     let labelled = watcher::Config::default().labels("copy=yes");
-    let copier = Arc::new(Copier {
-        api: api.clone(),
-        bug,
-    });
+    let copier = Arc::new(Copier::new(api.clone(), bug));
     Controller::new(api, labelled)
         .run(
             reconcile,
@@ -158,16 +238,13 @@ async fn run(client: Client, bug: Bug) {
 
 /// Copies once, noting so, and removes copies whose originals a list out of the server's cache lacks.
 async fn sweep(api: Api<ConfigMap>) {
-    let copier = Copier {
-        api: api.clone(),
-        bug: Bug::CreatesOnly,
-    };
+    let copier = Copier::new(api.clone(), Bug::CreatesOnly);
     // In pages there is no list of whatever version the server has at hand.
     let cached = watcher::Config {
         page_size: None,
         ..watcher::Config::default().labels("copy=yes").any_semantic()
     };
-    let mut originals = std::collections::BTreeSet::new();
+    let mut originals = BTreeSet::new();
     let mut events = watcher(api.clone(), cached).boxed();
     while let Some(event) = events.next().await {
         match event {
@@ -204,10 +281,7 @@ async fn sweep(api: Api<ConfigMap>) {
 
 /// Copies upon each event, and removes a copy upon the event that its original is deleted.
 async fn mirror(api: Api<ConfigMap>) {
-    let copier = Copier {
-        api: api.clone(),
-        bug: Bug::None,
-    };
+    let copier = Copier::new(api.clone(), Bug::None);
     let labelled = watcher::Config::default().labels("copy=yes");
     let mut events = watcher(api, labelled).boxed();
     while let Some(event) = events.next().await {
@@ -244,9 +318,10 @@ data: {colour: blue}
 ";
 
 /// Makes two originals and deletes one of them.
-fn explore(bug: Bug, kinds: &[Kind]) -> Report {
+fn explore(bug: Bug, kinds: &[Kind], pairs_max: usize) -> Report {
     let options = Options {
         kinds: kinds.iter().copied().collect(),
+        pairs_max,
         ..Options::default()
     };
     let script = async |testbed: &Testbed| {
@@ -276,14 +351,14 @@ async fn a_controller_of_ones_own_in_five_lines() {
 
 #[test]
 fn a_controller_with_finalizers_that_works_comes_through_everything() {
-    let report = explore(Bug::None, &[]);
+    let report = explore(Bug::None, &[], 0);
     assert!(report.runs > 50, "{report}");
     assert!(report.diverged.is_empty(), "{report}");
 }
 
 /// Explores a planted bug; the plans that find it, and what they come to.
 fn found(bug: Bug) -> Vec<String> {
-    let report = explore(bug, &[]);
+    let report = explore(bug, &[], 0);
     let plans = report.diverged.iter().map(|(plan, _)| plan.to_string());
     plans.collect()
 }
@@ -331,5 +406,39 @@ fn a_deletion_that_must_be_seen_is_found_by_a_missed_event() {
     assert!(
         plans.iter().any(|plan| plan.starts_with("expire DELETED")),
         "{plans:#?}"
+    );
+}
+
+#[test]
+fn a_copy_that_the_server_names_is_made_twice_when_its_answer_is_lost() {
+    let plans = found(Bug::GeneratesNames);
+    let lost = "lose-answer create configmaps default/ from copier";
+    assert!(plans.iter().any(|plan| plan == lost), "{plans:#?}");
+}
+
+#[test]
+fn a_conflict_that_is_swallowed_is_found_by_a_conflict() {
+    let plans = found(Bug::SwallowsConflicts);
+    let conflict = "conflict update configmaps default/b from copier";
+    assert!(plans.iter().any(|plan| plan == conflict), "{plans:#?}");
+}
+
+#[test]
+fn what_is_only_remembered_is_found_by_a_crash() {
+    let plans = found(Bug::RemembersCopies);
+    let crash = "crash-after patch configmaps default/b #2 from copier";
+    assert!(plans.iter().any(|plan| plan == crash), "{plans:#?}");
+}
+
+#[test]
+fn what_bears_one_failure_and_not_two_is_found_by_a_pair() {
+    let kinds = [Kind::Refuse];
+    let one = explore(Bug::StopsAtTwo, &kinds, 0);
+    assert!(one.diverged.is_empty(), "{one}");
+    let two = explore(Bug::StopsAtTwo, &kinds, usize::MAX);
+    let faults = two.diverged.iter().map(|(plan, _)| plan.faults().len());
+    assert!(
+        faults.len() > 0 && faults.clone().all(|count| count == 2),
+        "{two}"
     );
 }

@@ -9,6 +9,7 @@ mod graph;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -16,6 +17,7 @@ use futures::stream::{BoxStream, SelectAll};
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::DynamicObject;
+use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
 use tokio::sync::oneshot;
@@ -26,12 +28,16 @@ use crate::context::Context;
 use crate::inventory::{self, Kind};
 use crate::mirror::{self, Mirror};
 use crate::recorder::Recorder;
+use crate::shared::Shared;
 
 /// A watch event of one kind; None is a failed attempt.
-type Update = (GroupKind, Option<Box<Event<DynamicObject>>>);
+type Update = (GroupKind, Option<Box<Event<Arc<Metadata>>>>);
+
+/// Only metadata matters here.
+type Metadata = PartialObjectMeta<DynamicObject>;
 
 struct Watched {
-    mirror: Mirror<DynamicObject>,
+    mirror: Mirror<Metadata>,
     /// The first list is complete or has failed once: others need not wait for it.
     tried: bool,
     /// Dropped to end the watch.
@@ -120,7 +126,7 @@ impl GarbageCollector {
 
     fn watch(&mut self, name: GroupKind, kind: &Kind) {
         let client = self.collector.ctx.client.clone();
-        let api: Api<DynamicObject> = Api::all_with(client, &kind.resource);
+        let api: Api<Shared<Metadata>> = Api::all_with(client, &kind.resource);
         let (stop, stopped) = oneshot::channel::<()>();
         let label = name.clone();
         let path = api.resource_url().to_owned();
@@ -128,10 +134,8 @@ impl GarbageCollector {
         let stream = mirror::patient(events)
             .map(move |event| {
                 let event = event.inspect_err(|error| mirror::warn_of(&path, error));
-                // Only metadata matters here.
-                let event =
-                    event.map(|event| event.modify(|object| object.data = serde_json::Value::Null));
-                (label.clone(), event.ok().map(Box::new))
+                let event = event.ok().map(|event| Box::new(Shared::unwrap(event)));
+                (label.clone(), event)
             })
             .take_until(stopped);
         self.updates.push(stream.boxed());

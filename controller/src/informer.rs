@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::controller_ref::controller_of;
 use crate::mirror;
+use crate::shared::Shared;
 
 /// How many turns of the runtime a write's own event is waited for.
 const FOLLOW_TURNS_MAX: usize = 64;
@@ -143,7 +144,7 @@ impl<K: Resource> Informer<K> {
     }
 
     /// Watches `api` and reports each change after the cache has taken it. Never returns.
-    pub(crate) async fn run(&self, api: Api<K>, on_change: impl FnMut(Change<K>))
+    pub(crate) async fn run(&self, api: Api<Shared<K>>, on_change: impl FnMut(Change<K>))
     where
         K: Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
@@ -154,7 +155,7 @@ impl<K: Resource> Informer<K> {
     /// As [`Informer::run`], of what `config` selects.
     pub(crate) async fn run_with(
         &self,
-        api: Api<K>,
+        api: Api<Shared<K>>,
         config: watcher::Config,
         mut on_change: impl FnMut(Change<K>),
     ) where
@@ -167,7 +168,7 @@ impl<K: Resource> Informer<K> {
             match event {
                 Ok(event) => {
                     let listed = matches!(event, watcher::Event::InitDone);
-                    let changes = self.state.lock().take(event);
+                    let changes = self.state.lock().take(Shared::unwrap(event));
                     changes.into_iter().for_each(&mut on_change);
                     if listed {
                         self.synced.send_replace(true);
@@ -191,7 +192,7 @@ impl<K: Resource> State<K> {
         }
     }
 
-    fn take(&mut self, event: watcher::Event<K>) -> Vec<Change<K>> {
+    fn take(&mut self, event: watcher::Event<Arc<K>>) -> Vec<Change<K>> {
         match event {
             watcher::Event::Init => {
                 self.lists_begun += 1;
@@ -199,18 +200,18 @@ impl<K: Resource> State<K> {
                 Vec::new()
             }
             watcher::Event::InitApply(object) => {
-                self.listing.push(Arc::new(object));
+                self.listing.push(object);
                 Vec::new()
             }
             watcher::Event::InitDone => {
                 self.lists_ended = self.lists_begun;
                 self.replace()
             }
-            watcher::Event::Apply(object) => vec![self.put(Arc::new(object))],
+            watcher::Event::Apply(object) => vec![self.put(object)],
             watcher::Event::Delete(object) => {
-                self.seen = self.seen.max(resource_version(&object));
+                self.seen = self.seen.max(resource_version(&*object));
                 self.remove(&object);
-                vec![Change::Deleted(Arc::new(object))]
+                vec![Change::Deleted(object)]
             }
         }
     }
@@ -323,12 +324,12 @@ mod tests {
 
     use super::*;
 
-    fn config_map(name: &str, rv: u64) -> ConfigMap {
+    fn config_map(name: &str, rv: u64) -> Arc<ConfigMap> {
         let mut object = ConfigMap::default();
         object.metadata.namespace = Some("default".to_owned());
         object.metadata.name = Some(name.to_owned());
         object.metadata.resource_version = Some(rv.to_string());
-        object
+        Arc::new(object)
     }
 
     fn told(changes: &[Change<ConfigMap>]) -> Vec<String> {
@@ -374,14 +375,14 @@ mod tests {
         assert_eq!(state.seen, 6);
     }
 
-    fn controlled(name: &str, rv: u64, uid: &str) -> ConfigMap {
-        let mut object = config_map(name, rv);
+    fn controlled(name: &str, rv: u64, uid: &str) -> Arc<ConfigMap> {
+        let mut object = ConfigMap::clone(&config_map(name, rv));
         object.metadata.owner_references = Some(vec![OwnerReference {
             uid: uid.to_owned(),
             controller: Some(true),
             ..OwnerReference::default()
         }]);
-        object
+        Arc::new(object)
     }
 
     #[test]
@@ -417,12 +418,12 @@ mod tests {
         let informer = Informer::<ConfigMap>::new();
         let _ = informer.state.lock().take(Event::Init);
         let _ = informer.state.lock().take(Event::InitDone);
-        let written = informer.written(&config_map("a", 7));
+        let written = informer.written(&*config_map("a", 7));
         assert_eq!(informer.caught_up(written), Err(0));
         let _ = informer.state.lock().take(Event::Apply(config_map("b", 8)));
         assert_eq!(informer.caught_up(written), Ok(()));
 
-        let deleted_meanwhile = informer.written(&config_map("a", 9));
+        let deleted_meanwhile = informer.written(&*config_map("a", 9));
         assert_eq!(informer.caught_up(deleted_meanwhile), Err(8));
         let _ = informer.state.lock().take(Event::Init);
         assert_eq!(informer.caught_up(deleted_meanwhile), Err(8));

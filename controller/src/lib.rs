@@ -45,6 +45,7 @@ mod revision_control;
 pub mod root_ca;
 pub mod service_account;
 mod services;
+mod shared;
 mod stateful_claims;
 mod stateful_identity;
 mod stateful_pod_control;

@@ -12,6 +12,8 @@ use kube::runtime::watcher::Event;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use crate::shared::Shared;
+
 /// How many watch events one turn of a controller takes in before it acts.
 const BATCH_EVENTS_MAX: usize = 1024;
 /// The wait after the first failure; doubled by each further one.
@@ -75,7 +77,7 @@ impl<K: Resource> Mirror<K> {
     }
 
     /// Takes one watch event in and says what changed, in key order.
-    pub(crate) fn handle(&mut self, event: Event<K>) -> Vec<Change<K>> {
+    pub(crate) fn handle(&mut self, event: Event<Arc<K>>) -> Vec<Change<K>> {
         match event {
             Event::Init => {
                 self.incoming = Some(BTreeMap::new());
@@ -83,7 +85,7 @@ impl<K: Resource> Mirror<K> {
             }
             Event::InitApply(object) => {
                 if let Some(incoming) = &mut self.incoming {
-                    incoming.insert(ObjectKey::of(&object), Arc::new(object));
+                    incoming.insert(ObjectKey::of(&*object), object);
                 }
                 Vec::new()
             }
@@ -94,13 +96,12 @@ impl<K: Resource> Mirror<K> {
                 relisted(old, &self.objects)
             }
             Event::Apply(object) => {
-                let key = ObjectKey::of(&object);
-                let new = Arc::new(object);
-                let old = self.objects.insert(key.clone(), Arc::clone(&new));
-                split(key, old, Some(new))
+                let key = ObjectKey::of(&*object);
+                let old = self.objects.insert(key.clone(), Arc::clone(&object));
+                split(key, old, Some(object))
             }
             Event::Delete(object) => {
-                let key = ObjectKey::of(&object);
+                let key = ObjectKey::of(&*object);
                 let old = self.objects.remove(&key);
                 split(key, old, None)
             }
@@ -235,7 +236,7 @@ fn is_unreachable(error: &watcher::Error) -> bool {
 }
 
 /// Watches everything `api` reaches; failures are logged and retried.
-pub(crate) fn watch<K>(api: Api<K>) -> BoxStream<'static, Box<Event<K>>>
+pub(crate) fn watch<K>(api: Api<Shared<K>>) -> BoxStream<'static, Box<Event<Arc<K>>>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -243,7 +244,7 @@ where
     patient(move || watcher(api.clone(), watcher::Config::default()))
         .filter_map(move |event| {
             let event = event.inspect_err(|error| warn_of(&path, error));
-            std::future::ready(event.ok().map(Box::new))
+            std::future::ready(event.ok().map(|event| Box::new(Shared::unwrap(event))))
         })
         .boxed()
 }
@@ -286,12 +287,12 @@ mod tests {
 
     use super::*;
 
-    fn map(name: &str, uid: &str, rv: &str) -> ConfigMap {
+    fn map(name: &str, uid: &str, rv: &str) -> Arc<ConfigMap> {
         let mut object = ConfigMap::default();
         object.metadata.name = Some(name.to_owned());
         object.metadata.uid = Some(uid.to_owned());
         object.metadata.resource_version = Some(rv.to_owned());
-        object
+        Arc::new(object)
     }
 
     fn uids(changes: &[Change<ConfigMap>]) -> Vec<(Option<String>, Option<String>)> {
@@ -332,7 +333,7 @@ mod tests {
     async fn failures_in_a_row_wait_longer_although_each_attempt_begins_with_an_event() {
         let attempt = || {
             let failed = watcher::Error::NoResourceVersion;
-            [Ok(Event::<ConfigMap>::Init), Err(failed)]
+            [Ok(Event::<Arc<ConfigMap>>::Init), Err(failed)]
         };
         let events = move || stream::iter((0..4).flat_map(move |_| attempt()));
         let mut events = std::pin::pin!(patient(events).take(8));
@@ -354,7 +355,7 @@ mod tests {
             let refused = || kube::Error::Service("connection refused".into());
             let gone = || kube::core::Status::failure("gone", "Expired").with_code(410);
             stream::iter([
-                Ok(Event::<ConfigMap>::Init),
+                Ok(Event::<Arc<ConfigMap>>::Init),
                 Err(watcher::Error::WatchStartFailed(kube::Error::Api(
                     gone().boxed(),
                 ))),

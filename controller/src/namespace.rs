@@ -25,7 +25,7 @@ const FINALIZER: &str = "kubernetes";
 /// Finishes the deletion of namespaces for as long as it is polled.
 pub async fn run(ctx: Context) {
     let ctx = ctx.for_component("namespace-controller");
-    let mut events = mirror::watch(Api::<Namespace>::all(ctx.client.clone()));
+    let mut events = mirror::watch::<Namespace>(Api::all(ctx.client.clone()));
     let mut mirror = Mirror::default();
     // Uids of the namespaces at work; a namespace ends only once.
     let mut ending: BTreeSet<String> = BTreeSet::new();

@@ -26,9 +26,9 @@ use crate::node::kubelet::claim_names;
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 enum Update {
-    Claim(Box<Event<PersistentVolumeClaim>>),
-    Volume(Box<Event<PersistentVolume>>),
-    Pod(Box<Event<Pod>>),
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
+    Volume(Box<Event<Arc<PersistentVolume>>>),
+    Pod(Box<Event<Arc<Pod>>>),
 }
 
 struct Controller {

@@ -8,6 +8,7 @@ mod scopes;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -23,6 +24,7 @@ use kube::runtime::watcher::Event;
 use crate::context::Context;
 use crate::inventory;
 use crate::mirror::{self, Mirror, ObjectKey};
+use crate::shared::Shared;
 use usage::Counted;
 
 /// The controller's name: its user agent.
@@ -31,12 +33,12 @@ pub const NAME: &str = "resourcequota-controller";
 const RESYNC: Duration = Duration::from_secs(300);
 
 enum Update {
-    Quota(Box<Event<ResourceQuota>>),
-    Pod(Box<Event<Pod>>),
-    Service(Box<Event<Service>>),
-    Claim(Box<Event<PersistentVolumeClaim>>),
+    Quota(Box<Event<Arc<ResourceQuota>>>),
+    Pod(Box<Event<Arc<Pod>>>),
+    Service(Box<Event<Arc<Service>>>),
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
     /// Of the resource by this name, as `count/` has it.
-    Other(String, Box<Event<PartialObjectMeta<DynamicObject>>>),
+    Other(String, Box<Event<Arc<PartialObjectMeta<DynamicObject>>>>),
 }
 
 /// The names of objects of one resource.
@@ -64,7 +66,7 @@ struct Controller {
 pub async fn run(ctx: Context) {
     let ctx = ctx.for_component(NAME);
     let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
-    let quotas = mirror::watch(Api::<ResourceQuota>::all(ctx.client.clone()));
+    let quotas = mirror::watch::<ResourceQuota>(Api::all(ctx.client.clone()));
     updates.push(quotas.map(Update::Quota).boxed());
     let mut controller = Controller {
         ctx,
@@ -242,7 +244,7 @@ impl Controller {
         let Some(kind) = kind else {
             return Ok(None);
         };
-        let api: Api<PartialObjectMeta<DynamicObject>> =
+        let api: Api<Shared<PartialObjectMeta<DynamicObject>>> =
             Api::all_with(self.ctx.client.clone(), &kind.resource);
         let events = mirror::patient(move || watcher(api.clone(), watcher::Config::default()));
         let resource = resource.to_owned();
@@ -252,7 +254,7 @@ impl Controller {
                 event
                     .inspect_err(|error| mirror::warn_of(&resource, error))
                     .ok()
-                    .map(|event| Update::Other(resource, Box::new(event)))
+                    .map(|event| Update::Other(resource, Box::new(Shared::unwrap(event))))
             }
         });
         Ok(Some(events.boxed()))

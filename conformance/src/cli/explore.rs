@@ -60,6 +60,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let options = Options {
         kinds: args.faults.into_iter().collect(),
         from: args.from.into_iter().collect(),
+        pairs_max: args.pairs,
     };
     let subjects = threads::each(files, |file| {
         let reference = Reference::of(&file.scenario);
@@ -69,7 +70,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let subjects = subjects.context("a scenario does not run without faults either")?;
     let with_plans = subjects.iter().flat_map(|subject| {
         let singles = subject.reference.plans(&options);
-        let pairs = explore::pairs(&singles, args.pairs);
+        let pairs = explore::pairs(&singles, options.pairs_max);
         let plans = singles.into_iter().chain(pairs);
         plans.map(move |plan| (subject, plan))
     });

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::{Divergence, Options, Plan, compare_outcomes, plans};
+use super::{Divergence, Options, Plan, compare_outcomes, pairs, plans};
 use crate::properties;
 use crate::runner::remote::portable_outcome;
 use crate::testbed::{QUIET, Testbed, TestbedBuilder};
@@ -51,7 +51,8 @@ pub fn testbed(
     script: impl AsyncFn(&Testbed) -> Done,
 ) -> Result<Report, Box<dyn Error>> {
     let reference = run(builder, &Plan::default(), &script)?;
-    let plans = plans(&reference.points, options);
+    let mut plans = plans(&reference.points, options);
+    plans.extend(pairs(&plans, options.pairs_max));
     let runs = plans.len();
     let mut diverged = Vec::new();
     for plan in plans {

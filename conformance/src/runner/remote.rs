@@ -145,7 +145,7 @@ async fn observe(
     let testbed = Testbed::remote(client, &scenario.given.namespace, quiet).await?;
     let transcript = async {
         prepare_within(&testbed, scenario).await?;
-        take_steps(&testbed, scenario).await
+        take_steps(&testbed, scenario, None).await
     };
     let transcript = transcript.await;
     testbed.shutdown().await;

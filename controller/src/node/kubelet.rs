@@ -36,10 +36,10 @@ use outages::Outages;
 use processes::{Occurrence, PodProcesses, Processes};
 
 enum Update {
-    Pod(Box<Event<Pod>>),
-    Claim(Box<Event<PersistentVolumeClaim>>),
-    Namespace(Box<Event<Namespace>>),
-    Node(Box<Event<Node>>),
+    Pod(Box<Event<Arc<Pod>>>),
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
+    Namespace(Box<Event<Arc<Namespace>>>),
+    Node(Box<Event<Arc<Node>>>),
 }
 
 /// What the nodes keep about one pod, by uid.

@@ -29,10 +29,10 @@ const SCHEDULER_NAME: &str = "default-scheduler";
 const INSTANCE: &str = "default-scheduler-kubeproof";
 
 enum Update {
-    Pod(Box<Event<Pod>>),
-    Node(Box<Event<Node>>),
-    Namespace(Box<Event<Namespace>>),
-    Budget(Box<Event<PodDisruptionBudget>>),
+    Pod(Box<Event<Arc<Pod>>>),
+    Node(Box<Event<Arc<Node>>>),
+    Namespace(Box<Event<Arc<Namespace>>>),
+    Budget(Box<Event<Arc<PodDisruptionBudget>>>),
 }
 
 /// Higher priority first, then first come, first served.

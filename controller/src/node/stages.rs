@@ -120,8 +120,8 @@ struct Plan {
 
 impl Stager {
     async fn run(mut self) {
-        let api: Api<DynamicObject> = Api::all_with(self.ctx.client.clone(), &self.resource);
-        let mut events = mirror::watch(api);
+        let api = Api::all_with(self.ctx.client.clone(), &self.resource);
+        let mut events = mirror::watch::<DynamicObject>(api);
         let mut listed = BTreeSet::new();
         loop {
             let wake = self.wake();
@@ -144,11 +144,11 @@ impl Stager {
         Some(Duration::try_from(left).unwrap_or(Duration::ZERO))
     }
 
-    fn take_in(&mut self, event: Event<DynamicObject>, listed: &mut BTreeSet<ObjectKey>) {
+    fn take_in(&mut self, event: Event<Arc<DynamicObject>>, listed: &mut BTreeSet<ObjectKey>) {
         match event {
             Event::Init => listed.clear(),
             Event::InitApply(object) => {
-                listed.insert(ObjectKey::of(&object));
+                listed.insert(ObjectKey::of(&*object));
                 self.apply(object);
             }
             Event::InitDone => {
@@ -163,7 +163,7 @@ impl Stager {
                 }
             }
             Event::Apply(object) => self.apply(object),
-            Event::Delete(object) => self.forget(&ObjectKey::of(&object)),
+            Event::Delete(object) => self.forget(&ObjectKey::of(&*object)),
         }
     }
 
@@ -173,9 +173,9 @@ impl Stager {
         }
     }
 
-    fn apply(&mut self, object: DynamicObject) {
-        let key = ObjectKey::of(&object);
-        let Ok(mut value) = serde_json::to_value(&object) else {
+    fn apply(&mut self, object: Arc<DynamicObject>) {
+        let key = ObjectKey::of(&*object);
+        let Ok(mut value) = serde_json::to_value(&*object) else {
             return;
         };
         value["apiVersion"] = json!(self.resource.api_version);
@@ -187,12 +187,12 @@ impl Stager {
         let before = before.filter(|held| held.object.metadata.uid == object.metadata.uid);
         let mut held = match before {
             Some(before) => Held {
-                object: Arc::new(object),
+                object,
                 value,
                 ..before
             },
             None => Held {
-                object: Arc::new(object),
+                object,
                 value,
                 plan: None,
                 played: 0,

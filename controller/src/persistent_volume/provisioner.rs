@@ -1,6 +1,8 @@
 //! Makes and takes back volumes where somebody else binds them, as a storage driver's provisioner does
 //! beside upstream's controllers.
 
+use std::sync::Arc;
+
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -19,8 +21,8 @@ const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const CLASS: &str = "standard";
 
 enum Update {
-    Claim(Box<Event<PersistentVolumeClaim>>),
-    Volume(Box<Event<PersistentVolume>>),
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
+    Volume(Box<Event<Arc<PersistentVolume>>>),
 }
 
 /// Offers a default class and serves the claims that the volume controller hands over, for as long as
