@@ -7,6 +7,7 @@ mod kubeconfig;
 mod run;
 mod serve;
 mod threads;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Command {
     Explore(explore::ExploreArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
     Controllers(controllers::ControllersArgs),
+    /// Answer OpenKruise's webhooks over HTTPS for the API server of a kubeconfig, until Ctrl-C or SIGTERM.
+    Webhooks(webhooks::WebhooksArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
 }
@@ -41,6 +44,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::explore(args),
         Command::Controllers(args) => controllers::run(args),
+        Command::Webhooks(args) => webhooks::run(args),
         Command::Exchange(args) => exchange::exchange(args),
     };
     result.unwrap_or_else(|error| {
