@@ -2,15 +2,17 @@
 
 mod asker;
 mod certificates;
+mod ingress_class;
 mod limit_ranger;
 pub(crate) mod plugins;
-mod pod_resources;
+pub(crate) mod pod_resources;
 mod pod_security;
 mod policy;
 mod priority;
 pub(crate) mod quota;
 mod runtime_class;
 mod service_account;
+mod service_account_secrets;
 mod storage;
 pub(crate) mod topology;
 pub(crate) mod webhook;
@@ -74,6 +76,7 @@ pub(crate) fn admit_create(
             storage::default_class(core, object);
         }
         ("", "nodes") => taint_new_node(object),
+        ("networking.k8s.io", "ingresses") => ingress_class::default_class(core, object),
         ("scheduling.k8s.io", "priorityclasses") => priority::admit_class(core, object)?,
         ("", "persistentvolumes") => protect(object, "kubernetes.io/pv-protection"),
         _ => {}

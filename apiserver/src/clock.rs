@@ -34,6 +34,14 @@ impl Clock {
         Self::of(Source::Real)
     }
 
+    /// The machine's clock, set so that it is `time` now.
+    #[must_use]
+    pub fn real_from(time: Timestamp) -> Self {
+        let clock = Self::real();
+        clock.jump(time.duration_since(clock.now()));
+        clock
+    }
+
     /// `epoch` now, and tokio's time from here on.
     ///
     /// Under `tokio::time::pause` the server's timestamps and every tokio timer share one time.
@@ -145,6 +153,12 @@ impl Entropy {
             objects: Arc::new(Mutex::new(self.objects.lock().clone())),
             requests: Arc::new(Mutex::new(self.requests.lock().clone())),
         }
+    }
+
+    /// Draws what no server of this seed has drawn up to version `rv`.
+    pub(crate) fn set_apart(&self, rv: u64) {
+        // The highest stream is that of requests, the low ones are those of `uid_at`.
+        self.objects.lock().set_stream(u64::MAX - rv.max(1));
     }
 
     /// A version 4 UUID for an object.

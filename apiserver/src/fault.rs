@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use crate::status::ApiError;
 
-pub use points::Point;
+pub use points::{Meeting, Point};
 pub(crate) use rules::{Asked, EventEffect, Faults, Turn, View};
 
 /// Which requests a fault is about. What is left out says nothing: without any field, all are meant.

@@ -5,6 +5,7 @@
 
 mod admission_policy;
 mod api_service;
+mod app_armor;
 pub(crate) mod bootstrap;
 pub(crate) mod catalog;
 pub(crate) mod certificate_signing_request;
@@ -25,6 +26,7 @@ mod daemon_set;
 pub(crate) mod definition;
 mod deployment;
 mod device_class;
+mod devices;
 pub mod embedded;
 mod endpoint_slice;
 mod endpoints;
@@ -37,18 +39,21 @@ mod ingress_class;
 mod ip_address;
 mod job;
 pub(crate) mod json_path;
+mod label_keys;
 mod lease;
 mod limit_range;
 pub(crate) mod namespace;
 mod net;
 mod network_policy;
 mod node;
+mod node_labels;
 mod persistent_volume;
 mod persistent_volume_claim;
 pub(crate) mod pod;
 mod pod_affinity;
 mod pod_disruption_budget;
 mod pod_placement;
+mod pod_resources;
 mod pod_status;
 mod pod_template;
 mod pod_template_resource;
@@ -59,11 +64,13 @@ mod priority_level;
 mod replica_set;
 mod replication_controller;
 mod resource_claim;
+mod resource_names;
 mod resource_quota;
 mod resource_slice;
 mod role;
 mod role_binding;
 mod runtime_class;
+mod seccomp;
 mod secret;
 mod security_context;
 mod service;
@@ -141,7 +148,8 @@ fn strategy(resource: &GroupResource) -> &'static dyn Strategy {
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             &definition::CustomResourceDefinition
         }
-        ("" | event::GROUP, "events") => &event::Event,
+        ("", "events") => &event::Event { strict: false },
+        (event::GROUP, "events") => &event::Event { strict: true },
         ("", "limitranges") => &limit_range::LimitRange,
         ("", "endpoints") => &endpoints::Endpoints,
         ("", "podtemplates") => &pod_template_resource::PodTemplate,

@@ -206,6 +206,17 @@ impl Storage {
         Arc::clone(&table)
     }
 
+    /// Makes writes of the past happen as they did, in a storage that is fresh.
+    pub(crate) fn restore(&self, entries: &[JournalEntry]) {
+        for entry in entries {
+            self.table(&entry.gvr).restore(entry);
+            self.revisions.counter.fetch_max(entry.rv, Ordering::AcqRel);
+            self.revisions.record(|| entry.clone());
+        }
+        let current = self.revisions.current();
+        self.revisions.latest.send_replace(current);
+    }
+
     /// Forgets the past events of a resource, or of every one.
     pub(crate) fn compact(&self, resource: Option<&GroupResource>) {
         self.each_table(resource, Table::compact);

@@ -283,3 +283,31 @@ async fn a_pod_is_shown_the_token_of_its_service_account_if_that_is_asked_for() 
     assert_eq!(spec["serviceAccountName"], "default");
     assert!(spec["volumes"].is_null());
 }
+
+#[tokio::test]
+async fn an_ingress_without_a_class_has_the_newest_default() {
+    let server = ApiServer::builder().build();
+    let class = |name: &str, is_default: &str| {
+        json!({ "metadata": { "name": name, "annotations": {
+            "ingressclass.kubernetes.io/is-default-class": is_default } },
+            "spec": { "controller": "a.io/c" } })
+    };
+    for (name, is_default) in [("c", "false"), ("b", "true"), ("a", "true")] {
+        let path = "POST /apis/networking.k8s.io/v1/ingressclasses";
+        let created = send(&server, path, class(name, is_default)).await;
+        assert_eq!(created.code, 201);
+    }
+    let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
+    let annotation = "kubernetes.io/ingress.class";
+    for (name, annotations, class, want) in [
+        ("x", json!({}), json!(null), json!("a")),
+        ("y", json!({}), json!("c"), json!("c")),
+        ("z", json!({ annotation: "c" }), json!(null), json!(null)),
+    ] {
+        let ingress = json!({ "metadata": { "name": name, "annotations": annotations },
+            "spec": { "defaultBackend": backend, "ingressClassName": class } });
+        let path = "POST /apis/networking.k8s.io/v1/namespaces/default/ingresses";
+        let created = send(&server, path, ingress).await;
+        assert_eq!(created.body["spec"]["ingressClassName"], want, "{name}");
+    }
+}

@@ -4,6 +4,8 @@ mod controllers;
 mod exchange;
 mod explore;
 mod kubeconfig;
+mod outside;
+mod replay;
 mod run;
 mod serve;
 mod threads;
@@ -29,6 +31,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run scenarios once for everything that could go wrong in them, and compare the outcomes.
     Explore(explore::ExploreArgs),
+    /// Run what a log tells of once more, and say whether it is the same.
+    Replay(replay::ReplayArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
     Controllers(controllers::ControllersArgs),
     /// Answer OpenKruise's webhooks over HTTPS for the API server of a kubeconfig, until Ctrl-C or SIGTERM.
@@ -43,6 +47,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(args),
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::explore(args),
+        Command::Replay(args) => replay::replay(args),
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),
         Command::Exchange(args) => exchange::exchange(args),

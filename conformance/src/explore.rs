@@ -34,7 +34,7 @@ const REPORTS: &[&str] = &[
 
 /// Controllers try again after a thousand seconds at the latest: what has not been written for longer
 /// than that will not be.
-const PATIENCE: Duration = Duration::from_secs(1100);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1100);
 
 /// What is explored.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,15 @@ impl Reference {
     /// # Errors
     /// [`RunError`] when even that does not go well.
     pub fn of(scenario: &Scenario) -> Result<Self, RunError> {
-        let run = runner::run_whole(scenario, &RunOptions::default())?;
+        Self::with(scenario, &RunOptions::default())
+    }
+
+    /// The same of a run with these options.
+    ///
+    /// # Errors
+    /// [`RunError`] when it does not go well.
+    pub fn with(scenario: &Scenario, options: &RunOptions) -> Result<Self, RunError> {
+        let run = runner::run_whole(scenario, options)?;
         Ok(Self {
             transcript: run.transcript?,
             points: run.points,
@@ -124,22 +132,34 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
 /// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`, soon or late.
 #[must_use]
 pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Option<Divergence> {
-    explore_for(scenario, reference, plan, None)?;
-    explore_for(scenario, reference, plan, Some(PATIENCE))
-}
-
-fn explore_for(
-    scenario: &Scenario,
-    reference: &Reference,
-    plan: &Plan,
-    patience: Option<Duration>,
-) -> Option<Divergence> {
     let options = RunOptions {
         plan: plan.clone(),
-        patience,
         ..RunOptions::default()
     };
-    let run = AssertUnwindSafe(|| runner::run_whole(scenario, &options));
+    explore_with(scenario, reference, &options)
+}
+
+/// The same of a run with these options, the plan among them.
+#[must_use]
+pub fn explore_with(
+    scenario: &Scenario,
+    reference: &Reference,
+    options: &RunOptions,
+) -> Option<Divergence> {
+    let soon = attempt(scenario, reference, options)?;
+    // Nobody waits that long in real time.
+    if options.outside.is_some() {
+        return Some(soon);
+    }
+    let late = RunOptions {
+        patience: Some(PATIENCE),
+        ..options.clone()
+    };
+    attempt(scenario, reference, &late)
+}
+
+fn attempt(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Option<Divergence> {
+    let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
     let run = match std::panic::catch_unwind(run) {
         Ok(run) => run,
         Err(panic) => return Some(Divergence::of_panic(&*panic)),

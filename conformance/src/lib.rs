@@ -12,7 +12,9 @@
 //! - [`kruise`]: the webhooks of OpenKruise's kinds, and their definitions
 //! - [`properties`]: what holds at every revision, whatever a golden says
 //! - [`explore`]: scenarios with something going wrong at every point
+//! - [`log`]: what a replay of a run needs, and what happened in it
 //! - [`exchange`]: recorded exchanges with a real API server, and their replay
+//! - [`wire`]: the way between clients and server, and what passed on it
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
 
 pub mod api;
@@ -21,13 +23,16 @@ pub mod explore;
 mod generated;
 pub mod in_process;
 pub mod kruise;
+pub mod log;
 pub mod nodes;
 pub mod outcome;
 pub mod properties;
 pub mod refusals;
+pub mod report;
 pub mod runner;
 pub mod scenario;
 pub mod suite;
 pub mod table;
 pub mod testbed;
 pub mod timeline;
+pub mod wire;

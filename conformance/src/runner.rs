@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::JournalEntry;
-use kubeproof_apiserver::fault::Point;
+use kubeproof_apiserver::fault::{Meeting, Point};
 use kubeproof_controller::statefulset::Profile;
 use serde_json::json;
 
@@ -18,9 +18,11 @@ use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::outcome;
 use crate::properties::{self, Violation};
+use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
-use crate::testbed::{QUIET, Testbed, TestbedError, TestbedOptions};
+use crate::testbed::{Outside, QUIET, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
+use crate::wire::Exchange;
 
 pub use steps::StepError;
 
@@ -66,6 +68,12 @@ pub struct RunOptions {
     pub controllers: Option<Vec<String>>,
     /// What goes wrong besides, from the first step on.
     pub plan: Plan,
+    /// Seed of the order of what happens in one instant, as [`TestbedOptions::order`].
+    pub order: u64,
+    /// Whether requests are noted.
+    pub notes: bool,
+    /// A program that is the controller. What is not told otherwise is none of this process then.
+    pub outside: Option<Outside>,
     /// After the last step it is waited until nothing was written for so long.
     pub patience: Option<Duration>,
 }
@@ -79,6 +87,27 @@ pub struct Run {
     pub points: Vec<Point>,
     /// Every write.
     pub journal: Vec<JournalEntry>,
+    /// The steps taken; the last one may have failed.
+    pub steps: Vec<Taken>,
+    /// Every write that controllers were refused.
+    pub refusals: Vec<Refusal>,
+    /// Whom faults met.
+    pub meetings: Vec<Meeting>,
+    /// Every request, if they were to be noted.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// A step that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Number and words: `1. delete pod web-0`.
+    pub heading: String,
+    /// What the scenario says about it.
+    pub note: Option<String>,
+    /// The version of the last write before it.
+    pub after_rv: u64,
+    /// When it began.
+    pub began: Timestamp,
 }
 
 /// Heads the timeline; says how to read a line.
@@ -114,9 +143,9 @@ impl Run {
 /// # Errors
 /// [`RunError`] when a request is refused unexpectedly or the scenario never settles.
 pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError> {
-    runtime()?.block_on(async {
+    runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
-        let transcript = carry_through(&testbed, scenario).await;
+        let transcript = carry_through(&testbed, scenario, options.patience).await;
         testbed.shutdown().await;
         transcript
     })
@@ -127,13 +156,14 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
 /// # Errors
 /// [`RunError`] when the testbed does not start or what is given does not come about.
 pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
-    runtime()?.block_on(async {
+    runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
         let prepared = prepare(&testbed, scenario).await;
+        let mut steps = Vec::new();
         let transcript = match prepared {
             Ok(()) => {
                 testbed.simulated()?.begin(&options.plan);
-                take_steps(&testbed, scenario, options.patience).await
+                take_steps(&testbed, scenario, options.patience, &mut steps).await
             }
             Err(error) => {
                 testbed.shutdown().await;
@@ -144,44 +174,61 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
             transcript,
             points: testbed.simulated()?.points(),
             journal: testbed.journal(),
+            steps,
+            refusals: testbed.refusals(),
+            meetings: testbed.fault_meetings(),
+            exchanges: testbed.exchanges(),
         };
         testbed.shutdown().await;
         Ok(run)
     })
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, RunError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .map_err(RunError::Runtime)
+fn runtime(options: &RunOptions) -> Result<tokio::runtime::Runtime, RunError> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    match options.outside {
+        None => builder.enable_time().start_paused(true),
+        Some(_) => builder.enable_all(),
+    };
+    builder.build().map_err(RunError::Runtime)
 }
 
 async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, RunError> {
     let mut testbed_options = TestbedOptions {
         seed: scenario.seed,
+        order: options.order,
+        notes: options.notes,
         namespace: scenario.given.namespace.clone(),
         nodes: scenario.given.nodes,
         timings: scenario.given.timings,
         statefulset: scenario.given.statefulset(),
         kruise: scenario.given.kruise(),
         heartbeats: scenario.needs_heartbeats(),
+        outside: options.outside.as_ref().map(|outside| Outside {
+            quiet: outside.quiet + remote::min_ready(scenario),
+            ..outside.clone()
+        }),
         ..TestbedOptions::default()
     };
-    let controllers = options
-        .controllers
-        .as_ref()
-        .or(scenario.given.controllers.as_ref());
+    if options.outside.is_some() {
+        testbed_options.controllers.clear();
+    }
+    let given = scenario.given.controllers.as_ref();
+    let given = given.filter(|_| options.outside.is_none());
+    let controllers = options.controllers.as_ref().or(given);
     if let Some(controllers) = controllers {
         testbed_options.controllers.clone_from(controllers);
     }
     Ok(Testbed::start(testbed_options).await?)
 }
 
-async fn carry_through(testbed: &Testbed, scenario: &Scenario) -> Result<String, RunError> {
+async fn carry_through(
+    testbed: &Testbed,
+    scenario: &Scenario,
+    patience: Option<Duration>,
+) -> Result<String, RunError> {
     prepare(testbed, scenario).await?;
-    take_steps(testbed, scenario, None).await
+    take_steps(testbed, scenario, patience, &mut Vec::new()).await
 }
 
 /// Brings about what is given, the namespace first.
@@ -212,28 +259,37 @@ async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), Ru
     }
     for (index, step) in scenario.given.steps.iter().enumerate() {
         let number = format!("given {}", index + 1);
-        take(testbed, step, number).await?;
+        take(testbed, step, number, &mut Vec::new()).await?;
     }
     Ok(())
 }
 
+/// Takes the steps, each noted in `taken`, and tells of them.
 async fn take_steps(
     testbed: &Testbed,
     scenario: &Scenario,
     patience: Option<Duration>,
+    taken: &mut Vec<Taken>,
 ) -> Result<String, RunError> {
     let mut sections = Vec::new();
     for (index, step) in scenario.steps.iter().enumerate() {
-        sections.push(take(testbed, step, (index + 1).to_string()).await?);
+        sections.push(take(testbed, step, (index + 1).to_string(), taken).await?);
     }
-    if let Some(patience) = patience {
+    // A scenario that ends in the middle need not come to rest.
+    let comes_to_rest = scenario.steps.last().is_some_and(|step| step.settle);
+    if let Some(patience) = patience.filter(|_| comes_to_rest) {
         testbed.settle(patience).await?;
     }
     write_transcript(testbed, scenario, &sections).await
 }
 
 /// Carries out one step and lets it settle.
-async fn take(testbed: &Testbed, step: &Step, number: String) -> Result<Section, RunError> {
+async fn take(
+    testbed: &Testbed,
+    step: &Step,
+    number: String,
+    taken: &mut Vec<Taken>,
+) -> Result<Section, RunError> {
     let words = step.verb.in_words();
     let mut section = Section {
         heading: format!("{number}. {words}"),
@@ -246,6 +302,12 @@ async fn take(testbed: &Testbed, step: &Step, number: String) -> Result<Section,
         settled: None,
         awaited: matches!(step.verb, Verb::Wait(_)),
     };
+    taken.push(Taken {
+        heading: section.heading.clone(),
+        note: section.note.clone(),
+        after_rv: section.after_rv,
+        began: section.began,
+    });
     let said = steps::perform(testbed, step).await;
     section.said = said.map_err(|source| RunError::Step {
         number,

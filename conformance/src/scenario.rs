@@ -4,7 +4,7 @@ mod duration;
 mod manifest;
 mod step;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kubeproof_controller::kruise::Gates;
@@ -19,6 +19,9 @@ pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
     Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
+
+/// What a scenario says of another order, as if it were a plan.
+const ORDER: &str = "order";
 
 /// The namespace of scenarios that name none.
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -54,7 +57,8 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Differs {
-    /// How their plans begin: `lose-answer create pods`; empty for all.
+    /// How their plans begin: `lose-answer create pods`; empty for all; `order` for another order of
+    /// what happens in one instant.
     pub with: String,
     /// Why that is right.
     pub because: String,
@@ -199,6 +203,10 @@ pub struct ScenarioFile {
     pub name: String,
     /// The file.
     pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// The texts of the files that it names, by the names that it uses.
+    pub files: BTreeMap<String, String>,
     /// Its content.
     pub scenario: Scenario,
 }
@@ -234,17 +242,46 @@ impl ScenarioFile {
             path: path.to_owned(),
             source,
         })?;
-        let parse_error = |message: String| ScenarioError::Parse {
-            path: path.to_owned(),
-            message,
-        };
-        let mut scenario: Scenario =
-            serde_saphyr::from_str(&text).map_err(|error| parse_error(error.to_string()))?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        scenario.load_files(directory).map_err(parse_error)?;
+        let read = |file: &str| {
+            let path = directory.join(file);
+            std::fs::read_to_string(&path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))
+        };
+        let parsed = Self::parse(scenario_name(path), text, read);
+        parsed
+            .map(|file| Self {
+                path: path.to_owned(),
+                ..file
+            })
+            .map_err(|message| ScenarioError::Parse {
+                path: path.to_owned(),
+                message,
+            })
+    }
+
+    /// The scenario of this `text`; `read` knows the texts of the files that it names. It has no path.
+    ///
+    /// # Errors
+    /// What is wrong with the text or with a file.
+    pub fn parse(
+        name: String,
+        text: String,
+        read: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<Self, String> {
+        let mut scenario: Scenario =
+            serde_saphyr::from_str(&text).map_err(|error| error.to_string())?;
+        let mut files = BTreeMap::new();
+        scenario.load_files(&mut |file| {
+            let text = read(file)?;
+            files.insert(file.to_owned(), text.clone());
+            Ok(text)
+        })?;
         Ok(Self {
-            name: scenario_name(path),
-            path: path.to_owned(),
+            name,
+            path: PathBuf::new(),
+            text,
+            files,
             scenario,
         })
     }
@@ -263,17 +300,27 @@ impl Scenario {
     /// Whether a plan of faults rightly leads to another outcome.
     #[must_use]
     pub fn explains(&self, plan: &str) -> bool {
-        self.differs.iter().any(|one| plan.starts_with(&one.with))
+        let with = |one: &Differs| plan.starts_with(&one.with) && one.with != ORDER;
+        self.differs.iter().any(with)
+    }
+
+    /// Whether another order of what happens in one instant rightly leads to another outcome.
+    #[must_use]
+    pub fn explains_order(&self) -> bool {
+        self.differs.iter().any(|one| one.with == ORDER)
     }
 
     /// Puts the content of each file that a manifest names in its place.
-    fn load_files(&mut self, directory: &Path) -> Result<(), String> {
+    fn load_files(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
         for manifest in &mut self.given.objects {
-            manifest.load(directory)?;
+            manifest.load(read)?;
         }
         for step in self.given.steps.iter_mut().chain(&mut self.steps) {
             if let Verb::Apply(manifest) | Verb::Create(manifest) = &mut step.verb {
-                manifest.load(directory)?;
+                manifest.load(read)?;
             }
         }
         Ok(())

@@ -6,8 +6,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use similar::TextDiff;
 
+use crate::explore;
+use crate::log;
 use crate::properties::Violation;
-use crate::runner::{self, RunOptions, remote};
+use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
 
 /// Lines of context around a difference.
@@ -91,30 +93,107 @@ pub enum Verdict {
     Failed(String),
 }
 
+/// A scenario that was run, compared with its golden.
+#[derive(Debug)]
+pub struct Checked {
+    /// Its name, or the path of what is no scenario.
+    pub name: String,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// The file, if it is one of a scenario.
+    pub file: Option<ScenarioFile>,
+    /// The run, if there was one.
+    pub run: Option<Run>,
+    /// The golden, if there is one.
+    pub golden: Option<String>,
+    /// The log of the run, if requests were to be noted.
+    pub log: Option<String>,
+}
+
 /// Reads and runs the scenario at `path` and compares its transcript with the golden.
 #[must_use]
-pub fn check(path: &Path, options: &RunOptions) -> (String, Verdict) {
-    let file = match ScenarioFile::read(path) {
-        Ok(file) => file,
-        Err(error) => {
-            return (
-                path.display().to_string(),
-                Verdict::Failed(error.to_string()),
-            );
+pub fn check(path: &Path, options: &RunOptions) -> Checked {
+    match ScenarioFile::read(path) {
+        Ok(file) => check_file(file, options),
+        Err(error) => Checked {
+            name: path.display().to_string(),
+            verdict: Verdict::Failed(error.to_string()),
+            file: None,
+            run: None,
+            golden: None,
+            log: None,
+        },
+    }
+}
+
+/// Runs the scenario of `file` and compares its transcript with the golden; in another order than that of
+/// seed 0, its outcome.
+#[must_use]
+pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
+    let (run, log) = match options.notes {
+        true => {
+            let (run, log) = log::record(&file, options);
+            (run, Some(log))
         }
+        false => (runner::run_whole(&file.scenario, options), None),
     };
-    let run = runner::run_whole(&file.scenario, options);
-    let verdict = match run.map(|run| (run.violations(), run.transcript)) {
-        Ok((violations, Ok(transcript))) => {
-            let compared = compare(&golden_path(path, &file.name), &transcript);
-            match (violates(&file.scenario, &violations), compared) {
-                (Some(why), Verdict::Passed) => Verdict::Failed(why),
-                (_, compared) => compared,
+    let golden = golden_path(&file.path, &file.name);
+    let text = std::fs::read_to_string(&golden).ok();
+    let golden_text = text.map(|text| content(&text).trim_end().to_owned());
+    let verdict = match &run {
+        Err(error) => Verdict::Failed(error.to_string()),
+        Ok(run) => match (&run.transcript, &golden_text) {
+            (Err(error), _) => Verdict::Failed(error.to_string()),
+            (Ok(transcript), None) => Verdict::Failed(format!(
+                "there is no golden {}; the transcript:\n{transcript}",
+                golden.display()
+            )),
+            (Ok(transcript), Some(golden)) => {
+                let compared = match options.order {
+                    _ if options.outside.is_some() => differ_in_order(golden, transcript),
+                    0 => differ(golden, transcript.trim_end()),
+                    _ if file.scenario.explains_order() => Verdict::Passed,
+                    _ => match differ_in_order(golden, transcript) {
+                        Verdict::Passed => Verdict::Passed,
+                        Verdict::Failed(_) => differ_late(&file.scenario, golden, options),
+                    },
+                };
+                match (violates(&file.scenario, &run.violations()), compared) {
+                    (Some(why), Verdict::Passed) => Verdict::Failed(why),
+                    (_, compared) => compared,
+                }
             }
-        }
-        Ok((_, Err(error))) | Err(error) => Verdict::Failed(error.to_string()),
+        },
     };
-    (file.name, verdict)
+    Checked {
+        name: file.name.clone(),
+        verdict,
+        file: Some(file),
+        run: run.ok(),
+        golden: golden_text,
+        log,
+    }
+}
+
+/// Compares what must not depend on the order of what happens in one instant: the outcome without events, which
+/// tell of what happens on the way.
+fn differ_in_order(golden: &str, transcript: &String) -> Verdict {
+    match explore::compare(golden, Ok(transcript), &[]) {
+        None => Verdict::Passed,
+        Some(divergence) => Verdict::Failed(divergence.outcome),
+    }
+}
+
+/// The same of a run that is given more time in the end: what comes to its outcome later comes to it.
+fn differ_late(scenario: &Scenario, golden: &str, options: &RunOptions) -> Verdict {
+    let late = RunOptions {
+        patience: Some(explore::PATIENCE),
+        ..options.clone()
+    };
+    match runner::run(scenario, &late) {
+        Ok(transcript) => differ_in_order(golden, &transcript),
+        Err(error) => Verdict::Failed(error.to_string()),
+    }
 }
 
 /// Runs the scenario of `file` on the cluster that `client` speaks to, and compares the outcome with
@@ -146,16 +225,6 @@ pub fn violates(scenario: &Scenario, violations: &[Violation]) -> Option<String>
         .filter(|one| !scenario.violates.contains(one.property));
     let told: Vec<String> = unsaid.map(ToString::to_string).collect();
     (!told.is_empty()).then(|| told.join("\n"))
-}
-
-fn compare(golden: &Path, transcript: &str) -> Verdict {
-    let Ok(text) = std::fs::read_to_string(golden) else {
-        return Verdict::Failed(format!(
-            "there is no golden {}; the transcript:\n{transcript}",
-            golden.display()
-        ));
-    };
-    differ(content(&text).trim_end(), transcript.trim_end())
 }
 
 fn differ(expected: &str, transcript: &str) -> Verdict {

@@ -3,13 +3,15 @@
 
 mod builder;
 mod crashes;
+mod logged;
+mod outside;
 mod remote;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kubeproof_apiserver::fault::{Fault, Point};
+use kubeproof_apiserver::fault::{Fault, Meeting, Point};
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
@@ -18,15 +20,19 @@ use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
 use crate::api::{Api, ApiError};
 use crate::explore::Plan;
 use crate::generated::GeneratedNames;
+use crate::log::Recipe;
 use crate::outcome;
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
+use crate::wire::{Exchange, Notes, Turns, Wire};
 use crate::{kruise, nodes};
 
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
+pub use outside::Outside;
+use outside::Running;
 use remote::Remote;
 
 pub(crate) use remote::WATCHED;
@@ -45,7 +51,7 @@ const NODE_LIFECYCLE: &str = "node-lifecycle";
 pub const ROOT_CA: &str = include_str!("testbed/root-ca.pem");
 
 /// Virtual time begins here.
-const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
+pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 /// Without a write for so long, everything has come to rest.
 pub const QUIET: Duration = Duration::from_secs(600);
 /// What has not come to rest after so long never will.
@@ -56,6 +62,11 @@ const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 pub struct TestbedOptions {
     /// Seed of uids and generated names.
     pub seed: u64,
+    /// Seed of the order in which what is under way in one instant passes between controllers and
+    /// server; 0 for that of their tasks.
+    pub order: u64,
+    /// Whether every request is noted, for a log.
+    pub notes: bool,
     /// The namespace of objects that name none.
     pub namespace: String,
     /// How many simulated nodes there are.
@@ -75,6 +86,9 @@ pub struct TestbedOptions {
     pub manifests: Manifests,
     /// Controllers of one's own.
     pub subjects: Vec<Subject>,
+    /// A program that is a controller. With it everything happens in real time, which needs a runtime whose
+    /// time is not paused, with I/O.
+    pub outside: Option<Outside>,
     /// Resources whose tables are part of [`Testbed::outcome`] besides workloads and custom ones.
     pub shown: Vec<String>,
 }
@@ -83,6 +97,8 @@ impl Default for TestbedOptions {
     fn default() -> Self {
         Self {
             seed: 1,
+            order: 0,
+            notes: false,
             namespace: DEFAULT_NAMESPACE.to_owned(),
             nodes: 3,
             controllers: kubeproof_controller::CONTROLLERS
@@ -96,6 +112,7 @@ impl Default for TestbedOptions {
             timings: Timings::default(),
             manifests: Manifests::new(),
             subjects: Vec::new(),
+            outside: None,
             shown: Vec::new(),
         }
     }
@@ -117,8 +134,14 @@ enum Cluster {
 pub struct Simulated {
     server: ApiServer,
     recorder: Recorder,
+    wire: Wire<Recorder>,
+    notes: Notes,
     manager: Manager,
     crashes: Crashes,
+    /// What a log says of how this came about.
+    recipe: Recipe,
+    /// The program under test.
+    outside: Option<Running>,
 }
 
 /// A testbed that does not start or come to rest.
@@ -130,6 +153,12 @@ pub enum TestbedError {
     /// Something given cannot be created.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// The program under test cannot be given what it needs.
+    #[error("the controller outside of this process: {0}")]
+    Outside(#[source] std::io::Error),
+    /// The program under test does not run.
+    #[error("{0}")]
+    Ended(String),
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -168,7 +197,11 @@ impl Testbed {
     /// # Panics
     /// Outside of a tokio runtime.
     pub async fn start(options: TestbedOptions) -> Result<Self, TestbedError> {
-        let clock = Clock::simulated(EPOCH);
+        let recipe = Recipe::of_testbed(options.seed, options.order);
+        let clock = match options.outside {
+            None => Clock::simulated(EPOCH),
+            Some(_) => Clock::real(),
+        };
         let mut builder = ApiServer::builder()
             .clock(clock.clone())
             .seed(options.seed)
@@ -187,6 +220,9 @@ impl Testbed {
         }
         let server = builder.build_with(manifests).await?;
         let recorder = Recorder::new(server.clone());
+        let (notes, turns) = (Notes::default(), Turns::seeded(options.order));
+        let noted = (options.notes || options.outside.is_some()).then(|| notes.clone());
+        let wire = Wire::new(recorder.clone(), &server, noted.clone(), turns);
         let (mut controllers, mut lease_renewal) = (options.controllers, node::LEASE_RENEWAL);
         if options.kruise.is_none() {
             controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
@@ -196,7 +232,7 @@ impl Testbed {
             lease_renewal = IDLE_LEASE_RENEWAL;
         }
         let manager = Manager::start(
-            kube::Client::new(recorder.clone(), DEFAULT_NAMESPACE),
+            kube::Client::new(wire.clone(), DEFAULT_NAMESPACE),
             Options {
                 controllers,
                 nodes: options.nodes,
@@ -215,15 +251,31 @@ impl Testbed {
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
-        let client = kube::Client::new(recorder.clone(), options.namespace.as_str());
-        let crashes = Crashes::watch(&server, &manager, &client, options.subjects);
-        let api = Api::discover(kube::Client::new(server.clone(), options.namespace)).await?;
+        let client = kube::Client::new(wire.clone(), options.namespace.as_str());
+        let (mut subjects, mut outside) = (options.subjects, None);
+        if let Some(program) = &options.outside {
+            server.record_points();
+            let prepared = Running::prepare(program, &server).await;
+            let (running, subject) = prepared.map_err(TestbedError::Outside)?;
+            subjects.push(subject);
+            outside = Some(running);
+        }
+        let crashes = Crashes::watch(&server, &manager, &client, subjects);
+        let own = Wire::new(server.clone(), &server, noted, None);
+        let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
         let cluster = Simulated {
             server,
             recorder,
+            wire,
+            notes,
             manager,
             crashes,
+            recipe,
+            outside,
         };
+        if let Some(running) = &cluster.outside {
+            running.has_begun(&cluster.server, &cluster.notes).await?;
+        }
         Ok(Self {
             api,
             shown: options.shown,
@@ -272,7 +324,7 @@ impl Testbed {
     pub fn client(&self) -> kube::Client {
         match &self.cluster {
             Cluster::Simulated(cluster) => {
-                kube::Client::new(cluster.recorder.clone(), self.api.namespace())
+                kube::Client::new(cluster.wire.clone(), self.api.namespace())
             }
             Cluster::Remote(cluster) => cluster.client.clone(),
         }
@@ -311,6 +363,20 @@ impl Testbed {
     pub fn refusals(&self) -> Vec<Refusal> {
         self.simulated()
             .map_or_else(|_| Vec::new(), |cluster| cluster.recorder.refusals())
+    }
+
+    /// Every request of this process so far, if [`TestbedOptions::notes`] asks for them.
+    #[must_use]
+    pub fn exchanges(&self) -> Vec<Exchange> {
+        self.simulated()
+            .map_or_else(|_| Vec::new(), |cluster| cluster.notes.exchanges())
+    }
+
+    /// Whom faults have met so far, in order.
+    #[must_use]
+    pub fn fault_meetings(&self) -> Vec<Meeting> {
+        self.simulated()
+            .map_or_else(|_| Vec::new(), |cluster| cluster.server.fault_meetings())
     }
 
     /// Every fault so far, with how many requests it has met.
@@ -384,7 +450,10 @@ impl Testbed {
     /// [`TestbedError::Restless`] when that never happens.
     pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
         let (quiet, longest) = match &self.cluster {
-            Cluster::Simulated(_) => (quiet, SETTLE_TIME_MAX),
+            Cluster::Simulated(cluster) => match &cluster.outside {
+                None => (quiet, SETTLE_TIME_MAX),
+                Some(running) => (quiet.min(running.quiet), remote::SETTLE_TIME_MAX),
+            },
             Cluster::Remote(cluster) => (quiet.min(cluster.quiet), remote::SETTLE_TIME_MAX),
         };
         let began = self.now();
@@ -396,6 +465,11 @@ impl Testbed {
                 return Ok(last);
             }
             tokio::time::sleep(remaining.unsigned_abs()).await;
+            if let Cluster::Simulated(cluster) = &self.cluster
+                && let Some(running) = &cluster.outside
+            {
+                running.runs()?;
+            }
             let journal = self.journal();
             let newest = journal.iter().rev().find(|entry| !is_heartbeat(entry));
             let Some(newest) = newest.filter(|newest| newest.time > last) else {
@@ -431,8 +505,11 @@ impl Testbed {
     pub async fn shutdown(self) {
         match self.cluster {
             Cluster::Simulated(cluster) => {
-                cluster.crashes.end();
+                cluster.crashes.end().await;
                 cluster.manager.shutdown().await;
+                if let Some(running) = cluster.outside {
+                    running.end().await;
+                }
             }
             Cluster::Remote(cluster) => cluster.end().await,
         }

@@ -32,11 +32,16 @@ impl Timeline {
 
     /// The lines for one write, none when it is nothing a reviewer looks for.
     pub fn tell(&mut self, entry: &JournalEntry, began: Timestamp) -> Vec<String> {
-        self.learn(entry);
-        kinds::describe(entry, &self.revisions)
+        self.tell_words(entry)
             .into_iter()
             .map(|what| line(began, entry.time, &entry.user_agent, &what))
             .collect()
+    }
+
+    /// What is told of one write, without when and by whom.
+    pub(crate) fn tell_words(&mut self, entry: &JournalEntry) -> Vec<String> {
+        self.learn(entry);
+        kinds::describe(entry, &self.revisions)
     }
 
     /// The lines for the writes that one step saw refused, each with the version it came after.
@@ -95,7 +100,7 @@ pub(crate) fn first_line(message: &str) -> String {
 }
 
 /// Who wrote, from the user agent: its product without the version.
-fn actor(user_agent: &str) -> &str {
+pub(crate) fn actor(user_agent: &str) -> &str {
     let product = user_agent.split(['/', ' ']).next().unwrap_or_default();
     match product {
         api::USER_AGENT => "scenario",

@@ -186,7 +186,8 @@ fn what_is_not_built_is_refused_in_words() {
     for arguments in [
         &["serve", "--authorization", "Webhook"][..],
         &["serve", "--controllers", "nonsense"],
-        &["run", "--report", "x"],
+        &["run", "--controller", "true", "--seeds", "2"],
+        &["run", "--kubeconfig", "x", "--report", "x"],
     ] {
         let output = output(arguments);
         let said = String::from_utf8(output.stderr.clone()).unwrap();

@@ -19,6 +19,8 @@ pub(crate) struct Claims<'a, K> {
     pub(crate) owner: &'a ObjectMeta,
     /// The reference with which the owner controls an object.
     pub(crate) reference: OwnerReference,
+    /// Put on what is adopted, and removed from what is released.
+    pub(crate) finalizer: Option<&'static str>,
 }
 
 impl<K> Claims<'_, K>
@@ -75,13 +77,14 @@ where
 
     async fn adopt(&self, object: &K) -> Result<K, Error> {
         let uid = object.uid().unwrap_or_default();
-        self.patch(object, adopt_patch(&self.reference, &uid)).await
+        let patch = adopt_patch(&self.reference, self.finalizer, &uid);
+        self.patch(object, patch).await
     }
 
     async fn release(&self, object: &K) -> Result<K, Error> {
         let uid = object.uid().unwrap_or_default();
-        self.patch(object, release_patch(&self.reference.uid, &uid))
-            .await
+        let patch = release_patch(&self.reference.uid, self.finalizer, &uid);
+        self.patch(object, patch).await
     }
 
     async fn patch(&self, object: &K, patch: serde_json::Value) -> Result<K, Error> {

@@ -4,7 +4,6 @@ mod apply;
 mod availability;
 mod numbers;
 mod pods;
-mod ranking;
 mod scale;
 pub(crate) mod set;
 mod status;

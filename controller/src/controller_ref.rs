@@ -66,19 +66,28 @@ pub(crate) fn claim(owner: &ObjectMeta, meta: &ObjectMeta, matches: bool) -> Cla
     }
 }
 
-/// Strategic merge patch that makes `owner` the controller of the object `uid`.
+/// Strategic merge patch that makes `owner` the controller of the object `uid`, with `finalizer`.
 ///
 /// The uid makes the server refuse the patch when the object was replaced meanwhile.
 #[must_use]
-pub(crate) fn adopt_patch(owner: &OwnerReference, uid: &str) -> Value {
-    json!({ "metadata": { "ownerReferences": [owner], "uid": uid } })
+pub(crate) fn adopt_patch(owner: &OwnerReference, finalizer: Option<&str>, uid: &str) -> Value {
+    let mut patch = json!({ "metadata": { "ownerReferences": [owner], "uid": uid } });
+    if let Some(finalizer) = finalizer {
+        patch["metadata"]["finalizers"] = json!([finalizer]);
+    }
+    patch
 }
 
-/// Strategic merge patch that removes the reference to `owner_uid` from the object `uid`.
+/// Strategic merge patch that removes the reference to `owner_uid` from the object `uid`, and
+/// `finalizer` with it.
 #[must_use]
-pub(crate) fn release_patch(owner_uid: &str, uid: &str) -> Value {
+pub(crate) fn release_patch(owner_uid: &str, finalizer: Option<&str>, uid: &str) -> Value {
     let reference = json!({ "$patch": "delete", "uid": owner_uid });
-    json!({ "metadata": { "ownerReferences": [reference], "uid": uid } })
+    let mut patch = json!({ "metadata": { "ownerReferences": [reference], "uid": uid } });
+    if let Some(finalizer) = finalizer {
+        patch["metadata"]["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
+    }
+    patch
 }
 
 #[cfg(test)]

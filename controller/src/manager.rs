@@ -13,30 +13,34 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    advanced_statefulset, cloneset, daemonset, deployment, disruption, endpoint_slice, endpoints,
-    garbage_collector, kruise, namespace, node, node_lifecycle, persistent_volume,
-    pod_garbage_collector, replicaset, resource_quota, root_ca, service_account, statefulset,
-    taint_eviction,
+    advanced_statefulset, cloneset, cronjob, daemonset, deployment, disruption, endpoint_slice,
+    endpoints, garbage_collector, job, kruise, namespace, node, node_lifecycle, persistent_volume,
+    pod_garbage_collector, replicaset, replication_controller, resource_quota, root_ca,
+    service_account, statefulset, taint_eviction, ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
+    "cronjob",
     "daemonset",
     "deployment",
     "disruption",
     "endpoints",
     "endpointslice",
     "garbage-collector",
+    "job",
     "namespace",
     "node-lifecycle",
     "persistent-volume",
     "pod-garbage-collector",
     "replicaset",
+    "replicationcontroller",
     "resourcequota",
     "root-ca-certificate-publisher",
     "serviceaccount",
     "statefulset",
     "taint-eviction",
+    "ttl-after-finished",
 ];
 
 /// The names of the controllers of OpenKruise's workloads, which need its definitions on the server.
@@ -231,22 +235,26 @@ fn controller(
     match name {
         "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
         "cloneset" => cloneset::run(ctx, gates).boxed(),
+        "cronjob" => cronjob::run(ctx).boxed(),
         "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
         "disruption" => disruption::run(ctx).boxed(),
         "endpoints" => endpoints::run(ctx).boxed(),
         "endpointslice" => endpoint_slice::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
+        "job" => job::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
         "node-lifecycle" => node_lifecycle::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx).boxed(),
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
+        "replicationcontroller" => replication_controller::run(ctx).boxed(),
         "resourcequota" => resource_quota::run(ctx).boxed(),
         "root-ca-certificate-publisher" => root_ca::run(ctx, root_ca.to_owned()).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx, settings).boxed(),
         "taint-eviction" => taint_eviction::run(ctx).boxed(),
+        "ttl-after-finished" => ttl_after_finished::run(ctx).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
     }
 }
@@ -282,9 +290,12 @@ mod tests {
     #[tokio::test]
     async fn unknown_names_are_refused_with_the_known_ones() {
         let refused = Manager::start(silent_client(), options(&["statefulset", "cron"], 0));
-        let message = "unknown controller \"cron\" (known: daemonset, deployment, disruption, \
-            endpoints, endpointslice, garbage-collector, namespace, node-lifecycle, persistent-volume, \
-            pod-garbage-collector, replicaset, resourcequota, root-ca-certificate-publisher, serviceaccount, statefulset, taint-eviction, advanced-statefulset, cloneset)";
+        let known: Vec<&str> = CONTROLLERS
+            .iter()
+            .chain(KRUISE_CONTROLLERS)
+            .copied()
+            .collect();
+        let message = format!("unknown controller \"cron\" (known: {})", known.join(", "));
         assert_eq!(refused.unwrap_err().to_string(), message);
     }
 

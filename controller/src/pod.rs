@@ -34,10 +34,22 @@ pub(crate) fn is_pending(pod: &Pod) -> bool {
     phase(pod) == Some("Pending")
 }
 
+/// Phase Running.
+#[must_use]
+pub(crate) fn is_running(pod: &Pod) -> bool {
+    phase(pod) == Some("Running")
+}
+
 /// Phase Failed or Succeeded: the pod will not run again.
 #[must_use]
 pub(crate) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), Some("Failed" | "Succeeded"))
+}
+
+/// Whether the pod has come to a good end.
+#[must_use]
+pub(crate) fn is_succeeded(pod: &Pod) -> bool {
+    phase(pod) == Some("Succeeded")
 }
 
 /// Whether the pod has come to a bad end.

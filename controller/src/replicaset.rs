@@ -2,16 +2,13 @@
 
 mod manage;
 mod ranking;
+mod set;
 mod status;
 mod sync;
-
-use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::{Api, ResourceExt};
 
 use crate::context::Context;
@@ -20,30 +17,36 @@ use crate::informer::{Change, Informer};
 use crate::mirror::ObjectKey;
 use crate::pod;
 use crate::recorder::Recorder;
-use crate::triggers::{self, Workload};
+use crate::triggers;
 use crate::work_queue::WorkQueue;
 use crate::worker;
 
+pub(crate) use set::Set;
+
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "replicaset-controller";
-const API_VERSION: &str = "apps/v1";
 /// How many sets are synced at once.
 const WORKERS: usize = 5;
 
-struct Controller {
+struct Controller<S> {
     ctx: Context,
     recorder: Recorder,
     queue: WorkQueue<ObjectKey>,
-    sets: Informer<ReplicaSet>,
+    sets: Informer<S>,
     pods: Informer<Pod>,
     expectations: Expectations,
 }
 
 /// Runs the controller until the future is dropped.
 pub async fn run(ctx: Context) {
-    let ctx = ctx.for_component(NAME);
-    let controller = Controller {
-        recorder: Recorder::new(ctx.clone(), NAME),
+    run_for::<ReplicaSet>(ctx).await;
+}
+
+/// Runs the controller of another kind that asks for a number of pods.
+pub(crate) async fn run_for<S: Set>(ctx: Context) {
+    let ctx = ctx.for_component(S::CONTROLLER);
+    let controller = Controller::<S> {
+        recorder: Recorder::new(ctx.clone(), S::CONTROLLER),
         ctx,
         queue: WorkQueue::new(),
         sets: Informer::new(),
@@ -53,7 +56,7 @@ pub async fn run(ctx: Context) {
     join(controller.watch(), controller.work()).await;
 }
 
-impl Controller {
+impl<S: Set> Controller<S> {
     async fn watch(&self) {
         let client = &self.ctx.client;
         let sets = self
@@ -71,7 +74,7 @@ impl Controller {
         worker::run(self, &self.queue, WORKERS).await;
     }
 
-    fn set_changed(&self, change: &Change<ReplicaSet>) {
+    fn set_changed(&self, change: &Change<S>) {
         let (set, is_other) = match change {
             Change::Added(set) => (set, false),
             Change::Updated { old, new } => (new, old.uid() != new.uid()),
@@ -101,33 +104,4 @@ impl Controller {
             self.queue.add_after(trigger.key, trigger.after);
         }
     }
-}
-
-impl Workload for Arc<ReplicaSet> {
-    const KIND: &'static str = "ReplicaSet";
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn selector(&self) -> LabelSelector {
-        let spec = self.spec.as_ref();
-        spec.map(|spec| spec.selector.clone()).unwrap_or_default()
-    }
-
-    fn recheck_after(&self) -> Option<Duration> {
-        let seconds = u64::try_from(min_ready_seconds(self)).ok()?;
-        // One more, because conditions are dated in whole seconds.
-        (seconds > 0).then(|| Duration::from_secs(seconds + 1))
-    }
-}
-
-fn min_ready_seconds(set: &ReplicaSet) -> i32 {
-    let spec = set.spec.as_ref();
-    spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
-}
-
-fn replicas(set: &ReplicaSet) -> i32 {
-    let spec = set.spec.as_ref();
-    spec.and_then(|spec| spec.replicas).unwrap_or(1)
 }

@@ -79,7 +79,7 @@ impl RevisionControl {
     pub(crate) async fn adopt(&self, orphans: &[ControllerRevision]) -> Result<(), Error> {
         for orphan in orphans {
             let uid = orphan.metadata.uid.as_deref().unwrap_or("");
-            let patch = Patch::Strategic(adopt_patch(&self.reference, uid));
+            let patch = Patch::Strategic(adopt_patch(&self.reference, None, uid));
             let name = orphan.name_any();
             self.api
                 .patch(&name, &PatchParams::default(), &patch)

@@ -3,22 +3,15 @@
 
 use std::mem::take;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 
+use crate::conflict::BACKOFF_DELAYS;
 use crate::recorder::{EventType, Recorder};
 use crate::stateful_claims::{EnsureClaim, FixOwners, Repair};
 use crate::sync_error::Error;
-
-/// How long the repair of a pod waits after each conflict but the last.
-const REPAIR_DELAYS: [Duration; 3] = [
-    Duration::from_millis(10),
-    Duration::from_millis(50),
-    Duration::from_millis(250),
-];
 
 /// What an event tells about, as it is spelled in reasons and messages.
 #[derive(Clone, Copy)]
@@ -170,7 +163,7 @@ impl StatefulPodControl<'_> {
         again: impl Fn(Option<Arc<Pod>>) -> Again,
     ) -> Result<(), Error> {
         let name = repair.pod.name_any();
-        let mut delays = REPAIR_DELAYS.into_iter();
+        let mut delays = BACKOFF_DELAYS.into_iter();
         let outcome = loop {
             let prepared = match self.ensure_claims(&name, take(&mut repair.claims)).await {
                 Ok(()) => self.fix_owners(take(&mut repair.owners)).await,

@@ -13,10 +13,20 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::clock;
 
-/// Delay after the first failure of a key; it doubles with each further one.
-const BACKOFF_MIN: Duration = Duration::from_millis(5);
-/// The longest delay after a failure.
-const BACKOFF_MAX: Duration = Duration::from_secs(1000);
+/// How long a key waits that failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryDelays {
+    /// After the first failure; it doubles with each further one.
+    pub(crate) first: Duration,
+    /// No delay is longer.
+    pub(crate) longest: Duration,
+}
+
+/// The delays of most controllers.
+const DEFAULT_DELAYS: RetryDelays = RetryDelays {
+    first: Duration::from_millis(5),
+    longest: Duration::from_secs(1000),
+};
 /// Failures of all keys together are retried at most this often, ...
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// ... after so many that are not held back.
@@ -36,6 +46,7 @@ struct State<K> {
     /// In `ready`, or added again while in `processing`.
     dirty: BTreeSet<K>,
     processing: BTreeSet<K>,
+    delays: RetryDelays,
     failures: BTreeMap<K, u32>,
     delayed: BTreeMap<K, Instant>,
     /// When the next retry would be due if all were spread evenly.
@@ -44,8 +55,13 @@ struct State<K> {
 
 impl<K: Clone + Ord> WorkQueue<K> {
     pub(crate) fn new() -> Self {
+        Self::retrying(DEFAULT_DELAYS)
+    }
+
+    /// A queue whose keys wait for other delays when they fail.
+    pub(crate) fn retrying(delays: RetryDelays) -> Self {
         Self {
-            state: Mutex::new(State::new()),
+            state: Mutex::new(State::new(delays)),
             ready: Notify::new(),
             timers: Notify::new(),
         }
@@ -124,11 +140,12 @@ impl<K: Clone + Ord> WorkQueue<K> {
 }
 
 impl<K: Clone + Ord> State<K> {
-    fn new() -> Self {
+    fn new(delays: RetryDelays) -> Self {
         Self {
             ready: VecDeque::new(),
             dirty: BTreeSet::new(),
             processing: BTreeSet::new(),
+            delays,
             failures: BTreeMap::new(),
             delayed: BTreeMap::new(),
             next_retry: None,
@@ -162,12 +179,13 @@ impl<K: Clone + Ord> State<K> {
 
     /// Counts a failure and returns the delay it earns, for the key's sake or for all keys'.
     fn failed(&mut self, key: &K, now: Instant) -> Duration {
+        let longest = self.delays.longest;
         let failures = self.failures.entry(key.clone()).or_default();
         let delay = 2u32
             .checked_pow(*failures)
-            .and_then(|times| BACKOFF_MIN.checked_mul(times));
+            .and_then(|times| self.delays.first.checked_mul(times));
         *failures = failures.saturating_add(1);
-        let backoff = delay.map_or(BACKOFF_MAX, |delay| delay.min(BACKOFF_MAX));
+        let backoff = delay.map_or(longest, |delay| delay.min(longest));
 
         let retry = self.next_retry.map_or(now, |next| next.max(now));
         self.next_retry = Some(retry + RETRY_INTERVAL);
@@ -197,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_key_added_while_processed_waits_for_its_turn() {
-        let mut state = State::new();
+        let mut state = State::new(DEFAULT_DELAYS);
         assert!(state.add("a") && state.add("b"));
         assert!(!state.add("a"), "already waits");
         assert_eq!(state.take(), Some("a"));
@@ -211,21 +229,21 @@ mod tests {
 
     #[test]
     fn failures_back_off_from_5_ms_to_1000_s_until_forgotten() {
-        let mut state = State::new();
+        let mut state = State::new(DEFAULT_DELAYS);
         let now = clock::after(Duration::ZERO);
         let delays: Vec<u128> = (0..4)
             .map(|_| state.failed(&"a", now).as_millis())
             .collect();
         assert_eq!(delays, [5, 10, 20, 40]);
         let last = (0..60).map(|_| state.failed(&"a", now)).last();
-        assert_eq!(last, Some(BACKOFF_MAX));
+        assert_eq!(last, Some(DEFAULT_DELAYS.longest));
         state.failures.remove("a");
-        assert_eq!(state.failed(&"a", now), BACKOFF_MIN);
+        assert_eq!(state.failed(&"a", now), DEFAULT_DELAYS.first);
     }
 
     #[test]
     fn failures_of_many_keys_are_retried_ten_a_second_after_a_burst_of_100() {
-        let mut state = State::new();
+        let mut state = State::new(DEFAULT_DELAYS);
         let now = clock::after(Duration::ZERO);
         let delays: Vec<u128> = (0..102)
             .map(|key| state.failed(&key, now).as_millis())
@@ -233,7 +251,7 @@ mod tests {
         assert!(delays[..100].iter().all(|delay| *delay == 5));
         assert_eq!(delays[100..], [100, 200]);
         let later = now + Duration::from_secs(60);
-        assert_eq!(state.failed(&1000, later), BACKOFF_MIN);
+        assert_eq!(state.failed(&1000, later), DEFAULT_DELAYS.first);
     }
 
     #[tokio::test(start_paused = true)]

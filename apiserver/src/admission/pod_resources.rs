@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::schema::quantity::Quantity;
 
 /// Amounts by the name of the resource.
-pub(super) type Amounts = BTreeMap<String, Quantity>;
+pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// The amounts in a list of resources.
-pub(super) fn amounts(list: &Value) -> Amounts {
+pub(crate) fn amounts(list: &Value) -> Amounts {
     let entries = list.as_object().into_iter().flatten();
     entries
         .filter_map(|(name, amount)| {
@@ -33,6 +33,26 @@ pub(super) fn limits_of_pod(pod: &Value) -> Amounts {
 
 fn whole(pod: &Value, field: &str) -> Amounts {
     let spec = &pod["spec"];
+    let mut all = of_containers(spec, field);
+    for (name, amount) in amounts(&spec["resources"][field]) {
+        all.insert(name, amount);
+    }
+    let overhead = amounts(&spec["overhead"]);
+    for (name, amount) in overhead {
+        match all.get_mut(&name) {
+            Some(own) => *own = own.add(&amount),
+            // Nothing is limited by what is only spent besides.
+            None if field == "limits" => {}
+            None => {
+                all.insert(name, amount);
+            }
+        }
+    }
+    all
+}
+
+/// What the containers of a pod's spec come to, `requests` or `limits`.
+pub(crate) fn of_containers(spec: &Value, field: &str) -> Amounts {
     let items = |list: &str| spec[list].as_array().cloned().unwrap_or_default();
     let mut all = Amounts::new();
     for container in items("containers") {
@@ -51,20 +71,6 @@ fn whole(pod: &Value, field: &str) -> Amounts {
         raise(&mut most, &at_once);
     }
     raise(&mut all, &most);
-    for (name, amount) in amounts(&spec["resources"][field]) {
-        all.insert(name, amount);
-    }
-    let overhead = amounts(&spec["overhead"]);
-    for (name, amount) in overhead {
-        match all.get_mut(&name) {
-            Some(own) => *own = own.add(&amount),
-            // Nothing is limited by what is only spent besides.
-            None if field == "limits" => {}
-            None => {
-                all.insert(name, amount);
-            }
-        }
-    }
     all
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::service_account_secrets::{refers_to_secrets, secret_fault};
 use super::{all_of, forbidden};
 use crate::meta::object::{child_mut, name, namespace};
 use crate::server::Core;
@@ -18,17 +19,22 @@ const TOKEN_SECONDS: u32 = 3607;
 /// Gives a new pod its account, the account's secrets for images, and a volume with a token.
 ///
 /// # Errors
-/// `Forbidden` if there is no such account, or a pod that mirrors one of a node's own has any.
+/// `Forbidden` if there is no such account, the account does not list a secret of the pod and has
+/// to, or a pod that mirrors one of a node's own has an account or a secret.
 pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
     let refuse = |pod: &Value, message: String| forbidden("", "pods", name(pod), message);
     let asked = pod["spec"]["serviceAccountName"].as_str();
     let asked = asked.unwrap_or_default().to_owned();
     if !pod["metadata"]["annotations"][MIRROR].is_null() {
-        let message = "a mirror pod may not reference service accounts".to_owned();
-        return match asked.is_empty() {
-            true => Ok(()),
-            false => Err(refuse(pod, message)),
+        let message = match () {
+            () if !asked.is_empty() => "a mirror pod may not reference service accounts",
+            () if refers_to_secrets(&pod["spec"]) => "a mirror pod may not reference secrets",
+            () if has_token(&pod["spec"]) => {
+                "a mirror pod may not use ServiceAccountToken volume projections"
+            }
+            () => return Ok(()),
         };
+        return Err(refuse(pod, message.to_owned()));
     }
     let asked = if asked.is_empty() {
         DEFAULT.to_owned()
@@ -59,7 +65,21 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
     if wanted(&pod["spec"]).or(wanted(account)).unwrap_or(true) {
         mount_token(core, pod);
     }
-    Ok(())
+    match secret_fault(account, &pod["spec"]) {
+        Some(message) => Err(refuse(pod, message)),
+        None => Ok(()),
+    }
+}
+
+fn has_token(spec: &Value) -> bool {
+    let volumes = spec["volumes"].as_array();
+    let sources = volumes
+        .into_iter()
+        .flatten()
+        .filter_map(|volume| volume["projected"]["sources"].as_array());
+    sources
+        .flatten()
+        .any(|source| !source["serviceAccountToken"].is_null())
 }
 
 /// Mounts a token in every container that has nothing in its place.

@@ -1,6 +1,7 @@
 //! What storage classes decide for claims.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -25,20 +26,27 @@ pub(super) fn default_class(core: &Core, claim: &mut Value) {
         return;
     }
     let classes = all_of(core, GROUP, CLASSES);
-    let is_default = |class: &Value| {
+    if let Some(class) = newest_default(&classes, &IS_DEFAULT) {
+        let spec = child_mut(claim, "spec");
+        spec.insert("storageClassName".to_owned(), name(class).into());
+    }
+}
+
+/// Of the classes that an annotation says are the default, the newest.
+pub(super) fn newest_default<'c>(
+    classes: &'c [Arc<Value>],
+    is_default: &[&str],
+) -> Option<&'c Value> {
+    let annotated = |class: &&Arc<Value>| {
         let annotations = &class["metadata"]["annotations"];
-        IS_DEFAULT.iter().any(|own| annotations[*own] == "true")
+        is_default.iter().any(|own| annotations[*own] == "true")
     };
-    let defaults = classes.iter().filter(|class| is_default(class));
-    let newest = defaults.max_by(|one, other| {
+    let newest = classes.iter().filter(annotated).max_by(|one, other| {
         let created = |class: &Value| meta(class, "creationTimestamp").to_owned();
         let newer = created(one).cmp(&created(other));
         newer.then_with(|| name(other).cmp(name(one)))
     });
-    if let Some(class) = newest {
-        let spec = child_mut(claim, "spec");
-        spec.insert("storageClassName".to_owned(), name(class).into());
-    }
+    newest.map(|class| &**class)
 }
 
 /// A bound claim grows only if its class lets volumes grow.

@@ -75,8 +75,10 @@ pub(crate) fn table(
     list_metadata: &Value,
     options: TableOptions<'_>,
 ) -> Value {
+    let mut objects: Vec<_> = objects.into_iter().collect();
+    columns::sort(info, &mut objects);
     let rows: Vec<Value> = objects
-        .into_iter()
+        .iter()
         .map(|object| row(info, object.borrow(), options))
         .collect();
     let definitions = match options.column_definitions {

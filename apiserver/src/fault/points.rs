@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use jiff::Timestamp;
+
 use super::{Fault, Requests, rules::Asked};
 use crate::storage::EventType;
 
@@ -70,6 +72,19 @@ impl fmt::Display for Point {
         }
         write!(f, " from {}", self.from)
     }
+}
+
+/// A fault that met somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meeting {
+    /// The fault's name.
+    pub fault: String,
+    /// The version of the last write before it.
+    pub after_rv: u64,
+    /// When it was.
+    pub time: Timestamp,
+    /// Whom and what it met: `create pods web-0 from statefulset-controller`.
+    pub what: String,
 }
 
 /// The points passed so far.

@@ -9,11 +9,14 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
-use super::points::{Point, Points};
+use super::points::{Meeting, Point, Points};
 use super::{Effect, Fault, Requests};
 use crate::clock::Clock;
 use crate::endpoints::request_info::{RequestInfo, Verb};
 use crate::storage::EventType;
+
+/// So many meetings are remembered: a fault that lasts meets somebody with every request.
+const MEETINGS_MAX: usize = 10_000;
 
 /// The rules of a server.
 #[derive(Clone, Debug)]
@@ -30,6 +33,8 @@ struct State {
     /// Wakes watches that were told to hold.
     lifted: Notify,
     points: Mutex<Option<Points>>,
+    /// Requests and events met, in order.
+    meetings: Mutex<Vec<Meeting>>,
     crashes: watch::Sender<u64>,
 }
 
@@ -190,6 +195,7 @@ impl Faults {
             in_force: AtomicUsize::new(0),
             lifted: Notify::new(),
             points: Mutex::default(),
+            meetings: Mutex::default(),
             crashes: watch::Sender::new(0),
         };
         Self {
@@ -246,6 +252,26 @@ impl Faults {
         points.as_ref().map(Points::passed).unwrap_or_default()
     }
 
+    /// Whom faults have met first, in order.
+    pub(crate) fn meetings(&self) -> Vec<Meeting> {
+        self.state.meetings.lock().clone()
+    }
+
+    fn note_meeting(&self, fault: &Fault, asked: &Asked, (what, after_rv): (&str, u64)) {
+        let name = asked.name.as_ref().map(|name| format!(" {name}"));
+        let (resource, from) = (asked.resource_text(), asked.product());
+        let mut meetings = self.state.meetings.lock();
+        if meetings.len() >= MEETINGS_MAX {
+            return;
+        }
+        meetings.push(Meeting {
+            fault: fault.name.clone(),
+            after_rv,
+            time: self.clock.now(),
+            what: format!("{what} {resource}{} from {from}", name.unwrap_or_default()),
+        });
+    }
+
     /// How many clients have died.
     pub(crate) fn crashes(&self) -> watch::Receiver<u64> {
         self.state.crashes.subscribe()
@@ -277,6 +303,7 @@ impl Faults {
             !effect.is_of_events() && !effect.is_of_views() && !matches!(effect, Effect::Repeat(_))
         });
         let rule = active.find_map(|rule| rule.meets(&asked, now).then_some(rule))?;
+        self.note_meeting(&rule.fault, &asked, (asked.verb_text(), rv));
         Some(rule.fault.effect.clone())
     }
 
@@ -299,6 +326,7 @@ impl Faults {
             .iter_mut()
             .filter(|rule| rule.fault.effect.is_of_events());
         let rule = active.find_map(|rule| rule.meets(&watch, now).then_some(rule))?;
+        self.note_meeting(&rule.fault, &watch, (event.as_str(), rv));
         match rule.fault.effect {
             Effect::Break => Some(EventEffect::Break),
             Effect::Expire => Some(EventEffect::Expire),

@@ -5,13 +5,18 @@ use serde_json::Value;
 use super::Strategy;
 use super::checks::{invalid_each, required, text};
 use crate::meta::object::{default, name};
-use crate::meta::validation::{dns1035_label, dns1123_subdomain};
+use crate::meta::validation::{NameRule, dns1035_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(super) struct ApiService;
 
 impl Strategy for ApiService {
+    /// It is held to the version and group below.
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn default(&self, service: &mut Value) {
         let backend = service
             .get_mut("spec")

@@ -74,6 +74,15 @@ pub(crate) fn objects(resource: &GroupResource, seed: u64, now: Timestamp) -> Ve
         .collect()
 }
 
+/// The spec that an initial object of `resource` has.
+pub(super) fn spec(resource: &GroupResource, name: &str) -> Option<Value> {
+    let section = SECTIONS.iter().find(|own| own.resource == *resource)?;
+    let objects = section.lines.iter();
+    let mut objects = objects.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut object = objects.find(|own| own["metadata"]["name"] == name)?;
+    Some(object["spec"].take())
+}
+
 fn object(line: &str, rv: u64, seed: u64, now: Timestamp) -> StoredObject {
     let uid = Entropy::uid_at(seed, rv);
     let time = rfc3339(now);

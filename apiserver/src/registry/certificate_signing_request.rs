@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::{Context, Strategy};
 use crate::clock::rfc3339;
-use crate::meta::object::{child_mut, copy_field};
+use crate::meta::object::copy_field;
+use crate::meta::validation::NameRule;
 use crate::status::{FieldErrors, FieldPath};
 
 const APPROVED: &str = "Approved";
@@ -22,6 +23,10 @@ pub(crate) struct CertificateSigningRequest {
 }
 
 impl Strategy for CertificateSigningRequest {
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn validate(&self, request: &Value) -> FieldErrors {
         request::validate(request)
     }
@@ -85,18 +90,21 @@ fn certificate(request: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// A status written without the decisions leaves them as they are.
+/// A status cannot change the decisions: as many as there were stay as they were, and more or fewer
+/// of them are a fault.
 fn keep_decisions(new: &mut Value, old: &Value) {
-    let lost: Vec<Value> = conditions(old)
-        .filter(|own| matches!(own["type"].as_str(), Some(APPROVED | DENIED)))
-        .filter(|own| conditions(new).all(|condition| condition["type"] != own["type"]))
-        .cloned()
-        .collect();
-    if lost.is_empty() {
-        return;
+    for kind in [APPROVED, DENIED] {
+        let is_of = |own: &&Value| own["type"] == kind;
+        let held: Vec<Value> = conditions(old).filter(is_of).cloned().collect();
+        if conditions(new).filter(is_of).count() != held.len() {
+            continue;
+        }
+        let now = new.pointer_mut("/status/conditions");
+        let now = now.and_then(Value::as_array_mut).into_iter().flatten();
+        for (own, held) in now.filter(|own| own["type"] == kind).zip(held) {
+            *own = held;
+        }
     }
-    let kept = conditions(new).cloned().chain(lost).collect();
-    child_mut(new, "status").insert("conditions".to_owned(), Value::Array(kept));
 }
 
 /// Sets the times that were left out; a condition that stays keeps the time since it holds.
@@ -223,9 +231,15 @@ mod tests {
             exclusive,
             "Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive"
         );
-        let mut other = request(&json!([{ "type": "Other", "status": "True" }]));
-        keep_decisions(&mut other, &approved);
-        assert_eq!(conditions(&other).count(), 2);
+        let mut changed = request(&json!([
+            { "type": "Other", "status": "True" },
+            { "type": APPROVED, "status": "True", "message": "m" },
+        ]));
+        keep_decisions(&mut changed, &approved);
+        assert_eq!(conditions(&changed).last(), conditions(&approved).last());
+        let mut lost = request(&json!([{ "type": "Other", "status": "True" }]));
+        keep_decisions(&mut lost, &approved);
+        assert_eq!(faults(false, &lost, &approved), [removed]);
     }
 
     #[test]

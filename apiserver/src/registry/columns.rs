@@ -14,6 +14,8 @@ mod storage;
 mod view;
 mod workload;
 
+use std::borrow::Borrow;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -45,6 +47,14 @@ pub(crate) fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<
             .map(|column| cell(&column.name))
             .collect()
     })
+}
+
+/// Sorts what a table shows where its rows have an order of their own: flow schemas are listed as
+/// requests are matched with them.
+pub(crate) fn sort(info: &ResourceInfo, objects: &mut [impl Borrow<Value>]) {
+    if info.gvk().kind == "FlowSchema" {
+        objects.sort_by(|a, b| cluster::flow_schema_order(a.borrow(), b.borrow()));
+    }
 }
 
 /// Conditions of a row: a pod that ended is marked as completed, so that clients may grey it out.
@@ -108,5 +118,7 @@ fn own_cells(group: &str, kind: &str, view: View<'_>) -> Option<Vec<Value>> {
     })
 }
 
+#[cfg(test)]
+mod printed;
 #[cfg(test)]
 mod tests;

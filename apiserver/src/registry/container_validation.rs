@@ -5,9 +5,11 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::checks::{NOT_NEGATIVE, entries, invalid_each, is_empty, items, not_negative, text};
+use super::checks::{entries, invalid_each, is_empty, items, not_negative, text};
 use super::net::{PORT_RANGE, port_name_faults};
-use crate::meta::validation::{config_map_key, dns1123_subdomain, qualified_name};
+use super::resource_names::{is_overcommit_allowed, validate_amount, validate_name_in_container};
+use super::volume_validation::validate_no_backsteps;
+use crate::meta::validation::{config_map_key, dns1123_label, dns1123_subdomain, qualified_name};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -94,8 +96,9 @@ fn validate_value_from(variable: &Value, path: &FieldPath, errors: &mut FieldErr
             invalid_each(faults, &key.into(), &path.child("key"), errors);
         }
     }
-    if from.get("fileKeyRef").is_some() {
+    if let Some(reference) = from.get("fileKeyRef") {
         sources += 1;
+        validate_file_key(reference, &path.child("fileKeyRef"), errors);
     }
     let detail = match sources {
         0 => {
@@ -108,6 +111,25 @@ fn validate_value_from(variable: &Value, path: &FieldPath, errors: &mut FieldErr
         _ => SEVERAL,
     };
     errors.invalid(path, &"".into(), detail);
+}
+
+/// A variable in a file of a volume.
+fn validate_file_key(reference: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let (key, at) = (text(&reference["key"]), path.child("key"));
+    match key.is_empty() {
+        true => errors.required(&at, ""),
+        false => validate_env_name(key, &at, errors),
+    }
+    let (volume, at) = (text(&reference["volumeName"]), path.child("volumeName"));
+    match volume.is_empty() {
+        true => errors.required(&at, ""),
+        false => invalid_each(dns1123_label(volume), &volume.into(), &at, errors),
+    }
+    let (file, at) = (&reference["path"], path.child("path"));
+    match text(file).is_empty() {
+        true => errors.required(&at, ""),
+        false => validate_no_backsteps(file, &at, errors),
+    }
 }
 
 /// A reference to a field of the pod, which must be among `supported`.
@@ -252,6 +274,16 @@ fn without_trailing_dash(name: &str) -> Cow<'_, str> {
 
 /// Faults of `resources`: names and amounts, and requests beyond their limits.
 pub(super) fn validate_resources(resources: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_amounts(resources, path, errors, validate_name_in_container);
+}
+
+/// The same where `validate_name` says which resources there may be.
+pub(super) fn validate_amounts(
+    resources: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+    validate_name: impl Fn(&str, &FieldPath, &mut FieldErrors),
+) {
     let limits = &resources["limits"];
     let requests = &resources["requests"];
     let mut compute = false;
@@ -262,42 +294,16 @@ pub(super) fn validate_resources(resources: &Value, path: &FieldPath, errors: &m
             compute |= matches!(name.as_str(), "cpu" | "memory");
             huge |= name.starts_with("hugepages-");
             let item = half_path.key(name);
-            validate_resource_name(name, &item, errors);
+            validate_name(name, &item, errors);
             validate_amount(name, amount, &item, errors);
-            validate_huge_pages(name, amount, &item, errors);
             if half == "requests" {
                 validate_request(name, amount, limits, path, errors);
             }
+            validate_huge_pages(name, amount, &item, errors);
         }
     }
     if huge && !compute {
         errors.forbidden(path, "HugePages require cpu or memory");
-    }
-}
-
-fn validate_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    let value = name.into();
-    invalid_each(qualified_name(name), &value, path, errors);
-    let standard =
-        matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-    if !name.contains('/') && !standard {
-        for detail in [
-            "must be a standard resource type or fully qualified",
-            "must be a standard resource for containers",
-        ] {
-            errors.invalid(path, &value, detail);
-        }
-    }
-}
-
-fn validate_amount(name: &str, amount: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let own = text(amount);
-    if own.starts_with('-') {
-        errors.invalid(path, amount, NOT_NEGATIVE);
-    }
-    let fraction = own.ends_with(['m', 'u', 'n']);
-    if name.contains('/') && fraction {
-        errors.invalid(path, amount, "must be an integer");
     }
 }
 
@@ -328,7 +334,7 @@ fn validate_request(
     errors: &mut FieldErrors,
 ) {
     let limit = &limits[name];
-    let overcommits = !name.starts_with("hugepages-") && !name.contains('/');
+    let overcommits = is_overcommit_allowed(name);
     if limit.is_null() {
         if !overcommits {
             let detail = "Limit must be set for non overcommitable resources";

@@ -4,9 +4,9 @@ mod schedule;
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{default_text, not_negative, object_in, one_of, text};
-use super::job::{default_template_of_job, validate_spec as validate_job_spec};
+use super::job::{default_template_of_job, validate_spec as validate_job_spec, warn_of_indexes};
+use super::{Strategy, pod_warnings};
 use crate::meta::object::{child_mut, default, name};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -42,6 +42,22 @@ impl Strategy for CronJob {
             errors.invalid(&path, &own.into(), &detail);
         }
         errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if old.is_none() {
+            pod_warnings::warn_of_name(new, pod_warnings::POD_NAMES, &mut warnings);
+        }
+        warn_of_indexes(new, old, "spec.jobTemplate.spec", &mut warnings);
+        let template = "spec.jobTemplate.spec.template";
+        warnings.extend(pod_warnings::of_template(new, old, template));
+        if text(&new["spec"]["schedule"]).contains("TZ") {
+            // Upstream's path is this one.
+            let warning = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
+            warnings.push(warning.to_owned());
+        }
+        warnings
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

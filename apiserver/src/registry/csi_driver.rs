@@ -57,32 +57,13 @@ impl Strategy for CsiDriver {
 
     fn validate(&self, driver: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec");
-        let spec = &driver["spec"];
-        let policies = ["File", "None", "ReadWriteOnceWithFSType"];
-        let policy = path.child("fsGroupPolicy");
-        one_of(&spec["fsGroupPolicy"], &policy, &policies, &mut errors);
-        let mut audiences = BTreeSet::new();
-        for (index, request) in items(&spec["tokenRequests"]).enumerate() {
-            let path = path.child("tokenRequests").index(index);
-            if !audiences.insert(text(&request["audience"])) {
-                errors.duplicate(&path.child("audience"), &request["audience"]);
-            }
-            let seconds = &request["expirationSeconds"];
-            if seconds.as_i64().is_some_and(|own| own < MIN_TOKEN_SECONDS) {
-                let detail = "may not specify a duration less than 10 minutes";
-                errors.invalid(&path.child("expirationSeconds"), seconds, detail);
-            }
-        }
-        let path = path.child("volumeLifecycleModes");
-        for mode in items(&spec["volumeLifecycleModes"]) {
-            one_of(mode, &path, &["Persistent", "Ephemeral"], &mut errors);
-        }
+        validate_spec(&driver["spec"], &mut errors);
         errors
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        let mut errors = FieldErrors::new();
+        validate_spec(&new["spec"], &mut errors);
         let path = FieldPath::new("spec");
         // The second name of a pair is the one upstream gives.
         for (field, shown) in [
@@ -93,5 +74,28 @@ impl Strategy for CsiDriver {
             validate_immutable(&value(new), &value(old), &path.child(shown), &mut errors);
         }
         errors
+    }
+}
+
+fn validate_spec(spec: &Value, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec");
+    let policies = ["File", "None", "ReadWriteOnceWithFSType"];
+    let policy = path.child("fsGroupPolicy");
+    one_of(&spec["fsGroupPolicy"], &policy, &policies, errors);
+    let mut audiences = BTreeSet::new();
+    for (index, request) in items(&spec["tokenRequests"]).enumerate() {
+        let path = path.child("tokenRequests").index(index);
+        if !audiences.insert(text(&request["audience"])) {
+            errors.duplicate(&path.child("audience"), &request["audience"]);
+        }
+        let seconds = &request["expirationSeconds"];
+        if seconds.as_i64().is_some_and(|own| own < MIN_TOKEN_SECONDS) {
+            let detail = "may not specify a duration less than 10 minutes";
+            errors.invalid(&path.child("expirationSeconds"), seconds, detail);
+        }
+    }
+    let path = path.child("volumeLifecycleModes");
+    for mode in items(&spec["volumeLifecycleModes"]) {
+        one_of(mode, &path, &["Persistent", "Ephemeral"], errors);
     }
 }

@@ -107,6 +107,12 @@ fn validate_topology(driver: &Value, path: &FieldPath, errors: &mut FieldErrors)
         if !keys.insert(text(key)) {
             errors.duplicate(path, key);
         }
-        invalid_each(qualified_name(text(key)), key, path, errors);
+        // Upstream shows all of them.
+        invalid_each(
+            qualified_name(text(key)),
+            &driver["topologyKeys"],
+            path,
+            errors,
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{NOT_NEGATIVE, invalid_each, text};
+use super::{Strategy, node_labels};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -27,6 +27,13 @@ impl Strategy for CsiStorageCapacity {
             }
         }
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let path = FieldPath::new("nodeTopology");
+        node_labels::warn_of_selector(&new["nodeTopology"], &path, &mut warnings);
+        warnings
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

@@ -10,7 +10,7 @@ use super::workload::{
     default_template, validate_collisions, validate_endless_template, validate_labels_match,
     validate_not_empty, validate_selector_stays,
 };
-use super::{Context, Strategy};
+use super::{Context, Strategy, pod_warnings};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::validate_label_selector;
@@ -80,6 +80,10 @@ impl Strategy for DaemonSet {
         validate_strategy(&spec["updateStrategy"], &strategy, &mut errors);
         not_negative(spec, &["revisionHistoryLimit"], &path, &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        pod_warnings::of_template(new, old, "spec.template")
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

@@ -10,7 +10,7 @@ use super::workload::{
     default_template, validate_collisions, validate_counters, validate_selector,
     validate_selector_stays, validate_template,
 };
-use super::{Context, Strategy};
+use super::{Context, Strategy, pod_warnings};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -74,6 +74,10 @@ impl Strategy for Deployment {
             errors.invalid(&path.child("progressDeadlineSeconds"), deadline, detail);
         }
         errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        pod_warnings::of_named_template(new, old, "spec.template")
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

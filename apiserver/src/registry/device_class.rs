@@ -3,16 +3,16 @@
 use serde_json::Value;
 
 use super::Strategy;
-use super::checks::{invalid_each, items, text};
+use super::checks::{items, text};
+use super::devices::{LIST_MAX, validate_list};
+use super::resource_names::is_extended;
+use super::volume_sources::validate_csi_driver_name;
 use crate::cel::{Returns, Scope};
-use crate::meta::validation::{dns1123_subdomain, qualified_name};
 use crate::status::{FieldErrors, FieldPath};
 
 const SELECTORS_MAX: usize = 32;
-const CONFIGS_MAX: usize = 32;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
-const DRIVER_BYTES_MAX: usize = 63;
 
 #[derive(Debug)]
 pub(super) struct DeviceClass;
@@ -26,18 +26,17 @@ impl Strategy for DeviceClass {
         let mut errors = FieldErrors::new();
         let (spec, path) = (&class["spec"], FieldPath::new("spec"));
         validate_selectors(&spec["selectors"], &path.child("selectors"), &mut errors);
-        let at = path.child("config");
-        let count = items(&spec["config"]).count();
-        if count > CONFIGS_MAX {
-            errors.too_many(&at, count, CONFIGS_MAX);
-        }
-        for (index, config) in items(&spec["config"]).enumerate() {
-            validate_config(config, &at.index(index), &mut errors);
-        }
+        validate_list(
+            &spec["config"],
+            LIST_MAX,
+            &path.child("config"),
+            &mut errors,
+            validate_config,
+        );
         let resource = &spec["extendedResourceName"];
-        if !resource.is_null() {
+        if !resource.is_null() && !is_extended(text(resource)) {
             let path = path.child("extendedResourceName");
-            validate_extended_resource(resource, &path, &mut errors);
+            errors.invalid(&path, resource, "must be a valid extended resource name");
         }
         errors
     }
@@ -47,7 +46,7 @@ impl Strategy for DeviceClass {
 pub(super) fn validate_selectors(selectors: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let count = items(selectors).count();
     if count > SELECTORS_MAX {
-        errors.too_many(path, count, SELECTORS_MAX);
+        return errors.too_many(path, count, SELECTORS_MAX);
     }
     for (index, selector) in items(selectors).enumerate() {
         let path = path.index(index).child("cel");
@@ -72,16 +71,7 @@ pub(super) fn validate_config(config: &Value, path: &FieldPath, errors: &mut Fie
     if opaque.is_null() {
         return errors.required(&path, "");
     }
-    let (driver, at) = (&opaque["driver"], path.child("driver"));
-    if text(driver).is_empty() {
-        errors.required(&at, "");
-    }
-    if text(driver).len() > DRIVER_BYTES_MAX {
-        errors.too_long(&at, DRIVER_BYTES_MAX);
-    }
-    if !text(driver).is_empty() {
-        invalid_each(dns1123_subdomain(text(driver)), driver, &at, errors);
-    }
+    validate_csi_driver_name(&opaque["driver"], &path.child("driver"), errors);
     let (parameters, at) = (&opaque["parameters"], path.child("parameters"));
     if parameters.is_null() {
         errors.required(&at, "");
@@ -91,21 +81,7 @@ pub(super) fn validate_config(config: &Value, path: &FieldPath, errors: &mut Fie
         errors.invalid(
             &at,
             &"<value omitted>".into(),
-            "parameters must be a valid JSON object",
+            "must be a valid JSON object",
         );
-    }
-}
-
-/// Pods ask for such devices by the name of a resource, which must be one of their own.
-fn validate_extended_resource(resource: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let name = text(resource);
-    let faults = qualified_name(name);
-    let (domain, _) = name.split_once('/').unwrap_or_default();
-    if !faults.is_empty() {
-        invalid_each(faults, resource, path, errors);
-    } else if domain.is_empty() || domain.contains("kubernetes.io") || name.starts_with("requests.")
-    {
-        let detail = "must be a valid extended resource name";
-        errors.invalid(path, resource, detail);
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::checks::{default_text, entries, invalid_each, items, items_mut, one_of, text};
-use super::net::validate_ip;
+use super::net::{validate_ip, validate_reachable, warn_of_ip};
 use super::{Context, Strategy};
 use crate::meta::object::{default, meta_mut};
 use crate::meta::validation::{
@@ -15,12 +15,20 @@ use crate::meta::validation::{
 };
 use crate::status::{FieldErrors, FieldPath};
 
+/// How many endpoints a slice may have, addresses an endpoint, and ports a slice.
+const ENDPOINTS_MAX: usize = 1000;
+const ADDRESSES_MAX: usize = 100;
+const PORTS_MAX: usize = 20_000;
 /// How many labels the topology of an endpoint may have.
 const TOPOLOGY_MAX: usize = 16;
 /// How many zones or nodes an endpoint may be meant for.
 const HINTS_MAX: usize = 8;
-const LOOPBACK: &str = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
-const LINK_LOCAL: &str = "may not be in the link-local range (169.254.0.0/16, fe80::/10)";
+
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const CONTROLLERS: [&str; 2] = [
+    "endpointslice-controller.k8s.io",
+    "endpointslicemirroring-controller.k8s.io",
+];
 
 #[derive(Debug)]
 pub(super) struct EndpointSlice;
@@ -41,20 +49,39 @@ impl Strategy for EndpointSlice {
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        match new["addressType"] == "FQDN" {
-            true => vec!["spec.addressType: FQDN endpoints are deprecated".to_owned()],
-            false => Vec::new(),
+        let mut warnings = Vec::new();
+        if new["addressType"] == "FQDN" {
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+            return warnings;
         }
+        // The controllers of slices write addresses as they should be.
+        let manager = text(&new["metadata"]["labels"][MANAGED_BY]);
+        if CONTROLLERS.contains(&manager) {
+            return warnings;
+        }
+        for (index, endpoint) in items(&new["endpoints"]).enumerate() {
+            let path = FieldPath::new("endpoints").index(index).child("addresses");
+            for (index, address) in items(&endpoint["addresses"]).enumerate() {
+                warn_of_ip(address, &path.index(index), &mut warnings);
+            }
+        }
+        warnings
+    }
+
+    fn prepare_for_create(&self, slice: &mut Value, _context: Context<'_>) {
+        drop_topology(slice, &Value::Null);
     }
 
     /// A change of labels counts too, as they say whose endpoints these are.
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
-        if new["metadata"]["labels"] != old["metadata"]["labels"] {
-            let same = |field: &str| new[field] == old[field];
-            if same("endpoints") && same("ports") && same("addressType") {
-                let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-                meta_mut(new).insert("generation".to_owned(), generation.into());
-            }
+        let same = |field: &str| new[field] == old[field];
+        let relabeled = new["metadata"]["labels"] != old["metadata"]["labels"];
+        if relabeled && ["endpoints", "ports", "addressType"].into_iter().all(same) {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            meta_mut(new).insert("generation".to_owned(), generation.into());
+        }
+        if new["endpoints"] != old["endpoints"] {
+            drop_topology(new, old);
         }
     }
 
@@ -74,11 +101,11 @@ impl Strategy for EndpointSlice {
         }
         let path = FieldPath::new("ports");
         let mut names = BTreeSet::new();
-        for (index, port) in items(&slice["ports"]).enumerate() {
+        for (index, port) in few(&slice["ports"], PORTS_MAX, &path, &mut errors) {
             validate_port(port, &mut names, &path.index(index), &mut errors);
         }
         let path = FieldPath::new("endpoints");
-        for (index, endpoint) in items(&slice["endpoints"]).enumerate() {
+        for (index, endpoint) in few(&slice["endpoints"], ENDPOINTS_MAX, &path, &mut errors) {
             validate_endpoint(endpoint, kind, &path.index(index), &mut errors);
         }
         errors
@@ -90,6 +117,28 @@ impl Strategy for EndpointSlice {
         let kind = |slice: &Value| slice["addressType"].clone();
         validate_immutable(&kind(new), &kind(old), &path, &mut errors);
         errors
+    }
+}
+
+/// Nobody writes the topology of endpoints any more; the node that it named before is kept.
+fn drop_topology(slice: &mut Value, old: &Value) {
+    const HOSTNAME: &str = "kubernetes.io/hostname";
+    let node = |own: &Value| {
+        own["deprecatedTopology"][HOSTNAME]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let known: BTreeSet<String> = items(&old["endpoints"]).filter_map(node).collect();
+    let endpoints = slice.get_mut("endpoints").and_then(Value::as_array_mut);
+    for endpoint in endpoints.into_iter().flatten() {
+        let named = node(endpoint).filter(|own| known.contains(own));
+        let Some(fields) = endpoint.as_object_mut() else {
+            continue;
+        };
+        fields.remove("deprecatedTopology");
+        if let Some(node) = named.filter(|own| dns1123_subdomain(own).is_empty()) {
+            default(fields, "nodeName", node);
+        }
     }
 }
 
@@ -121,16 +170,52 @@ fn validate_port(
     }
 }
 
+/// The items of a list with their places, none if there are more than `most`.
+fn few<'v>(
+    list: &'v Value,
+    most: usize,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) -> impl Iterator<Item = (usize, &'v Value)> + use<'v> {
+    let count = items(list).count();
+    if count > most {
+        errors.too_many(path, count, most);
+    }
+    items(list).enumerate().filter(move |_| count <= most)
+}
+
+/// The name of a host with its domain.
+fn validate_domain(address: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    let name = address.strip_suffix('.').unwrap_or(address);
+    let faults = dns1123_subdomain(name);
+    if address.is_empty() {
+        errors.required(path, "");
+    } else if !faults.is_empty() {
+        errors.invalid(path, &name.into(), &faults.join(","));
+    } else if !name.contains('.') {
+        let detail = "should be a domain with at least two segments separated by dots";
+        errors.invalid(path, &name.into(), detail);
+    } else if let Some((label, faults)) = name
+        .split('.')
+        .map(|label| (label, dns1123_label(label)))
+        .find(|(_, faults)| !faults.is_empty())
+    {
+        errors.invalid(path, &label.into(), &faults.join(","));
+    }
+}
+
 fn validate_endpoint(endpoint: &Value, kind: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let addresses = path.child("addresses");
-    if items(&endpoint["addresses"]).next().is_none() {
+    let count = items(&endpoint["addresses"]).count();
+    if count == 0 {
         errors.required(&addresses, "must contain at least 1 address");
+    } else if count > ADDRESSES_MAX {
+        errors.too_many(&addresses, count, ADDRESSES_MAX);
     }
     for (index, address) in items(&endpoint["addresses"]).enumerate() {
         let path = addresses.index(index);
         if kind == "FQDN" {
-            let faults = dns1123_subdomain(text(address));
-            invalid_each(faults, address, &path, errors);
+            validate_domain(text(address), &path, errors);
             continue;
         }
         let Some(ip) = validate_ip(address, &path, errors) else {
@@ -146,7 +231,7 @@ fn validate_endpoint(endpoint: &Value, kind: &str, path: &FieldPath, errors: &mu
             }
             _ => {}
         }
-        validate_reachable(ip, address, &path, errors);
+        validate_reachable(address, &path, errors);
     }
     let name = &endpoint["nodeName"];
     if let Some(own) = name.as_str() {
@@ -202,25 +287,52 @@ fn validate_hints(
     }
 }
 
-/// Addresses that no endpoint may have.
-pub(super) fn validate_reachable(
-    ip: IpAddr,
-    value: &Value,
-    path: &FieldPath,
-    errors: &mut FieldErrors,
-) {
-    if ip.is_unspecified() {
-        let detail = format!("may not be unspecified ({ip})");
-        errors.invalid(path, value, &detail);
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_list_has_a_limit_and_hosts_have_domains() {
+        let slice = |kind: &str, addresses: Vec<String>| json!({"addressType": kind, "endpoints": [{"addresses": addresses}]});
+        let many = (0..101).map(|own| format!("10.0.0.{own}")).collect();
+        let one = |own: &str| vec![own.to_owned()];
+        let label = "x".repeat(64);
+        let table = [
+            (slice("FQDN", one("a.example.com.")), ""),
+            (slice("FQDN", one("")), "Required value"),
+            (
+                slice("FQDN", one("host")),
+                "Invalid value: \"host\": should be a domain with at least two segments separated by dots",
+            ),
+            (
+                slice("FQDN", one(&format!("{label}.io"))),
+                "must be no more than 63 characters",
+            ),
+            (
+                slice("IPv4", many),
+                "Too many: 101: must have at most 100 items",
+            ),
+        ];
+        for (slice, want) in table {
+            let errors = EndpointSlice.validate(&slice);
+            let found = errors.causes().first().map_or("", |own| &own.message);
+            assert!(found.ends_with(want), "{found}");
+            assert_eq!(found.is_empty(), want.is_empty(), "{found}");
+        }
+        let ports: Vec<Value> = vec![json!({}); PORTS_MAX + 1];
+        let slice = json!({"addressType": "IPv4", "ports": ports});
+        assert_eq!(EndpointSlice.validate(&slice).causes().len(), 1);
     }
-    if ip.is_loopback() {
-        errors.invalid(path, value, LOOPBACK);
-    }
-    let link_local = match ip {
-        IpAddr::V4(own) => own.is_link_local(),
-        IpAddr::V6(own) => own.is_unicast_link_local(),
-    };
-    if link_local {
-        errors.invalid(path, value, LINK_LOCAL);
+
+    #[test]
+    fn topology_is_dropped_and_the_node_it_named_kept() {
+        let slice = |node: &str| json!({"endpoints": [{"deprecatedTopology": {"kubernetes.io/hostname": node}}]});
+        for (node, want) in [("a", json!({"nodeName": "a"})), ("b", json!({}))] {
+            let mut new = slice(node);
+            drop_topology(&mut new, &slice("a"));
+            assert_eq!(new["endpoints"][0], want);
+        }
     }
 }

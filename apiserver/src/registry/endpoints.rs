@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::Strategy;
 use super::checks::{default_text, invalid_each, is_empty, items, items_mut, one_of, text};
-use super::endpoint_slice::validate_reachable;
-use super::net::{PORT_RANGE, validate_ip};
-use crate::meta::validation::{dns1123_label, dns1123_subdomain};
+use super::net::{PORT_RANGE, validate_ip, validate_reachable, warn_of_ip};
+use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -47,26 +46,37 @@ impl Strategy for Endpoints {
         }
         errors
     }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, subset) in items(&new["subsets"]).enumerate() {
+            let path = FieldPath::new("subsets").index(index);
+            for list in ["addresses", "notReadyAddresses"] {
+                for (index, address) in items(&subset[list]).enumerate() {
+                    let path = path.child(list).index(index).child("ip");
+                    warn_of_ip(&address["ip"], &path, &mut warnings);
+                }
+            }
+        }
+        warnings
+    }
 }
 
 fn validate_address(address: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let ip_path = path.child("ip");
-    let ip = &address["ip"];
-    let parsed = validate_ip(ip, &ip_path, errors);
-    for (field, faults) in [
-        ("hostname", dns1123_label as fn(&str) -> Vec<String>),
-        ("nodeName", dns1123_subdomain),
-    ] {
-        let value = text(&address[field]);
-        if !value.is_empty() {
-            invalid_each(faults(value), &value.into(), &path.child(field), errors);
-        }
+    let ip = text(&address["ip"]).into();
+    validate_ip(&ip, &ip_path, errors);
+    let hostname = text(&address["hostname"]);
+    if !hostname.is_empty() {
+        let path = path.child("hostname");
+        invalid_each(dns1123_label(hostname), &hostname.into(), &path, errors);
+    }
+    if let Some(node) = address["nodeName"].as_str() {
+        let path = path.child("nodeName");
+        invalid_each(dns1123_subdomain(node), &node.into(), &path, errors);
     }
     // Upstream parses the address once more to see whether it may be reached.
-    match parsed {
-        Some(parsed) => validate_reachable(parsed, ip, &ip_path, errors),
-        None => errors.invalid(&ip_path, ip, "must be a valid IP address"),
-    }
+    validate_reachable(&ip, &ip_path, errors);
 }
 
 fn validate_port(port: &Value, named: bool, path: &FieldPath, errors: &mut FieldErrors) {
@@ -88,4 +98,43 @@ fn validate_port(port: &Value, named: bool, path: &FieldPath, errors: &mut Field
         &protocols,
         errors,
     );
+    if let Some(protocol) = port["appProtocol"].as_str() {
+        let path = path.child("appProtocol");
+        invalid_each(qualified_name(protocol), &protocol.into(), &path, errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_fault_is_found() {
+        let subset = json!({
+            "addresses": [{"ip": "0.0.0.0"}, {"ip": "010.0.0.1"}, {"ip": "224.0.0.1", "nodeName": ""}],
+            "ports": [{"port": 80, "protocol": "TCP", "appProtocol": "a b"}],
+        });
+        let errors = Endpoints.validate(&json!({ "subsets": [subset] }));
+        let causes = errors.causes().iter();
+        let found: Vec<&str> = causes.map(|own| &*own.field).collect();
+        let want = [
+            "subsets[0].addresses[0].ip",
+            "subsets[0].addresses[1].ip",
+            "subsets[0].addresses[2].nodeName",
+            "subsets[0].addresses[2].ip",
+            "subsets[0].ports[0].appProtocol",
+        ];
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn addresses_that_others_would_write_otherwise_are_warned_of() {
+        let endpoints = json!({"subsets": [
+            {"addresses": [{"ip": "fd00::1"}], "notReadyAddresses": [{"ip": "FD00::2"}]}]});
+        let want = "subsets[0].notReadyAddresses[0].ip: IPv6 address \"FD00::2\" should be in \
+                    RFC 5952 canonical format (\"fd00::2\")";
+        assert_eq!(Endpoints.warnings(&endpoints, None), [want]);
+    }
 }

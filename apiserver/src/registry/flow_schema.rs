@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Strategy;
-use super::checks::{invalid_each, is_empty, items, not_supported_as, text};
+use super::checks::{invalid_as, invalid_each, is_empty, items, not_supported_as, text};
+use super::go_struct::shown_field;
+use super::{Strategy, bootstrap};
+use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, name};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
 
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const PRECEDENCE_MAX: i64 = 10_000;
 const VERBS: [&str; 9] = [
     "create",
@@ -63,6 +66,7 @@ impl Strategy for FlowSchema {
         for (index, rule) in items(&spec["rules"]).enumerate() {
             validate_rule(rule, &path.child("rules").index(index), &mut errors);
         }
+        validate_mandatory(schema, "flowschemas", &path, &mut errors);
         validate_conditions(schema, &mut errors);
         errors
     }
@@ -71,6 +75,49 @@ impl Strategy for FlowSchema {
         let mut errors = FieldErrors::new();
         validate_conditions(new, &mut errors);
         errors
+    }
+}
+
+/// The objects that every server needs to answer at all stay as they are; of the exempt level, its
+/// own field may change.
+pub(super) fn validate_mandatory(
+    own: &Value,
+    plural: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let name = name(own);
+    if !["exempt", "catch-all"].contains(&name) {
+        return;
+    }
+    let resource = GroupResource {
+        group: GROUP.to_owned(),
+        resource: plural.to_owned(),
+    };
+    let (kind, is_level) = match plural {
+        "flowschemas" => ("FlowSchema", false),
+        _ => ("PriorityLevelConfiguration", true),
+    };
+    let except = is_level && name == "exempt";
+    let fixed = |spec: &Value| {
+        let mut spec = spec.clone();
+        if except && let Some(fields) = spec.as_object_mut() {
+            fields.remove("exempt");
+        }
+        spec
+    };
+    let Some(wanted) = bootstrap::spec(&resource, name) else {
+        return;
+    };
+    if fixed(&own["spec"]) != fixed(&wanted) {
+        let but = match except {
+            true => " except the 'spec.exempt' field",
+            false => "",
+        };
+        // Upstream prints its internal type here.
+        let shown = shown_field(GROUP, kind, &["spec"], &own["spec"]);
+        let detail = format!("spec of '{name}'{but} must equal the fixed value");
+        invalid_as(path, &shown, &detail, errors);
     }
 }
 
@@ -236,7 +283,8 @@ fn validate_subject(subject: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-fn validate_conditions(schema: &Value, errors: &mut FieldErrors) {
+/// Each condition has a type of its own.
+pub(super) fn validate_conditions(schema: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status.conditions");
     let mut kinds = BTreeSet::new();
     for (index, condition) in items(&schema["status"]["conditions"]).enumerate() {
@@ -247,5 +295,29 @@ fn validate_conditions(schema: &Value, errors: &mut FieldErrors) {
         if text(kind).is_empty() {
             errors.required(&path, "must not be empty");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn mandatory_schemas_stay_as_they_are() {
+        let resource = GroupResource {
+            group: GROUP.to_owned(),
+            resource: "flowschemas".to_owned(),
+        };
+        let spec = bootstrap::spec(&resource, "catch-all").unwrap();
+        let mut schema = json!({"metadata": {"name": "catch-all"}, "spec": spec});
+        assert!(FlowSchema.validate(&schema).is_empty());
+        schema["spec"]["rules"] = json!([]);
+        let errors = FlowSchema.validate(&schema);
+        let want = "Invalid value: {\"PriorityLevelConfiguration\":{\"Name\":\"catch-all\"},\
+                    \"MatchingPrecedence\":10000,\"DistinguisherMethod\":{\"Type\":\"ByUser\"},\
+                    \"Rules\":[]}: spec of 'catch-all' must equal the fixed value";
+        assert_eq!(errors.causes()[0].message, want);
     }
 }

@@ -11,8 +11,9 @@ use crate::schema::{Object, Schema, builtin, core_type};
 const CONTEXT: usize = 3;
 
 /// Go's names of fields where they are not the JSON name with a capital.
-const GO_NAMES: [(&str, &str); 38] = [
+const GO_NAMES: [(&str, &str); 39] = [
     ("apiGroup", "APIGroup"),
+    ("apiGroups", "APIGroups"),
     ("apiVersion", "APIVersion"),
     ("awsElasticBlockStore", "AWSElasticBlockStore"),
     ("cephfs", "CephFS"),

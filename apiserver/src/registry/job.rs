@@ -11,7 +11,7 @@ use super::checks::{
 use super::go_struct::shown;
 use super::pod_validation::validate_pod_template;
 use super::workload::{default_template, validate_labels_match};
-use super::{Context, Strategy};
+use super::{Context, Strategy, pod_warnings};
 use crate::endpoints::options::Propagation;
 use crate::meta::object::{child_mut, default, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
@@ -95,6 +95,16 @@ impl Strategy for Job {
         errors
     }
 
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if old.is_none() {
+            pod_warnings::warn_of_name(new, pod_warnings::POD_NAMES, &mut warnings);
+        }
+        warn_of_indexes(new, old, "spec", &mut warnings);
+        warnings.extend(pod_warnings::of_template(new, old, "spec.template"));
+        warnings
+    }
+
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
         let path = FieldPath::new("spec");
@@ -143,6 +153,28 @@ impl Strategy for Job {
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
         status::validate_status_update(new, old)
+    }
+}
+
+/// Warns of more indexes than can be told one by one, in the job's spec at `path`.
+pub(super) fn warn_of_indexes(
+    new: &Value,
+    old: Option<&Value>,
+    path: &str,
+    warnings: &mut Vec<String>,
+) {
+    const COMPLETIONS: i64 = 100_000;
+    const PARALLELISM: i64 = 10_000;
+    let generation = |own: &Value| own["metadata"]["generation"].clone();
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let spec = new.pointer(&pointer).unwrap_or(&Value::Null);
+    let many = |field: &str, most: i64| spec[field].as_i64().is_some_and(|own| own > most);
+    if old.is_none_or(|old| generation(old) != generation(new))
+        && spec["completionMode"] == "Indexed"
+        && many("completions", COMPLETIONS)
+        && many("parallelism", PARALLELISM)
+    {
+        warnings.push(format!("{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"));
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Strategy;
 use super::checks::{default_text, is_empty, items, items_mut, one_of, text};
-use super::net::{PORT_RANGE, is_subset, port_name_faults, validate_cidr};
+use super::net::{PORT_RANGE, is_subset, port_name_faults, validate_cidr, warn_of_cidr};
 use crate::meta::object::child_mut;
 use crate::meta::validation::validate_label_selector;
 use crate::status::{FieldErrors, FieldPath};
@@ -63,6 +63,25 @@ impl Strategy for NetworkPolicy {
             one_of(own, &path.index(index), &["Ingress", "Egress"], &mut errors);
         }
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+            for (index, rule) in items(&new["spec"][direction]).enumerate() {
+                let path = FieldPath::new("spec").child(direction).index(index);
+                for (index, peer) in items(&rule[peers]).enumerate() {
+                    let path = path.child(peers).index(index).child("ipBlock");
+                    let block = &peer["ipBlock"];
+                    warn_of_cidr(&block["cidr"], &path.child("cidr"), &mut warnings);
+                    for (index, except) in items(&block["except"]).enumerate() {
+                        let path = path.child("except").index(index);
+                        warn_of_cidr(except, &path, &mut warnings);
+                    }
+                }
+            }
+        }
+        warnings
     }
 }
 
@@ -144,5 +163,27 @@ fn validate_ip_block(block: &Value, path: &FieldPath, errors: &mut FieldErrors) 
         if validate_cidr(except, &path, errors) && !is_subset(text(except), cidr) {
             errors.invalid(&path, except, "must be a strict subset of `cidr`");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_others_would_write_otherwise_are_warned_of() {
+        let block = json!({"cidr": "FD00::/64", "except": ["fd00::/70", "fd00:0::/80"]});
+        let policy = json!({"spec": {"egress": [{"to": [{"ipBlock": block}]}]}});
+        let path = "spec.egress[0].to[0].ipBlock";
+        let canonical = "should be in RFC 5952 canonical format";
+        assert_eq!(
+            NetworkPolicy.warnings(&policy, None),
+            [
+                format!("{path}.cidr: IPv6 CIDR value \"FD00::/64\" {canonical} (\"fd00::/64\")"),
+                format!(
+                    "{path}.except[1]: IPv6 CIDR value \"fd00:0::/80\" {canonical} (\"fd00::/80\")"
+                ),
+            ]
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! Nodes.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::Strategy;
-use super::checks::{NOT_NEGATIVE, entries, invalid_each, is_empty, items, text};
+use super::checks::{entries, invalid_each, is_empty, items, text};
 use super::go_struct::shown;
-use super::net::validate_cidr;
+use super::net::{parse_ip, validate_cidr, warn_of_cidr};
+use super::resource_names::validate_amount;
+use super::{Context, Strategy};
 use crate::meta::object::child_mut;
 use crate::meta::validation::{label_value, qualified_name};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
@@ -50,10 +50,28 @@ impl Strategy for Node {
         }
     }
 
+    fn prepare_for_create(&self, node: &mut Value, _context: Context<'_>) {
+        drop_configuration(node);
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, _old: &Value, _context: Context<'_>) {
+        drop_configuration(new);
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, _old: &Value, _context: Context<'_>) {
+        drop_configuration(new);
+    }
+
     fn validate(&self, node: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validate_taints(&node["spec"]["taints"], &mut errors);
         validate_resources(&node["status"], &mut errors);
+        let swap = &node["status"]["nodeInfo"]["swap"]["capacity"];
+        if swap.as_i64().is_some_and(|own| own <= 0) {
+            // Upstream's path has it in the metadata.
+            let path = FieldPath::new("metadata.nodeSwapStatus.capacity");
+            errors.invalid(&path, swap, "must be greater than zero");
+        }
         let path = FieldPath::new("spec.podCIDRs");
         validate_ranges(&node["spec"]["podCIDRs"], &path, &mut errors);
         errors
@@ -65,24 +83,62 @@ impl Strategy for Node {
         let (now, before) = (&new["spec"], &old["spec"]);
         validate_resources(&new["status"], &mut errors);
         validate_addresses(&new["status"]["addresses"], &mut errors);
-        for (field, name) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
-            let had = !is_empty(&before[field]) || !text(&before[field]).is_empty();
-            if had && now[field] != before[field] {
-                let detail =
-                    format!("node updates may not change {name} except from \"\" to valid");
-                errors.forbidden(&path.child(field), &detail);
-            }
+        validate_ranges_stay(&now["podCIDRs"], &before["podCIDRs"], &mut errors);
+        let changed = |field: &str| text(&now[field]) != text(&before[field]);
+        if !text(&before["providerID"]).is_empty() && changed("providerID") {
+            let detail = "node updates may not change providerID except from \"\" to valid";
+            errors.forbidden(&path.child("providerID"), detail);
         }
         validate_taints(&now["taints"], &mut errors);
-        validate_ranges(&now["podCIDRs"], &path.child("podCIDRs"), &mut errors);
+        if changed("externalID") {
+            errors.forbidden(&path.child("externalID"), "may not be updated");
+        }
         errors
     }
 
-    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
-        validate_resources(&new["status"], &mut errors);
-        validate_addresses(&new["status"]["addresses"], &mut errors);
-        errors
+    /// Upstream asks the same of both halves.
+    fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        self.validate_update(new, old)
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let spec = &new["spec"];
+        if !text(&spec["externalID"]).is_empty() {
+            let warning = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+            warnings.push(warning.to_owned());
+        }
+        let path = FieldPath::new("spec.podCIDRs");
+        for (index, range) in items(&spec["podCIDRs"]).enumerate() {
+            warn_of_cidr(range, &path.index(index), &mut warnings);
+        }
+        warnings
+    }
+}
+
+/// Kubelets are configured by the server no more.
+fn drop_configuration(node: &mut Value) {
+    for (half, field) in [("spec", "configSource"), ("status", "config")] {
+        if let Some(fields) = node.get_mut(half).and_then(Value::as_object_mut) {
+            fields.remove(field);
+        }
+    }
+}
+
+/// Once there are ranges they stay.
+fn validate_ranges_stay(now: &Value, before: &Value, errors: &mut FieldErrors) {
+    let path = FieldPath::new("spec.podCIDRs");
+    let detail = "node updates may not change podCIDR except from \"\" to valid";
+    if is_empty(before) {
+        return;
+    }
+    if items(now).count() != items(before).count() {
+        return errors.forbidden(&path, detail);
+    }
+    for (now, before) in items(now).zip(items(before)) {
+        if now != before {
+            errors.forbidden(&path, detail);
+        }
     }
 }
 
@@ -94,12 +150,11 @@ fn validate_taints(taints: &Value, errors: &mut FieldErrors) {
         let path = path.index(index);
         let (key, value) = (text(&taint["key"]), text(&taint["value"]));
         invalid_each(qualified_name(key), &key.into(), &path.child("key"), errors);
-        invalid_each(
-            label_value(value),
-            &value.into(),
-            &path.child("value"),
-            errors,
-        );
+        let faults = label_value(value);
+        if !faults.is_empty() {
+            let faults = faults.join(";");
+            errors.invalid(&path.child("value"), &value.into(), &faults);
+        }
         let effect = text(&taint["effect"]);
         let at = path.child("effect");
         if effect.is_empty() {
@@ -121,13 +176,7 @@ fn validate_resources(status: &Value, errors: &mut FieldErrors) {
         let path = FieldPath::new("status").child(half);
         for (resource, amount) in entries(&status[half]) {
             let path = path.child(resource);
-            if text(amount).starts_with('-') {
-                errors.invalid(&path, amount, NOT_NEGATIVE);
-            }
-            let whole = resource == "pods" || resource.contains('/');
-            if whole && text(amount).ends_with(['m', 'u', 'n']) {
-                errors.invalid(&path, amount, "must be an integer");
-            }
+            validate_amount(resource, amount, &path, errors);
         }
     }
 }
@@ -144,20 +193,27 @@ fn validate_addresses(addresses: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_ranges(ranges: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let mut valid = true;
     for (index, range) in items(ranges).enumerate() {
-        valid &= validate_cidr(range, &path.index(index), errors);
+        validate_cidr(range, &path.index(index), errors);
     }
     let count = items(ranges).count();
-    if count < 2 || !valid {
+    if count < 2 {
         return;
     }
-    let family = |range: &Value| {
+    let is_v6 = |range: &Value| {
         let (address, _) = text(range).split_once('/')?;
-        address.parse().ok().map(|own: IpAddr| own.is_ipv6())
+        parse_ip(address).map(|own| own.is_ipv6())
     };
-    let families: BTreeSet<Option<bool>> = items(ranges).map(family).collect();
-    if families.len() < 2 || count > 2 {
+    let families: Vec<Option<bool>> = items(ranges).map(is_v6).collect();
+    if let Some(index) = families.iter().position(Option::is_none) {
+        let bad = text(&ranges[index]);
+        let message = format!(
+            "Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: <nil> (invalid CIDR address: {bad})"
+        );
+        errors.push(CauseReason::Internal, path, message);
+    }
+    let both = [Some(true), Some(false)];
+    if count > 2 || !both.iter().all(|family| families.contains(family)) {
         errors.invalid(path, ranges, ONE_OF_FAMILY);
     }
 }

@@ -11,7 +11,7 @@ use super::go_struct::{diff_sources, shown};
 use super::pod_affinity::validate_node_selector;
 use super::pod_template::SOURCE_DEFAULTS;
 use super::pod_warnings::GONE_SOURCES;
-use super::{Context, Strategy};
+use super::{Context, Strategy, node_labels};
 use crate::meta::object::{child_mut, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
@@ -32,6 +32,15 @@ const STABLE_LABELS: [(&str, &str); 5] = [
         "beta.kubernetes.io/instance-type",
         "node.kubernetes.io/instance-type",
     ),
+];
+/// Sources that upstream warns of, in its order.
+const GONE: [&str; 6] = [
+    "cephfs",
+    "photonPersistentDisk",
+    "scaleIO",
+    "storageos",
+    "glusterfs",
+    "rbd",
 ];
 const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
@@ -69,13 +78,22 @@ impl Strategy for PersistentVolume {
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
+        warn_of_old_class(new, &mut warnings);
         if new["spec"]["persistentVolumeReclaimPolicy"] == "Recycle" {
             let warning = "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
             warnings.push(warning.to_owned());
         }
-        for (source, why) in GONE_SOURCES {
-            if !new["spec"][source].is_null() {
-                warnings.push(format!("spec.{source}: {why}"));
+        let terms = &new["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"];
+        let path = FieldPath::new("spec.nodeAffinity.required.nodeSelectorTerms");
+        for (index, term) in items(terms).enumerate() {
+            node_labels::warn_of_term(term, &path.index(index), &mut warnings);
+        }
+        for own in GONE {
+            let source = GONE_SOURCES.iter().find(|(source, ..)| *source == own);
+            if let Some((source, name, why)) = source
+                && !new["spec"][*source].is_null()
+            {
+                warnings.push(format!("spec.{name}: {why}"));
             }
         }
         warnings
@@ -140,6 +158,8 @@ impl Strategy for PersistentVolume {
         let mode = |volume: &Value| volume["spec"]["volumeMode"].clone();
         let path = FieldPath::new("volumeMode");
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
+        let class = "volumeAttributesClassName";
+        let lost = !before[class].is_null() && now[class].is_null();
         let (affinity, had) = (&now["nodeAffinity"], &before["nodeAffinity"]);
         if !had.is_null() && with_stable_labels(had, affinity) != *affinity {
             let shown = match affinity.is_null() {
@@ -149,7 +169,60 @@ impl Strategy for PersistentVolume {
             let detail = "field is immutable, except for updating from beta label to GA";
             invalid_as(&FieldPath::new("nodeAffinity"), &shown, detail, &mut errors);
         }
+        if lost {
+            let path = FieldPath::new("spec").child(class);
+            errors.forbidden(&path, "update from non-nil value to nil is forbidden");
+        }
         errors
+    }
+}
+
+/// Faults of the spec of a volume that stands within an attachment: it has a driver, and nothing
+/// that only a volume of its own has.
+pub(super) fn validate_inline(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const INLINE: &str = "in the context of inline volumes";
+    let forbid = |field: &str, errors: &mut FieldErrors| {
+        let is_set = match &spec[field] {
+            Value::String(own) => !own.is_empty(),
+            own => !own.is_null() && (!own.is_object() || field != "capacity" || !is_empty(own)),
+        };
+        if is_set {
+            let detail = format!("may not be specified {INLINE}");
+            errors.forbidden(&path.child(field), &detail);
+        }
+    };
+    forbid("claimRef", errors);
+    forbid("capacity", errors);
+    if spec["csi"].is_null() {
+        let detail = format!("has to be specified {INLINE}");
+        errors.required(&path.child("csi"), &detail);
+    }
+    let modes = path.child("accessModes");
+    if is_empty(&spec["accessModes"]) {
+        errors.required(&modes, "");
+    }
+    validate_access_modes(&spec["accessModes"], &modes, errors);
+    if !matches!(text(&spec["persistentVolumeReclaimPolicy"]), "" | "Retain") {
+        let detail = format!("may only be Retain {INLINE}");
+        errors.forbidden(&path.child("persistentVolumeReclaimPolicy"), &detail);
+    }
+    forbid("nodeAffinity", errors);
+    sources::validate_sources(spec, path, errors);
+    forbid("storageClassName", errors);
+    if !matches!(text(&spec["volumeMode"]), "" | "Filesystem") {
+        let detail = format!("may not specify volumeMode other than Filesystem {INLINE}");
+        errors.forbidden(&path.child("volumeMode"), &detail);
+    }
+}
+
+/// Warns of the annotation that named a class before there was a field.
+pub(super) fn warn_of_old_class(own: &Value, warnings: &mut Vec<String>) {
+    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    if !own["metadata"]["annotations"][CLASS].is_null() {
+        let path = FieldPath::new("metadata.annotations").key(CLASS);
+        warnings.push(format!(
+            "{path}: deprecated since v1.8; use \"storageClassName\" attribute instead"
+        ));
     }
 }
 

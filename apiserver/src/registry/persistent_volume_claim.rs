@@ -6,12 +6,25 @@ use serde_json::{Value, json};
 
 use super::checks::{entries, invalid_each, is_empty, one_of, required, text};
 use super::go_struct;
-use super::persistent_volume::{VOLUME_MODES, validate_access_modes};
+use super::persistent_volume::{VOLUME_MODES, validate_access_modes, warn_of_old_class};
+use super::pod_warnings::warn_of_claim_spec;
+use super::resource_names::is_native;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, copy_field, default};
-use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
+use crate::meta::validation::{
+    dns1123_subdomain, qualified_name, validate_immutable, validate_label_selector,
+};
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
+
+/// How far the growth of a claim has come.
+const RESIZE_STATES: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
 
 #[derive(Debug)]
 pub(super) struct PersistentVolumeClaim;
@@ -32,19 +45,26 @@ impl Strategy for PersistentVolumeClaim {
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
+        let status = &new["status"];
         if is_empty(&new["spec"]["accessModes"]) {
-            errors.required(&FieldPath::new("spec.accessModes"), "");
+            errors.required(&FieldPath::new("Spec.accessModes"), "");
         }
         let path = FieldPath::new("status.capacity");
-        for (resource, amount) in entries(&new["status"]["capacity"]) {
-            let own = amount.as_str().and_then(|own| Quantity::parse(own).ok());
-            if let Some(own) = own.filter(Quantity::is_negative) {
-                let shown = own.to_i64().unwrap_or(-1).into();
-                errors.invalid(
-                    &path.key(resource),
-                    &shown,
-                    "must be a valid resource quantity",
-                );
+        for (resource, amount) in entries(&status["capacity"]) {
+            validate_amount(amount, &path.key(resource), &mut errors);
+        }
+        let path = FieldPath::new("status.allocatedResourceStatuses");
+        for (resource, state) in entries(&status["allocatedResourceStatuses"]) {
+            validate_resource_key(resource, &path, &mut errors);
+            if !RESIZE_STATES.contains(&text(state)) {
+                // Upstream shows the resource.
+                errors.not_supported(&path, &resource.as_str().into(), &RESIZE_STATES);
+            }
+        }
+        let path = FieldPath::new("status.allocatedResources");
+        for (resource, amount) in entries(&status["allocatedResources"]) {
+            if validate_resource_key(resource, &path, &mut errors) {
+                validate_amount(amount, &path.key(resource), &mut errors);
             }
         }
         errors
@@ -54,6 +74,13 @@ impl Strategy for PersistentVolumeClaim {
         let mut errors = FieldErrors::new();
         validate_claim_spec(&claim["spec"], &FieldPath::new("spec"), &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        warn_of_old_class(new, &mut warnings);
+        warn_of_claim_spec(&new["spec"], &FieldPath::new("spec"), &mut warnings);
+        warnings
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
@@ -98,6 +125,30 @@ impl Strategy for PersistentVolumeClaim {
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
         errors
     }
+}
+
+/// An amount that is not negative.
+fn validate_amount(amount: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let own = amount.as_str().and_then(|own| Quantity::parse(own).ok());
+    if let Some(own) = own.filter(Quantity::is_negative) {
+        let shown = own.to_i64().unwrap_or(-1).into();
+        errors.invalid(path, &shown, "must be a valid resource quantity");
+    }
+}
+
+/// Whether the resource of a status is the claim's, or somebody's with a domain; faults if not.
+fn validate_resource_key(resource: &str, path: &FieldPath, errors: &mut FieldErrors) -> bool {
+    let faults = qualified_name(resource);
+    let is_named = faults.is_empty();
+    invalid_each(faults, &resource.into(), path, errors);
+    if !is_named {
+        return false;
+    }
+    let is_allowed = resource == "storage" || !is_native(resource);
+    if !is_allowed {
+        errors.not_supported(path, &resource.into(), &["storage"]);
+    }
+    is_allowed
 }
 
 /// What an update may change: the request of a bound claim, the volume of one that has none.

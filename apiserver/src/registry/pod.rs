@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use super::pod_status::validate_pod_status;
 use super::pod_template::default_pod_spec;
-use super::pod_warnings::warn_of_pod_spec;
-use super::{Context, Strategy, pod_validation};
+use super::{
+    Context, Strategy, app_armor, label_keys, pod_resources, pod_validation, pod_warnings,
+};
 use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
 use crate::meta::object::{child_mut, copy_field, default};
-use crate::status::{FieldErrors, FieldPath};
+use crate::schema::quantity::Quantity;
+use crate::status::FieldErrors;
 
 pub(crate) use super::pod_validation::{validate_ephemeral_containers, validate_resize};
 
@@ -34,10 +36,18 @@ impl Strategy for Pod {
                 requests_from_limits(container);
             }
         }
+        pod_resources::default_resources(&mut pod["spec"]);
         default_pod_spec(&mut pod["spec"]);
         if let Some(status) = pod.get_mut("status").filter(|status| status.is_object()) {
             agree_on_ip(status);
         }
+    }
+
+    fn begin_create(&self, pod: &mut Value, _context: Context<'_>) -> FieldErrors {
+        let mut warnings = Vec::new();
+        label_keys::merge(pod);
+        app_armor::synchronize(pod, &mut warnings);
+        FieldErrors::with_warnings(warnings)
     }
 
     fn prepare_for_create(&self, pod: &mut Value, context: Context<'_>) {
@@ -60,10 +70,11 @@ impl Strategy for Pod {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let path = FieldPath::new("spec");
         let mut warnings = Vec::new();
+        // Hardly anybody who updates a pod would read them.
         if old.is_none() {
-            warn_of_pod_spec(&new["spec"], &path, &mut warnings);
+            pod_warnings::warn_of_name(new, "the Pod's hostname", &mut warnings);
+            pod_warnings::warn_of_pod(new, &mut warnings);
         }
         warnings
     }
@@ -139,28 +150,38 @@ fn requests_from_limits(container: &mut Value) {
 }
 
 /// Guaranteed when every container's limits equal its requests for CPU and memory, BestEffort when
-/// none has any, else Burstable.
+/// none has any, else Burstable. The amounts of the pod itself count in their place.
 pub(super) fn qos_class(pod: &Value) -> &'static str {
-    let containers: Vec<&Value> = ["containers", "initContainers"]
-        .iter()
-        .flat_map(|list| pod["spec"][*list].as_array().into_iter().flatten())
-        .collect();
-    let compute = ["cpu", "memory"];
-    let has = |container: &Value, half: &str| {
-        compute
+    let spec = &pod["spec"];
+    let all: Vec<&Value> = match pod_resources::are_stated(spec) {
+        true => vec![&spec["resources"]],
+        false => ["containers", "initContainers"]
             .iter()
-            .any(|resource| container["resources"][half][*resource].is_string())
+            .flat_map(|list| spec[*list].as_array().into_iter().flatten())
+            .map(|container| &container["resources"])
+            .collect(),
     };
-    if !containers
-        .iter()
-        .any(|container| has(container, "requests") || has(container, "limits"))
-    {
+    let compute = ["cpu", "memory"];
+    // Nothing of a resource is as good as no word of it.
+    let amount = |own: &Value, half: &str, resource: &str| {
+        let own = Quantity::parse(own[half][resource].as_str()?).ok()?;
+        (!own.is_zero() && !own.is_negative()).then_some(own)
+    };
+    let has = |own: &&&Value| {
+        compute.iter().any(|resource| {
+            ["requests", "limits"]
+                .iter()
+                .any(|half| amount(own, half, resource).is_some())
+        })
+    };
+    if all.iter().find(has).is_none() {
         return "BestEffort";
     }
-    let guaranteed = containers.iter().all(|container| {
+    let guaranteed = all.iter().all(|own| {
         compute.iter().all(|resource| {
-            let limit = &container["resources"]["limits"][*resource];
-            limit.is_string() && *limit == container["resources"]["requests"][*resource]
+            let [limit, request] = ["limits", "requests"].map(|half| amount(own, half, resource));
+            let pair = limit.zip(request);
+            pair.is_some_and(|(limit, request)| limit.compare(&request).is_eq())
         })
     });
     if guaranteed {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::checks::{invalid_each, is_empty, items, text};
+use super::label_keys;
 use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, label_value, qualified_name, validate_label_selector,
 };
@@ -145,17 +146,7 @@ fn validate_pod_term(term: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             errors,
         );
     }
-    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
-        let path = path.child(field);
-        if !is_empty(&term[field]) && term["labelSelector"].is_null() {
-            let detail = "must not be specified when labelSelector is not set";
-            errors.forbidden(&path, detail);
-            continue;
-        }
-        for (index, key) in items(&term[field]).enumerate() {
-            invalid_each(qualified_name(text(key)), key, &path.index(index), errors);
-        }
-    }
+    label_keys::validate(term, path, errors);
     let key = text(&term["topologyKey"]);
     let path = path.child("topologyKey");
     if key.is_empty() {

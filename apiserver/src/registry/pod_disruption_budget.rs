@@ -5,13 +5,18 @@ use serde_json::Value;
 use super::Strategy;
 use super::checks::{not_negative, one_of, validate_at_most_all, validate_int_or_percent};
 use super::condition::validate_conditions;
-use crate::meta::validation::validate_label_selector;
+use crate::meta::validation::{NameRule, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(super) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
+    /// Upstream looks at nothing of the metadata that it need not.
+    fn name_rule(&self) -> NameRule {
+        NameRule::PathSegment
+    }
+
     fn counts_generation(&self) -> bool {
         true
     }

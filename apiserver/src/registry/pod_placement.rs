@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::checks::{invalid_each, is_empty, items, one_of, text};
 use super::container_validation::validate_resources;
+use super::label_keys;
 use super::net::validate_ip;
 use super::pod_affinity::validate_affinity;
 use super::security_context::{validate_host_process, validate_host_users, validate_pod_security};
@@ -177,16 +178,8 @@ fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErro
                 one_of(&constraint[field], &path, &["Honor", "Ignore"], errors);
             }
         }
-        let keys = &constraint["matchLabelKeys"];
+        label_keys::validate(constraint, &path, errors);
         let selector = path.child("labelSelector");
-        let path = path.child("matchLabelKeys");
-        if !is_empty(keys) && constraint["labelSelector"].is_null() {
-            let detail = "must not be specified when labelSelector is not set";
-            errors.forbidden(&path, detail);
-        }
-        for (index, key) in items(keys).enumerate() {
-            invalid_each(qualified_name(text(key)), key, &path.index(index), errors);
-        }
         validate_label_selector(&constraint["labelSelector"], false, &selector, errors);
     }
 }
@@ -233,6 +226,8 @@ pub(super) fn validate_tolerations(
 
 fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const MAX_NAMESERVERS: usize = 3;
+    const MAX_SEARCHES: usize = 32;
+    const MAX_SEARCH_CHARS: usize = 2048;
     static SEARCH: LazyLock<Regex> = LazyLock::new(|| {
         let part = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?";
         Regex::new(&format!(r"^{part}(\.{part})*$")).expect("it compiles")
@@ -242,9 +237,12 @@ fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
     if spec["dnsPolicy"] == "None" && config.is_null() {
         let detail = "must provide `dnsConfig` when `dnsPolicy` is None";
         errors.required(path, detail);
-    } else if spec["dnsPolicy"] == "None" && is_empty(servers) {
+        return;
+    }
+    if spec["dnsPolicy"] == "None" && is_empty(servers) {
         let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
         errors.required(&path.child("nameservers"), detail);
+        return;
     }
     let servers_path = path.child("nameservers");
     if items(servers).count() > MAX_NAMESERVERS {
@@ -254,19 +252,81 @@ fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
     for (index, server) in items(servers).enumerate() {
         validate_ip(server, &servers_path.index(index), errors);
     }
-    for (index, search) in items(&config["searches"]).enumerate() {
-        let path = path.child("searches").index(index);
+    let searches: Vec<_> = items(&config["searches"]).map(text).collect();
+    let searches_path = path.child("searches");
+    let mut refuse_all = |detail: &str| {
+        errors.invalid(&searches_path, &config["searches"], detail);
+    };
+    if searches.len() > MAX_SEARCHES {
+        refuse_all(&format!(
+            "must not have more than {MAX_SEARCHES} search paths"
+        ));
+    }
+    if searches.join(" ").len() > MAX_SEARCH_CHARS {
+        refuse_all(&format!(
+            "must not have more than {MAX_SEARCH_CHARS} characters (including spaces) in the search list"
+        ));
+    }
+    for (index, search) in searches.into_iter().enumerate() {
         // A domain may end in a dot, and a lone dot is the root.
-        let name = text(search);
-        let name = name.strip_suffix('.').unwrap_or(name);
-        if !name.is_empty() && !SEARCH.is_match(name) {
-            errors.invalid(&path, search, SEARCH_FAULT);
+        let name = search.strip_suffix('.').unwrap_or(search);
+        if search == "." {
+            continue;
+        }
+        if name.len() > 253 {
+            let detail = "must be no more than 253 bytes";
+            errors.invalid(&searches_path.index(index), &name.into(), detail);
+        }
+        if !SEARCH.is_match(name) {
+            errors.invalid(&searches_path.index(index), &name.into(), SEARCH_FAULT);
         }
     }
     for (index, option) in items(&config["options"]).enumerate() {
         if text(&option["name"]).is_empty() {
             let path = path.child("options").index(index);
             errors.required(&path, "must not be empty");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_looked_up_in_few_short_domains() {
+        let long = "a".repeat(250);
+        let server = json!(["1.1.1.1"]);
+        let table = [
+            (json!({"dnsPolicy": "None"}), vec!["c"]),
+            (
+                json!({"dnsPolicy": "None", "dnsConfig": {"searches": ["-"]}}),
+                vec!["c.nameservers"],
+            ),
+            (
+                json!({"dnsPolicy": "None", "dnsConfig": {"nameservers": server, "searches": [".", "_a.b."]}}),
+                vec![],
+            ),
+            (
+                json!({"dnsConfig": {"searches": ["", "A"]}}),
+                vec!["c.searches[0]", "c.searches[1]"],
+            ),
+            (
+                json!({"dnsConfig": {"searches": vec!["a"; 33]}}),
+                vec!["c.searches"],
+            ),
+            (
+                json!({"dnsConfig": {"searches": vec![long; 9]}}),
+                vec!["c.searches"],
+            ),
+        ];
+        for (spec, faults) in table {
+            let mut errors = FieldErrors::new();
+            validate_dns_config(&spec, &FieldPath::new("c"), &mut errors);
+            let fields: Vec<_> = errors.causes().iter().map(|c| c.field.as_str()).collect();
+            assert_eq!(fields, faults, "{spec}");
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::pod_validation::validate_pod_template;
 use super::workload::default_template;
+use super::{Strategy, pod_warnings};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -26,5 +26,9 @@ impl Strategy for PodTemplate {
         let path = FieldPath::new("template");
         validate_pod_template(&object["template"], &path, &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        pod_warnings::of_template(new, old, "template")
     }
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::app_armor;
 use super::checks::{entries, invalid_as, invalid_each, is_empty, items, text};
 use super::container_validation::{
     validate_env, validate_env_from, validate_probes, validate_resources,
@@ -16,6 +17,8 @@ use super::container_validation::{
 use super::go_struct::shown;
 use super::net::{PORT_RANGE, port_name_faults};
 use super::pod_placement::validate_placement;
+use super::pod_resources::{validate_files_of_variables, validate_pod_resources};
+use super::seccomp;
 use super::security_context::{validate_container_security, validate_os};
 use super::volume_sources::validate_source;
 use super::volume_validation::validate_mounts;
@@ -80,6 +83,8 @@ pub(super) fn validate_new_pod(pod: &Value) -> FieldErrors {
         let detail = "cannot be set until all schedulingGates have been cleared";
         errors.forbidden(&path.child("nodeName"), detail);
     }
+    seccomp::validate_agreement(pod, &path, &mut errors);
+    app_armor::validate_agreement(pod, &path, &mut errors);
     errors
 }
 
@@ -98,6 +103,8 @@ pub(super) fn validate_pod_template(template: &Value, path: &FieldPath, errors: 
     annotations::validate(&template["metadata"]["annotations"], spec, &at, errors);
     let path = path.child("spec");
     errors.extend(validate_pod_spec(spec, &path));
+    seccomp::validate_agreement(template, &path, errors);
+    app_armor::validate_agreement(template, &path, errors);
     if items(&spec["ephemeralContainers"]).next().is_some() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.forbidden(&path.child("ephemeralContainers"), detail);
@@ -154,6 +161,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
         validate_host_ports([container].into_iter(), &containers, &mut errors);
         validate_init_container(container, &pod, &path, &mut errors);
     }
+    validate_pod_resources(spec, path, &mut errors);
     validate_host_network(spec, is_pod, &path.child("containers"), &mut errors);
     supported(
         &spec["restartPolicy"],
@@ -169,6 +177,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
     );
     validate_placement(spec, path, &mut errors);
     validate_os(spec, path, &mut errors);
+    validate_files_of_variables(spec, path, &mut errors);
     errors
 }
 

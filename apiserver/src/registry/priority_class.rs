@@ -10,6 +10,11 @@ use crate::status::{FieldErrors, FieldPath};
 
 /// What users may choose from; above are the system's own.
 const HIGHEST: i64 = 1_000_000_000;
+/// The system's own classes and their values.
+const SYSTEM: [(&str, i64); 2] = [
+    ("system-node-critical", 2_000_001_000),
+    ("system-cluster-critical", 2_000_000_000),
+];
 
 #[derive(Debug)]
 pub(super) struct PriorityClass;
@@ -29,10 +34,12 @@ impl Strategy for PriorityClass {
         let mut errors = FieldErrors::new();
         let own = name(class);
         if own.starts_with("system-") {
-            let detail = format!(
-                "priority class names with 'system-' prefix are reserved for system use only. error: {own} is not a known system priority class"
-            );
-            errors.forbidden(&FieldPath::new("metadata.name"), &detail);
+            if let Some(why) = strangeness(class) {
+                let detail = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+                );
+                errors.forbidden(&FieldPath::new("metadata.name"), &detail);
+            }
         } else if class["value"].as_i64().is_some_and(|value| value > HIGHEST) {
             let detail = format!("maximum allowed value of a user defined priority is {HIGHEST}");
             errors.forbidden(&FieldPath::new("value"), &detail);
@@ -52,5 +59,59 @@ impl Strategy for PriorityClass {
         let policy = |class: &Value| class["preemptionPolicy"].clone();
         validate_immutable(&policy(new), &policy(old), &path, &mut errors);
         errors
+    }
+}
+
+/// What keeps a class from being one of the system's own.
+fn strangeness(class: &Value) -> Option<String> {
+    let own = name(class);
+    let Some((_, value)) = SYSTEM.iter().find(|(known, _)| *known == own) else {
+        return Some(format!("{own} is not a known system priority class"));
+    };
+    if class["value"].as_i64().unwrap_or(0) != *value {
+        return Some(format!("value of {own} PriorityClass must be {value}"));
+    }
+    let is_default = class["globalDefault"] == true;
+    is_default.then(|| format!("globalDefault of {own} PriorityClass must be false"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_system_s_classes_are_known() {
+        let reserved = "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: ";
+        let critical = "system-node-critical";
+        let table = [
+            (critical, json!(2_000_001_000), false, String::new()),
+            (
+                critical,
+                json!(1),
+                false,
+                format!("{reserved}value of {critical} PriorityClass must be 2000001000"),
+            ),
+            (
+                critical,
+                json!(2_000_001_000),
+                true,
+                format!("{reserved}globalDefault of {critical} PriorityClass must be false"),
+            ),
+            (
+                "system-x",
+                json!(1),
+                false,
+                format!("{reserved}system-x is not a known system priority class"),
+            ),
+        ];
+        for (name, value, default, want) in table {
+            let class = json!({"metadata": {"name": name}, "value": value,
+                "globalDefault": default, "preemptionPolicy": "Never"});
+            let errors = PriorityClass.validate(&class);
+            let found = errors.causes().first().map_or("", |own| &own.message);
+            assert_eq!(found, want, "{class}");
+        }
     }
 }

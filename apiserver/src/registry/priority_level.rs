@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use super::Strategy;
 use super::checks::{object_in, text};
+use super::flow_schema::{validate_conditions, validate_mandatory};
 use crate::meta::object::{child_mut, default, name};
 use crate::status::{FieldErrors, FieldPath};
 
 const NON_NEGATIVE: &str = "must be a non-negative integer";
 const MAX_QUEUES: i64 = 10_000_000;
+const MAX_ENTROPY_BITS: f64 = 60.0;
 
 #[derive(Debug)]
 pub(super) struct PriorityLevel;
@@ -49,7 +51,6 @@ impl Strategy for PriorityLevel {
         if exempt != (kind == "Exempt") && (exempt || kind == "Exempt") {
             let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
             errors.invalid(&at, &kind.into(), detail);
-            return errors;
         }
         match kind {
             "Exempt" => {
@@ -72,6 +73,14 @@ impl Strategy for PriorityLevel {
             }
             _ => errors.not_supported(&at, &kind.into(), &["Exempt", "Limited"]),
         }
+        validate_mandatory(level, "prioritylevelconfigurations", &path, &mut errors);
+        validate_conditions(level, &mut errors);
+        errors
+    }
+
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
+        let mut errors = FieldErrors::new();
+        validate_conditions(new, &mut errors);
         errors
     }
 }
@@ -134,26 +143,38 @@ fn validate_limited(limited: &Value, path: &FieldPath, errors: &mut FieldErrors)
 }
 
 fn validate_queuing(queuing: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const POSITIVE: &str = "must be a positive integer";
     let number = |field: &str| queuing[field].as_i64().unwrap_or(0);
-    for field in ["queueLengthLimit", "queues", "handSize"] {
-        let own = number(field);
-        if own < 0 || (field != "queueLengthLimit" && own == 0) {
-            errors.invalid(
-                &path.child(field),
-                &own.into(),
-                "must be a positive integer",
-            );
-        }
+    let mut invalid = |field: &str, detail: &str| {
+        errors.invalid(&path.child(field), &number(field).into(), detail);
+    };
+    if number("queueLengthLimit") < 0 {
+        invalid("queueLengthLimit", POSITIVE);
     }
     let (queues, hand) = (number("queues"), number("handSize"));
-    if queues > MAX_QUEUES {
+    if queues <= 0 {
+        invalid("queues", POSITIVE);
+    } else if queues > MAX_QUEUES {
         let detail = format!("must not be greater than {MAX_QUEUES}");
-        errors.invalid(&path.child("queues"), &queues.into(), &detail);
+        invalid("queues", &detail);
     }
-    if hand > queues && queues > 0 {
+    if hand <= 0 {
+        invalid("handSize", POSITIVE);
+    } else if hand > queues {
         let detail = format!("should not be greater than queues ({queues})");
-        errors.invalid(&path.child("handSize"), &hand.into(), &detail);
+        invalid("handSize", &detail);
+    } else if entropy_bits(queues, hand) > MAX_ENTROPY_BITS {
+        let detail = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY_BITS}"
+        );
+        invalid("handSize", &detail);
     }
+}
+
+/// How many bits of a hash it takes to deal a hand out of that many queues.
+#[expect(clippy::cast_precision_loss, reason = "both are small numbers")]
+fn entropy_bits(queues: i64, hand: i64) -> f64 {
+    ((queues as f64).log2() * hand as f64).ceil()
 }
 
 #[cfg(test)]
@@ -168,5 +189,49 @@ mod tests {
         };
         assert!(PriorityLevel.validate(&level(2)).is_empty());
         assert_eq!(PriorityLevel.validate(&level(3)).causes().len(), 1);
+    }
+
+    #[test]
+    fn a_hand_is_dealt_from_one_hash() {
+        let faults = |queues: i64, hand: i64| {
+            let mut errors = FieldErrors::new();
+            let queuing = json!({"queues": queues, "handSize": hand});
+            validate_queuing(&queuing, &FieldPath::new("q"), &mut errors);
+            errors
+                .causes()
+                .iter()
+                .map(|own| own.message.clone())
+                .collect::<Vec<_>>()
+        };
+        assert!(faults(64, 10).is_empty());
+        assert_eq!(
+            faults(64, 11),
+            [
+                "Invalid value: 11: required entropy bits of deckSize 64 and handSize 11 should not be greater than 60"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_exempt_level_may_change_what_is_exempt() {
+        let level = |spec: Value| json!({"metadata": {"name": "exempt"}, "spec": spec});
+        let faults = |spec: Value| {
+            let errors = PriorityLevel.validate(&level(spec));
+            errors
+                .causes()
+                .iter()
+                .map(|own| own.message.clone())
+                .collect::<Vec<_>>()
+        };
+        assert!(faults(json!({"type": "Exempt", "exempt": {"lendablePercent": 5}})).is_empty());
+        let limited = json!({"type": "Limited", "limited": {"nominalConcurrencyShares": 1,
+            "limitResponse": {"type": "Reject"}}});
+        assert_eq!(
+            faults(limited),
+            [
+                "Invalid value: \"Limited\": must be 'Exempt' if and only if `name` is 'exempt'",
+                "Invalid value: {\"Type\":\"Limited\",\"Limited\":{\"NominalConcurrencyShares\":1,\"LimitResponse\":{\"Type\":\"Reject\",\"Queuing\":null},\"LendablePercent\":null,\"BorrowingLimitPercent\":null},\"Exempt\":null}: spec of 'exempt' except the 'spec.exempt' field must equal the fixed value",
+            ]
+        );
     }
 }

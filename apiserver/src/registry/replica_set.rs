@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::not_negative;
 use super::workload::{
     default_template, validate_counters, validate_selector, validate_selector_stays,
     validate_template,
 };
+use super::{Strategy, pod_warnings};
 use crate::meta::object::{child_mut, default};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -34,6 +34,10 @@ impl Strategy for ReplicaSet {
         validate_selector(&spec["selector"], "deployment", &selector, &mut errors);
         validate_template(spec, "ReplicaSet", &path, &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        pod_warnings::of_named_template(new, old, "spec.template")
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

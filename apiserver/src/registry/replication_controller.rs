@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{is_empty, not_negative};
 use super::replica_set::validate_replica_status;
 use super::workload::{MISMATCH, default_template, validate_endless_template};
+use super::{Strategy, pod_warnings};
 use crate::endpoints::options::Propagation;
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::status::{FieldErrors, FieldPath};
@@ -62,6 +62,10 @@ impl Strategy for ReplicationController {
         }
         validate_endless_template(template, "ReplicationController", &path, &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        pod_warnings::of_named_template(new, old, "spec.template")
     }
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {

@@ -7,15 +7,22 @@ use serde_json::{Map, Value, json};
 use super::Strategy;
 use super::checks::{entries, invalid_as, invalid_each, items, items_mut, text};
 use super::device_class;
+use super::devices::{
+    LIST_MAX, validate_binding, validate_full_name, validate_label, validate_list,
+    validate_pool_name, validate_set, validate_toleration,
+};
 use super::go_struct::shown_as;
+use super::volume_sources::validate_csi_driver_name;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{
-    FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_labels,
+    FIELD_IMMUTABLE, dns1123_subdomain, qualified_name, validate_labels,
 };
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};
 
+/// How many alternatives a request may have.
+const ALTERNATIVES_MAX: usize = 8;
 const MODES: [&str; 2] = ["All", "ExactCount"];
 const ONE_KIND: &str = "exactly one of `exactly` or `firstAvailable` is required";
 const KNOWN_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
@@ -176,12 +183,20 @@ fn validate_status(new: &Value, old: &Value, errors: &mut FieldErrors) {
         (false, true) => {
             let known = request_names(&new["spec"]["devices"]);
             let path = path.child("allocation").child("devices").child("results");
-            for (index, result) in items(&now["devices"]["results"]).enumerate() {
-                if !known.contains(text(&result["request"])) {
-                    let path = path.index(index).child("request");
-                    errors.invalid(&path, &result["request"], KNOWN_REQUEST);
-                }
-            }
+            validate_list(
+                &now["devices"]["results"],
+                LIST_MAX,
+                &path,
+                errors,
+                |result, path, errors| {
+                    let request = path.child("request");
+                    validate_reference(&result["request"], &known, &request, errors);
+                    validate_csi_driver_name(&result["driver"], &path.child("driver"), errors);
+                    validate_pool_name(text(&result["pool"]), &path.child("pool"), errors);
+                    validate_label(text(&result["device"]), &path.child("device"), errors);
+                    validate_binding(result, path, errors);
+                },
+            );
         }
         (true, _) => {}
     }
@@ -202,46 +217,67 @@ fn request_names(devices: &Value) -> BTreeSet<String> {
 fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("devices");
     let devices = &spec["devices"];
-    let mut names = BTreeSet::new();
-    for (index, request) in items(&devices["requests"]).enumerate() {
-        let path = path.child("requests").index(index);
-        let name = text(&request["name"]);
-        validate_name(name, &path.child("name"), errors);
-        let (exactly, alternatives) = (&request["exactly"], &request["firstAvailable"]);
-        match (exactly.is_null(), items(alternatives).next().is_none()) {
-            (true, true) => errors.required(&path, ONE_KIND),
-            (false, false) => {
-                let detail = format!("{ONE_KIND}, but multiple fields are set");
-                errors.invalid(&path, &Value::Null, &detail);
+    validate_set(
+        &devices["requests"],
+        LIST_MAX,
+        |own| text(&own["name"]),
+        &path.child("requests"),
+        errors,
+        |request, path, errors| {
+            validate_label(text(&request["name"]), &path.child("name"), errors);
+            let (exactly, alternatives) = (&request["exactly"], &request["firstAvailable"]);
+            match (exactly.is_null(), items(alternatives).next().is_none()) {
+                (true, true) => errors.required(path, ONE_KIND),
+                (false, false) => {
+                    let detail = format!("{ONE_KIND}, but multiple fields are set");
+                    errors.invalid(path, &Value::Null, &detail);
+                }
+                (false, true) => validate_request(exactly, &path.child("exactly"), errors),
+                (true, false) => validate_alternatives(alternatives, path, errors),
             }
-            (false, true) => validate_request(exactly, &path.child("exactly"), errors),
-            (true, false) => {
-                for (index, own) in items(alternatives).enumerate() {
-                    let path = path.child("firstAvailable").index(index);
-                    validate_name(text(&own["name"]), &path.child("name"), errors);
-                    validate_request(own, &path, errors);
+        },
+    );
+    let known = request_names(devices);
+    validate_list(
+        &devices["constraints"],
+        LIST_MAX,
+        &path.child("constraints"),
+        errors,
+        |constraint, path, errors| {
+            validate_known(constraint, &known, path, errors);
+            for field in ["matchAttribute", "distinctAttribute"] {
+                if let Some(name) = constraint[field].as_str() {
+                    return validate_full_name(name, &path.child(field), errors);
                 }
             }
-        }
-        if !names.insert(name.to_owned()) {
-            errors.duplicate(&path, &name.into());
-        }
-    }
-    let known = request_names(devices);
-    for (index, constraint) in items(&devices["constraints"]).enumerate() {
-        let path = path.child("constraints").index(index);
-        validate_known(constraint, &known, &path, errors);
-        let set = |field: &str| !constraint[field].is_null();
-        if set("matchAttribute") == set("distinctAttribute") {
             let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
-            errors.required(&path, detail);
-        }
-    }
-    for (index, config) in items(&devices["config"]).enumerate() {
-        let path = path.child("config").index(index);
-        validate_known(config, &known, &path, errors);
-        device_class::validate_config(config, &path, errors);
-    }
+            errors.required(path, detail);
+        },
+    );
+    validate_list(
+        &devices["config"],
+        LIST_MAX,
+        &path.child("config"),
+        errors,
+        |config, path, errors| {
+            validate_known(config, &known, path, errors);
+            device_class::validate_config(config, path, errors);
+        },
+    );
+}
+
+fn validate_alternatives(alternatives: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_set(
+        alternatives,
+        ALTERNATIVES_MAX,
+        |own| text(&own["name"]),
+        &path.child("firstAvailable"),
+        errors,
+        |own, path, errors| {
+            validate_label(text(&own["name"]), &path.child("name"), errors);
+            validate_request(own, path, errors);
+        },
+    );
 }
 
 fn validate_known(
@@ -250,17 +286,31 @@ fn validate_known(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    for (index, name) in items(&own["requests"]).enumerate() {
-        if !known.contains(text(name)) {
-            errors.invalid(&path.child("requests").index(index), name, KNOWN_REQUEST);
-        }
-    }
+    validate_set(
+        &own["requests"],
+        LIST_MAX,
+        text,
+        &path.child("requests"),
+        errors,
+        |name, path, errors| validate_reference(name, known, path, errors),
+    );
 }
 
-fn validate_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    match name.is_empty() {
-        true => errors.required(path, ""),
-        false => invalid_each(dns1123_label(name), &name.into(), path, errors),
+/// The name of a request, or of one of its alternatives.
+fn validate_reference(
+    name: &Value,
+    known: &BTreeSet<String>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    let parts: Vec<&str> = text(name).split('/').collect();
+    if parts.len() <= 2 {
+        for part in parts {
+            validate_label(part, path, errors);
+        }
+    }
+    if !known.contains(text(name)) {
+        errors.invalid(path, name, KNOWN_REQUEST);
     }
 }
 
@@ -287,6 +337,10 @@ fn validate_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors)
             errors.not_supported(&path.child("allocationMode"), &mode.into(), &MODES);
         }
         _ => {}
+    }
+    let tolerations = path.child("tolerations");
+    for (index, own) in items(&request["tolerations"]).enumerate() {
+        validate_toleration(own, &tolerations.index(index), errors);
     }
 }
 
@@ -320,8 +374,10 @@ mod tests {
     fn what_is_reserved_is_allocated_and_an_allocation_stays() {
         let spec =
             json!({"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "s"}]}]}});
-        let result =
-            |request: &str| json!({"devices": {"results": [{"request": request, "device": "d"}]}});
+        let result = |request: &str| {
+            json!({"devices": {"results": [{"request": request, "device": "d",
+                "driver": "d.io", "pool": "p"}]}})
+        };
         let pod = |uid: &str| json!({"resource": "pods", "name": "p", "uid": uid});
         let table = [
             (

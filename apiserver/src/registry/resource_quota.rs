@@ -5,21 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Strategy;
-use super::checks::{NOT_NEGATIVE, entries, is_empty, items, text};
+use super::checks::{entries, invalid_as, is_empty, items, text};
+use super::go_struct::shown;
+use super::resource_names::{is_standard_for_quota, validate_amount, validate_name_in_quota};
 use crate::status::{FieldErrors, FieldPath};
 
-/// What can be counted, beside amounts of the first four and their prefixed forms.
-const COUNTED: [&str; 9] = [
-    "pods",
-    "services",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 const SCOPES: [&str; 7] = [
     "BestEffort",
     "CrossNamespacePodAffinity",
@@ -29,7 +19,17 @@ const SCOPES: [&str; 7] = [
     "Terminating",
     "VolumeAttributesClass",
 ];
-const AMOUNTS: [&str; 4] = ["cpu", "memory", "storage", "ephemeral-storage"];
+/// What quotas with a scope of pods count.
+const OF_PODS: [&str; 7] = [
+    "pods",
+    "cpu",
+    "memory",
+    "limits.cpu",
+    "limits.memory",
+    "requests.cpu",
+    "requests.memory",
+];
+const ONLY_EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
 
 #[derive(Debug)]
 pub(super) struct ResourceQuota;
@@ -67,20 +67,28 @@ impl Strategy for ResourceQuota {
     }
 }
 
-/// Whether a quota of `scope` can count `resource`.
+/// Whether a quota of `scope` can count `resource`. One with a domain is anybody's.
 fn counts_within(scope: &str, resource: &str) -> bool {
-    let compute = ["cpu", "memory", "ephemeral-storage"];
-    let base = ["requests.", "limits."]
-        .iter()
-        .find_map(|prefix| resource.strip_prefix(prefix));
     match scope {
-        // Only what is counted by its own name is looked at.
-        _ if resource.contains('/') => true,
+        _ if !is_standard_for_quota(resource) => true,
         "BestEffort" => resource == "pods",
         "VolumeAttributesClass" => {
             ["persistentvolumeclaims", "requests.storage"].contains(&resource)
         }
-        _ => resource == "pods" || compute.contains(&base.unwrap_or(resource)),
+        scope if SCOPES.contains(&scope) => OF_PODS.contains(&resource),
+        _ => true,
+    }
+}
+
+/// Two scopes that exclude each other.
+fn validate_conflicts(scopes: &[&str], shown: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for [one, other] in [
+        ["BestEffort", "NotBestEffort"],
+        ["Terminating", "NotTerminating"],
+    ] {
+        if scopes.contains(&one) && scopes.contains(&other) {
+            errors.invalid(path, shown, "conflicting scopes");
+        }
     }
 }
 
@@ -92,39 +100,36 @@ fn validate_scopes(spec: &Value, errors: &mut FieldErrors) {
             errors.invalid(&path, scopes, "unsupported scope");
         }
         for (resource, _) in entries(&spec["hard"]) {
-            if SCOPES.contains(&text(scope)) && !counts_within(text(scope), resource) {
+            if !counts_within(text(scope), resource) {
                 errors.invalid(&path, scopes, "unsupported scope applied to resource");
             }
         }
     }
-    let has = |scope: &str| items(scopes).any(|own| own == scope);
-    for [one, other] in [
-        ["BestEffort", "NotBestEffort"],
-        ["Terminating", "NotTerminating"],
-    ] {
-        if has(one) && has(other) {
-            errors.invalid(&path, scopes, "conflicting scopes");
-        }
-    }
+    let all: Vec<&str> = items(scopes).map(text).collect();
+    validate_conflicts(&all, scopes, &path, errors);
 }
 
 fn validate_scope_selector(spec: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec.scopeSelector.matchExpressions");
-    for own in items(&spec["scopeSelector"]["matchExpressions"]) {
+    let expressions = &spec["scopeSelector"]["matchExpressions"];
+    for own in items(expressions) {
         let (scope, operator) = (text(&own["scopeName"]), text(&own["operator"]));
-        let at = path.child("scopeName");
         if !SCOPES.contains(&scope) {
+            let at = path.child("scopeName");
             errors.invalid(&at, &scope.into(), "unsupported scope");
         }
         for (resource, _) in entries(&spec["hard"]) {
-            if SCOPES.contains(&scope) && !counts_within(scope, resource) {
-                errors.invalid(&at, &scope.into(), "unsupported scope applied to resource");
+            if !counts_within(scope, resource) {
+                // Upstream prints its internal type here.
+                let shown = shown("ScopeSelector", &spec["scopeSelector"]);
+                let detail = "unsupported scope applied to resource";
+                invalid_as(&path, &shown, detail, errors);
             }
         }
+        let takes_values = ["PriorityClass", "VolumeAttributesClass"].contains(&scope);
         let at = path.child("operator");
-        if !["PriorityClass", "VolumeAttributesClass"].contains(&scope) && operator != "Exists" {
-            let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-            errors.invalid(&at, &operator.into(), detail);
+        if SCOPES.contains(&scope) && !takes_values && operator != "Exists" {
+            errors.invalid(&at, &operator.into(), ONLY_EXISTS);
         }
         let empty = is_empty(&own["values"]);
         let values = path.child("values");
@@ -141,31 +146,64 @@ fn validate_scope_selector(spec: &Value, errors: &mut FieldErrors) {
             _ => errors.invalid(&at, &operator.into(), "not a valid selector operator"),
         }
     }
+    let all: Vec<&str> = items(expressions)
+        .map(|own| text(&own["scopeName"]))
+        .collect();
+    // Upstream shows the scopes of the other field.
+    validate_conflicts(&all, &spec["scopes"], &path, errors);
 }
 
 fn validate_amounts(amounts: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     for (resource, amount) in entries(amounts) {
         let path = path.key(resource);
-        let name = resource.as_str();
-        let base = ["requests.", "limits."]
-            .iter()
-            .find_map(|prefix| name.strip_prefix(prefix));
-        let counted = COUNTED.contains(&name) || name.starts_with("count/");
-        let of_amount = AMOUNTS.contains(&base.unwrap_or(name))
-            || base.unwrap_or(name).starts_with("hugepages-");
-        if !counted && !of_amount && !name.contains('/') {
-            for detail in [
-                "must be a standard resource type or fully qualified",
-                "must be a standard resource for quota",
-            ] {
-                errors.invalid(&path, &name.into(), detail);
-            }
-        }
-        if text(amount).starts_with('-') {
-            errors.invalid(&path, amount, NOT_NEGATIVE);
-        }
-        if counted && text(amount).ends_with(['m', 'u', 'n']) {
-            errors.invalid(&path, amount, "must be an integer");
+        validate_name_in_quota(resource, &path, errors);
+        validate_amount(resource, amount, &path, errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_fault_is_where_upstream_says() {
+        let path = "spec.scopeSelector.matchExpressions";
+        let table = [
+            (json!({"hard": {"a.io/gpu": "1", "requests.a.io/gpu": "500m"}}), vec![]),
+            (
+                json!({"hard": {"a.io/gpu": "500m"}}),
+                vec!["spec.hard[a.io/gpu]: Invalid value: \"500m\": must be an integer".to_owned()],
+            ),
+            (
+                json!({"hard": {"ephemeral-storage": "1"}, "scopes": ["NotTerminating"]}),
+                vec!["spec.scopes: Invalid value: [\"NotTerminating\"]: unsupported scope applied to resource".to_owned()],
+            ),
+            (
+                json!({"hard": {"services": "1"}, "scopeSelector": {"matchExpressions": [
+                    {"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]}}),
+                vec![format!("{path}: Invalid value: {{\"MatchExpressions\":[{{\"ScopeName\":\"PriorityClass\",\"Operator\":\"In\",\"Values\":[\"a\"]}}]}}: unsupported scope applied to resource")],
+            ),
+            (
+                json!({"hard": {}, "scopeSelector": {"matchExpressions": [
+                    {"scopeName": "Odd", "operator": "In", "values": ["a"]}]}}),
+                vec![format!("{path}.scopeName: Invalid value: \"Odd\": unsupported scope")],
+            ),
+            (
+                json!({"hard": {}, "scopeSelector": {"matchExpressions": [
+                    {"scopeName": "BestEffort", "operator": "Exists"},
+                    {"scopeName": "NotBestEffort", "operator": "Exists"}]}}),
+                vec![format!("{path}: Invalid value: null: conflicting scopes")],
+            ),
+        ];
+        for (spec, want) in table {
+            let errors = ResourceQuota.validate(&json!({ "spec": spec }));
+            let causes = errors.causes().iter();
+            let found: Vec<String> = causes
+                .map(|own| format!("{}: {}", own.field, own.message))
+                .collect();
+            assert_eq!(found, want);
         }
     }
 }

@@ -1,15 +1,21 @@
 //! ResourceSlices.
 
-use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::Value;
 
-use super::checks::{entries, invalid_each, items, items_mut, text};
+use super::checks::{entries, invalid_each, is_empty, items, items_mut, text};
+use super::devices::{
+    validate_binding, validate_label, validate_list, validate_pool_name, validate_qualified_name,
+    validate_set, validate_taint,
+};
+use super::pod_affinity::validate_node_selector;
 use super::volume_sources::validate_csi_driver_name;
 use super::{Context, Strategy};
 use crate::clock::rfc3339;
 use crate::meta::object::{child_mut, default};
-use crate::meta::validation::{dns1123_label, dns1123_subdomain, validate_immutable};
+use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The fields that say which nodes reach the devices.
@@ -21,7 +27,11 @@ const REACH: [&str; 4] = [
 ];
 const ONE_REACH: &str =
     "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-const TAINT_EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
+const DEVICES_MAX: usize = 128;
+const DEVICES_WITH_TAINTS_MAX: usize = 64;
+const ATTRIBUTES_MAX: usize = 32;
+const TAINTS_MAX: usize = 16;
+const VALUE_BYTES_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct ResourceSlice;
@@ -40,65 +50,92 @@ impl Strategy for ResourceSlice {
     }
 
     fn validate(&self, slice: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec");
-        let spec = &slice["spec"];
-        validate_csi_driver_name(&spec["driver"], &path.child("driver"), &mut errors);
-        validate_pool(&spec["pool"], &path.child("pool"), &mut errors);
-        let is_set = |field: &&str| match &spec[*field] {
-            Value::String(own) => !own.is_empty(),
-            own => !own.is_null() && *own != false,
-        };
-        let set: Vec<String> = REACH
-            .iter()
-            .filter(|field| is_set(field))
-            .map(|own| format!("`{own}`"))
-            .collect();
-        match set.len() {
-            0 => errors.required(&path, ONE_REACH),
-            1 => {}
-            _ => {
-                let shown = format!("{{{}}}", set.join(", "));
-                let detail = format!("{ONE_REACH}, but multiple fields are set");
-                errors.invalid(&path, &shown.into(), &detail);
-            }
-        }
-        let mut names = BTreeSet::new();
-        for (index, device) in items(&spec["devices"]).enumerate() {
-            let path = path.child("devices").index(index);
-            validate_device(device, &path, &mut errors);
-            if !names.insert(text(&device["name"])) {
-                errors.duplicate(&path, &device["name"]);
-            }
-        }
-        errors
+        validate_spec(&slice["spec"], None)
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
-        let path = FieldPath::new("spec");
-        let same = |own: &Value, other: &Value, path: &FieldPath, errors: &mut FieldErrors| {
-            validate_immutable(own, other, path, errors);
-        };
-        let (now, before) = (&new["spec"], &old["spec"]);
-        same(
-            &now["driver"],
-            &before["driver"],
-            &path.child("driver"),
-            &mut errors,
-        );
-        let pool = path.child("pool").child("name");
-        same(
-            &now["pool"]["name"],
-            &before["pool"]["name"],
-            &pool,
-            &mut errors,
-        );
-        for field in ["nodeName", "nodeSelector", "allNodes"] {
-            same(&now[field], &before[field], &path.child(field), &mut errors);
-        }
-        errors
+        validate_spec(&new["spec"], Some(&old["spec"]))
     }
+}
+
+fn validate_spec(spec: &Value, old: Option<&Value>) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("spec");
+    validate_csi_driver_name(&spec["driver"], &path.child("driver"), &mut errors);
+    validate_pool(&spec["pool"], &path.child("pool"), &mut errors);
+    if let Some(old) = old {
+        let (now, before) = (&spec["pool"]["name"], &old["pool"]["name"]);
+        let at = path.child("pool").child("name");
+        validate_immutable(now, before, &at, &mut errors);
+        for field in ["driver", "nodeName"] {
+            validate_immutable(&spec[field], &old[field], &path.child(field), &mut errors);
+        }
+    }
+    let reach = validate_reach(spec, &REACH, &path, &mut errors);
+    let terms = &spec["nodeSelector"]["nodeSelectorTerms"];
+    if spec["nodeSelector"].is_object() && items(terms).count() != 1 {
+        let path = path.child("nodeSelector").child("nodeSelectorTerms");
+        errors.invalid(&path, terms, "must have exactly one node selector term");
+    }
+    match reach.len() {
+        0 => errors.required(&path, ONE_REACH),
+        1 => {}
+        _ => {
+            let shown = format!("{{{}}}", reach.join(", "));
+            let detail = format!("{ONE_REACH}, but multiple fields are set");
+            errors.invalid(&path, &shown.into(), &detail);
+        }
+    }
+    let devices = &spec["devices"];
+    let counted = ["taints", "consumesCounters"];
+    let is_counted = |own: &Value| counted.iter().any(|field| !is_empty(&own[*field]));
+    let most = match items(devices).any(is_counted) {
+        true => DEVICES_WITH_TAINTS_MAX,
+        false => DEVICES_MAX,
+    };
+    let per_device = spec["perDeviceNodeSelection"] == true;
+    validate_set(
+        devices,
+        most,
+        |own| text(&own["name"]),
+        &path.child("devices"),
+        &mut errors,
+        |device, path, errors| validate_device(device, per_device, path, errors),
+    );
+    errors
+}
+
+/// Faults of the fields that say which nodes reach the devices; those that are set.
+fn validate_reach(
+    own: &Value,
+    fields: &[&str],
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) -> Vec<String> {
+    let mut set = Vec::new();
+    for field in fields {
+        let (value, path) = (&own[*field], path.child(field));
+        match value {
+            Value::Null => continue,
+            Value::Object(_) => validate_node_selector(value, &path, errors),
+            Value::String(name) if name.is_empty() => {
+                let detail = match fields.len() {
+                    4 => "must be either unset or set to a non-empty string",
+                    _ => "must not be empty",
+                };
+                errors.invalid(&path, value, detail);
+                continue;
+            }
+            Value::String(name) => invalid_each(dns1123_subdomain(name), value, &path, errors),
+            Value::Bool(false) => {
+                errors.invalid(&path, value, "must be either unset or set to true");
+                continue;
+            }
+            _ => {}
+        }
+        set.push(format!("`{field}`"));
+    }
+    set
 }
 
 /// A taint is dated by when it came.
@@ -112,15 +149,7 @@ fn date_taints(slice: &mut Value, context: Context<'_>) {
 }
 
 fn validate_pool(pool: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let name = &pool["name"];
-    let at = path.child("name");
-    if text(name).is_empty() {
-        errors.required(&at, "");
-    } else {
-        for part in text(name).split('/') {
-            invalid_each(dns1123_subdomain(part), &part.into(), &at, errors);
-        }
-    }
+    validate_pool_name(text(&pool["name"]), &path.child("name"), errors);
     let count = pool["resourceSliceCount"].as_i64().unwrap_or(0);
     if count <= 0 {
         let at = path.child("resourceSliceCount");
@@ -129,35 +158,90 @@ fn validate_pool(pool: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let generation = pool["generation"].as_i64().unwrap_or(0);
     if generation < 0 {
         let at = path.child("generation");
-        errors.invalid(
-            &at,
-            &generation.into(),
-            "must be greater than or equal to zero",
-        );
+        let detail = "must be greater than or equal to zero";
+        errors.invalid(&at, &generation.into(), detail);
     }
 }
 
-fn validate_device(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let name = &device["name"];
-    let at = path.child("name");
-    match text(name) {
-        "" => errors.required(&at, ""),
-        own => invalid_each(dns1123_label(own), name, &at, errors),
+fn validate_device(device: &Value, per_device: bool, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_label(text(&device["name"]), &path.child("name"), errors);
+    let count = |field: &str| entries(&device[field]).count();
+    let all = count("attributes") + count("capacity");
+    if all > ATTRIBUTES_MAX {
+        let detail = format!(
+            "the total number of attributes and capacities must not exceed {ATTRIBUTES_MAX}"
+        );
+        errors.invalid(path, &all.into(), &detail);
     }
     for (key, attribute) in entries(&device["attributes"]) {
         let path = path.child("attributes").key(key);
-        let set = entries(attribute).count();
-        if set != 1 {
-            errors.invalid(&path, &"".into(), "exactly one value must be specified");
+        validate_qualified_name(key, &path, errors);
+        validate_attribute(attribute, &path, errors);
+    }
+    let shared = device["allowMultipleAllocations"] == true;
+    for (key, capacity) in entries(&device["capacity"]) {
+        let path = path.child("capacity").key(key);
+        validate_qualified_name(key, &path, errors);
+        if !shared && !capacity["requestPolicy"].is_null() {
+            let detail = "allowMultipleAllocations must be true";
+            errors.forbidden(&path.child("requestPolicy"), detail);
         }
     }
-    for (index, taint) in items(&device["taints"]).enumerate() {
-        let path = path.child("taints").index(index).child("effect");
-        match text(&taint["effect"]) {
-            "" => errors.required(&path, ""),
-            own if TAINT_EFFECTS.contains(&own) => {}
-            own => errors.not_supported(&path, &own.into(), &TAINT_EFFECTS),
+    let taints = path.child("taints");
+    validate_list(
+        &device["taints"],
+        TAINTS_MAX,
+        &taints,
+        errors,
+        validate_taint,
+    );
+    const OF_DEVICE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    let fields = ["nodeName", "nodeSelector", "allNodes"];
+    if per_device {
+        let reach = validate_reach(device, &fields, path, errors);
+        match reach.len() {
+            0 => errors.required(path, OF_DEVICE),
+            1 => {}
+            _ => {
+                let shown = format!("{{{}}}", reach.join(", "));
+                errors.invalid(path, &shown.into(), OF_DEVICE);
+            }
         }
+    } else if fields.iter().any(|field| !device[*field].is_null()) {
+        let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+        errors.invalid(path, &Value::Null, detail);
+    }
+    validate_binding(device, path, errors);
+}
+
+/// An attribute is of one type.
+fn validate_attribute(attribute: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    static VERSION: LazyLock<Regex> = LazyLock::new(|| {
+        let number = r"(0|[1-9]\d*)";
+        let before = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)";
+        let build = "[0-9a-zA-Z-]+";
+        let form = format!(
+            r"^{number}\.{number}\.{number}(-{before}(\.{before})*)?(\+{build}(\.{build})*)?$"
+        );
+        Regex::new(&form).expect("it compiles")
+    });
+    for field in ["string", "version"] {
+        let path = path.child(field);
+        let Some(own) = attribute[field].as_str() else {
+            continue;
+        };
+        if field == "version" && !VERSION.is_match(own) {
+            let detail = "must be a string compatible with semver.org spec 2.0.0";
+            errors.invalid(&path, &own.into(), detail);
+        }
+        if own.len() > VALUE_BYTES_MAX {
+            errors.too_long(&path, VALUE_BYTES_MAX);
+        }
+    }
+    let set = entries(attribute).filter(|(_, own)| !own.is_null()).count();
+    if set != 1 {
+        let detail = "exactly one value must be specified";
+        errors.invalid(path, &"".into(), detail);
     }
 }
 
@@ -183,5 +267,43 @@ mod tests {
         assert_eq!(slice(json!({"nodeName": "n"})), 0);
         assert_eq!(slice(json!({})), 1);
         assert_eq!(slice(json!({"nodeName": "n", "allNodes": true})), 1);
+        assert_eq!(slice(json!({"allNodes": false})), 2);
+    }
+
+    #[test]
+    fn attributes_have_names_and_one_value() {
+        let faults = |more: Value| {
+            let mut device = json!({"name": "d"});
+            for (field, value) in entries(&more) {
+                device[field] = value.clone();
+            }
+            let mut errors = FieldErrors::new();
+            validate_device(&device, false, &FieldPath::new("d"), &mut errors);
+            let causes = errors.causes().iter();
+            causes.map(|own| own.field.clone()).collect::<Vec<_>>()
+        };
+        let table = [
+            (
+                json!({"attributes": {"a": {"string": "x"}, "b.io/c": {"bool": true}}}),
+                vec![],
+            ),
+            (
+                json!({"attributes": {"no-dash": {"int": 1}}}),
+                vec!["d.attributes[no-dash]"],
+            ),
+            (json!({"attributes": {"a": {}}}), vec!["d.attributes[a]"]),
+            (
+                json!({"attributes": {"a": {"version": "1.2"}}}),
+                vec!["d.attributes[a].version"],
+            ),
+            (
+                json!({"capacity": {"a": {"value": "1", "requestPolicy": {}}}}),
+                vec!["d.capacity[a].requestPolicy"],
+            ),
+            (json!({"nodeName": "n"}), vec!["d"]),
+        ];
+        for (more, want) in table {
+            assert_eq!(faults(more.clone()), want, "{more}");
+        }
     }
 }

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::Strategy;
-use super::checks::{invalid_each, text};
+use super::checks::{entries, invalid_each, items, text};
 use super::container_validation::validate_resources;
+use super::go_struct::shown;
 use super::pod_placement::validate_tolerations;
+use super::{Strategy, node_labels};
 use crate::meta::validation::{dns1123_label, validate_immutable, validate_labels};
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 #[derive(Debug)]
 pub(super) struct RuntimeClass;
@@ -29,8 +30,28 @@ impl Strategy for RuntimeClass {
         let path = FieldPath::new("scheduling.nodeSelector");
         validate_labels(class["scheduling"].get("nodeSelector"), &path, &mut errors);
         let path = FieldPath::new("scheduling.tolerations");
-        validate_tolerations(&class["scheduling"]["tolerations"], &path, &mut errors);
+        let tolerations = &class["scheduling"]["tolerations"];
+        validate_tolerations(tolerations, &path, &mut errors);
+        let mut seen = Vec::new();
+        for (index, own) in items(tolerations).enumerate() {
+            let key = ["key", "operator", "value", "effect"].map(|field| text(&own[field]));
+            if seen.contains(&key) {
+                let message = format!("Duplicate value: {}", shown("Toleration", own));
+                errors.push(CauseReason::Duplicate, &path.index(index), message);
+            }
+            seen.push(key);
+        }
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (key, _) in entries(&new["scheduling"]["nodeSelector"]) {
+            if let Some(why) = node_labels::deprecation(key) {
+                warnings.push(format!("scheduling.nodeSelector: {why}"));
+            }
+        }
+        warnings
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

@@ -100,16 +100,70 @@ fn validate_type(secret: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             needed(&["username", "password"]);
         }
-        "kubernetes.io/ssh-auth" => needed(&["ssh-privatekey"]),
+        "kubernetes.io/ssh-auth" if text(&data["ssh-privatekey"]).is_empty() => {
+            errors.required(&path.key("ssh-privatekey"), "");
+        }
         "kubernetes.io/tls" => needed(&["tls.crt", "tls.key"]),
         _ => {}
     }
 }
 
+/// What is to be the JSON of a map.
 fn validate_json(data: &Value, key: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let bytes = STANDARD.decode(text(&data[key])).unwrap_or_default();
-    if let Some(fault) = crate::schema::syntax_error(&bytes) {
+    let fault = crate::schema::syntax_error(&bytes).or_else(|| {
+        let kind = match serde_json::from_slice(&bytes).ok()? {
+            Value::Null | Value::Object(_) => return None,
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+        };
+        Some(format!(
+            "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+        ))
+    });
+    if let Some(fault) = fault {
         let message = format!("Invalid value: \"<secret contents redacted>\": {fault}");
         errors.push(CauseReason::Invalid, &path.key(key), message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_type_has_its_data() {
+        let config = ".dockerconfigjson";
+        let table = [
+            (
+                "kubernetes.io/ssh-auth",
+                json!({"ssh-privatekey": ""}),
+                "Required value",
+            ),
+            (
+                "kubernetes.io/dockerconfigjson",
+                json!({config: STANDARD.encode("null")}),
+                "",
+            ),
+            (
+                "kubernetes.io/dockerconfigjson",
+                json!({config: STANDARD.encode("[]")}),
+                "Invalid value: \"<secret contents redacted>\": json: cannot unmarshal array into Go value of type map[string]interface {}",
+            ),
+            (
+                "kubernetes.io/dockerconfigjson",
+                json!({config: STANDARD.encode("{")}),
+                "Invalid value: \"<secret contents redacted>\": unexpected end of JSON input",
+            ),
+        ];
+        for (kind, data, want) in table {
+            let errors = Secret.validate(&json!({"type": kind, "data": data}));
+            let found = errors.causes().first().map_or("", |own| &own.message);
+            assert_eq!(found, want, "{kind} {data}");
+        }
     }
 }

@@ -102,7 +102,8 @@ fn validate_seccomp(profile: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-fn validate_app_armor(profile: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// Faults of an AppArmor profile, if there is one.
+pub(super) fn validate_app_armor(profile: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if profile.is_null() {
         return;
     }

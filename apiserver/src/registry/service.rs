@@ -2,6 +2,7 @@
 
 mod allocation;
 mod validation;
+mod warnings;
 
 use serde_json::{Value, json};
 
@@ -92,6 +93,10 @@ impl Strategy for Service {
 
     fn validate(&self, service: &Value) -> FieldErrors {
         validation::validate_service(service)
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        warnings::of_service(new)
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::checks::{invalid_as, items};
 use super::persistent_volume_claim::validate_claim_spec;
 use super::pod_template::default_pod_spec;
-use super::{Context, Strategy, pod_validation};
+use super::{Context, Strategy, pod_validation, pod_warnings};
 use crate::meta::object::{child_mut, default};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{NameRule, validate_label_selector, validate_labels};
@@ -95,6 +95,25 @@ impl Strategy for StatefulSet {
 
     fn validate(&self, set: &Value) -> FieldErrors {
         validate_spec(&set["spec"], &FieldPath::new("spec"))
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = pod_warnings::of_template(new, old, "spec.template");
+        let claims = FieldPath::new("spec.volumeClaimTemplates");
+        for (index, claim) in items(&new["spec"]["volumeClaimTemplates"]).enumerate() {
+            // Upstream's path is another one at an update.
+            let path = match old {
+                None => claims.index(index),
+                Some(_) => claims.index(index).child("Spec"),
+            };
+            pod_warnings::warn_of_claim_spec(&claim["spec"], &path, &mut warnings);
+        }
+        let limit = &new["spec"]["revisionHistoryLimit"];
+        if limit.as_i64().is_some_and(|own| own < 0) {
+            let warning = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+            warnings.push(warning.to_owned());
+        }
+        warnings
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{default_text, invalid_each, is_empty, items, one_of, text};
 use super::volume_attributes_class::validate_parameters;
+use super::{Strategy, node_labels};
 use crate::meta::validation::{qualified_name, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -42,6 +42,20 @@ impl Strategy for StorageClass {
         let path = FieldPath::new("allowedTopologies");
         validate_topologies(&class["allowedTopologies"], &path, &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, term) in items(&new["allowedTopologies"]).enumerate() {
+            let path = FieldPath::new("allowedTopologies").index(index);
+            for (index, own) in items(&term["matchLabelExpressions"]).enumerate() {
+                if let Some(why) = node_labels::deprecation(text(&own["key"])) {
+                    let path = path.child("matchLabelExpressions").index(index);
+                    warnings.push(format!("{}: {why}", path.child("key")));
+                }
+            }
+        }
+        warnings
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {

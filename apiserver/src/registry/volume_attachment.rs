@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::Strategy;
 use super::checks::{entries, invalid_as, invalid_each, text};
 use super::go_struct::shown_as;
+use super::persistent_volume::validate_inline;
 use crate::meta::GroupVersionKind;
 use crate::meta::validation::dns1123_subdomain;
 use crate::schema::{Schema, builtin};
@@ -76,7 +77,11 @@ fn validate_both(attachment: &Value) -> FieldErrors {
             let detail = "must specify non empty persistentVolumeName";
             errors.required(&at.child("persistentVolumeName"), detail);
         }
-        _ => {}
+        (true, false) => {
+            let path = at.child("inlineVolumeSpec");
+            validate_inline(&source["inlineVolumeSpec"], &path, &mut errors);
+        }
+        (false, true) => {}
     }
     let node = &spec["nodeName"];
     let faults = dns1123_subdomain(text(node));
@@ -95,4 +100,41 @@ fn validate_both(attachment: &Value) -> FieldErrors {
         }
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_volume_within_an_attachment_has_a_driver_and_little_else() {
+        let faults = |spec: Value| {
+            let attachment = json!({"spec": {"attacher": "a.io", "nodeName": "n",
+                "source": {"inlineVolumeSpec": spec}}});
+            let errors = VolumeAttachment.validate(&attachment);
+            let causes = errors.causes().iter();
+            causes
+                .map(|own| own.field.rsplit('.').next().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let csi = json!({"driver": "a.io", "volumeHandle": "h"});
+        assert!(faults(json!({"accessModes": ["ReadWriteOnce"], "csi": csi})).is_empty());
+        assert_eq!(
+            faults(
+                json!({"capacity": {"storage": "1Gi"}, "nfs": {"server": "s", "path": "/p"},
+                "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "c",
+                "volumeMode": "Block"})
+            ),
+            [
+                "capacity",
+                "csi",
+                "accessModes",
+                "persistentVolumeReclaimPolicy",
+                "storageClassName",
+                "volumeMode"
+            ]
+        );
+    }
 }

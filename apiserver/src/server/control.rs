@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ApiServer;
-use crate::fault::{Effect, Fault, Point};
+use crate::fault::{Effect, Fault, Meeting, Point};
 use crate::meta::GroupResource;
 use crate::status::ApiError;
 use crate::storage::WatchControl;
@@ -100,6 +100,12 @@ impl ApiServer {
     #[must_use]
     pub fn faults_met(&self) -> Vec<(Fault, u32)> {
         self.core.faults.met()
+    }
+
+    /// The requests and events that faults have met, in order; the first ten thousand.
+    #[must_use]
+    pub fn fault_meetings(&self) -> Vec<Meeting> {
+        self.core.faults.meetings()
     }
 
     /// From now on notes every request and every event delivered, as places where a fault could

@@ -12,7 +12,7 @@ use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::fault::Faults;
 use crate::registry::definition;
-use crate::storage::WindowError;
+use crate::storage::{JournalEntry, WindowError};
 
 /// Why a past state cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +63,16 @@ impl ApiServer {
                 latest: current,
             },
         })
+    }
+
+    /// Lets a fresh server hold what the writes of another led to, and remember them as its own.
+    ///
+    /// `entries` are in order of their versions; nothing is checked or admitted, as all of it was.
+    pub fn restore(&self, entries: &[JournalEntry]) {
+        let core = &self.core;
+        core.storage.restore(entries);
+        core.entropy.set_apart(core.storage.revision());
+        definition::after_fork(&self.core);
     }
 
     fn forked(&self, revision: Option<u64>) -> Result<Self, WindowError> {

@@ -131,6 +131,15 @@ impl FieldErrors {
         Self::default()
     }
 
+    /// No faults, but something to warn of.
+    #[must_use]
+    pub fn with_warnings(warnings: Vec<String>) -> Self {
+        Self {
+            causes: Vec::new(),
+            warnings,
+        }
+    }
+
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_empty(&self) -> bool {

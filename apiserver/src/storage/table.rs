@@ -369,6 +369,28 @@ impl Table {
         Ok(object)
     }
 
+    /// Makes a write of the past happen as it did, with the version that it took.
+    ///
+    /// Writes come in the order of their versions, and nothing else was written before.
+    pub(super) fn restore(&self, entry: &JournalEntry) {
+        let metadata = &entry.object["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let key = ObjectKey::new(metadata["namespace"].as_str(), name);
+        let value = Value::clone(&entry.object);
+        let change = match entry.event {
+            EventType::Added | EventType::Modified => Change::Put(value),
+            EventType::Deleted => Change::Remove(value),
+        };
+        let mut state = self.state.write();
+        let previous = state.objects.get(&key).cloned();
+        let event = state.apply(&key, change, previous, entry.rv);
+        let rests = state.keep_awake(std::iter::once(Arc::clone(&event.object)));
+        drop(state);
+        for object in rests {
+            object.rest();
+        }
+    }
+
     /// Events above version `rv`, oldest first, at most `max`; and the version they reach to.
     pub(crate) fn events_after(
         &self,

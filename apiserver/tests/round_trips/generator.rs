@@ -117,6 +117,16 @@ impl<'a> Generator<'a> {
         self.grow_field(fields, name, &schemas.own["properties"][name]);
     }
 
+    /// Sets a field somewhere in the status of the object.
+    pub(crate) fn grow_status(&mut self, object: &mut Value) {
+        let schemas = self.schemas;
+        let schema = &schemas.own["properties"]["status"];
+        if schema.is_object() {
+            let fields = object.as_object_mut().unwrap();
+            self.grow_field(fields, "status", schema);
+        }
+    }
+
     fn grow_field(&mut self, fields: &mut Map<String, Value>, name: &str, schema: &'a Value) {
         match fields.get_mut(name) {
             // Rarely something else in the place of what is there.

@@ -153,6 +153,24 @@ impl Subject {
         }
     }
 
+    /// Writes a status and checks what came of it; whether it was accepted.
+    async fn check_status(&self, path: &str, object: &Value, before: &Value) -> bool {
+        let written = self.send("PUT", path, object).await;
+        let read = self.send("GET", path, &Value::Null).await.body;
+        if written.code != 200 {
+            let (code, message) = (written.code, written.message());
+            assert!((400..500).contains(&code), "{object}\n{code} {message}");
+            assert_eq!(read, *before, "{object}\nis refused and stored");
+            return false;
+        }
+        assert_eq!(written.body, read, "{object}\nis read otherwise");
+        assert_eq!(read["spec"], before["spec"], "{object}\nchanged the spec");
+        let again = self.send("PUT", path, &read).await;
+        assert_eq!(again.code, 200, "{read}\n{}", again.body);
+        assert_eq!(again.body, read, "an update changed the status");
+        true
+    }
+
     /// An object that has its defaults gets no others.
     async fn check_defaults(&mut self, created: &Value) {
         let mut again = content(created);
@@ -289,4 +307,36 @@ async fn spoilt_objects_are_refused_without_a_trace() {
             subject.check(object).await;
         }
     }
+}
+
+#[tokio::test]
+async fn generated_statuses_are_stored_once_or_not_at_all() {
+    let (first, tries) = extent();
+    let (mut tried, mut accepted) = (0, 0);
+    for (seed, minimal) in (first + 2000..).zip(minimal()) {
+        let mut subject = Subject::new(&minimal).await;
+        // The server writes the status of definitions by itself.
+        if !subject.resource.has_status || minimal["kind"] == "CustomResourceDefinition" {
+            continue;
+        }
+        let schemas = Schemas::new(&subject.server, &minimal).await;
+        let mut generator = Generator::new(&schemas, seed);
+        let mut object = minimal.clone();
+        let name = subject.name(&mut object);
+        let created = subject.send("POST", &subject.resource.collection, &object);
+        assert_eq!(created.await.code, 201);
+        let path = subject.resource.object(&name);
+        let of_status = format!("{path}/status");
+        for at in 0..tries {
+            let mut next = subject.send("GET", &path, &Value::Null).await.body;
+            let before = next.clone();
+            generator.grow_status(&mut next);
+            if at % 4 == 3 {
+                generator.spoil(&mut next);
+            }
+            tried += 1;
+            accepted += u32::from(subject.check_status(&of_status, &next, &before).await);
+        }
+    }
+    assert!(accepted * 4 > tried, "{accepted} of {tried} were accepted");
 }

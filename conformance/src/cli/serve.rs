@@ -13,10 +13,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
+use kubeproof::log::{Moment, State};
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof::{in_process, kruise, nodes};
-use kubeproof_apiserver::{ApiServer, Authorization, Clock, Manifests, Tls};
+use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Authorization, Clock, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
 use kubeproof_controller::statefulset::Settings;
@@ -71,6 +72,17 @@ pub(super) struct ServeArgs {
     /// Have OpenKruise's CloneSet and Advanced StatefulSet: definitions, webhooks and controllers.
     #[arg(long)]
     kruise: bool,
+    /// Hold what there was in a run whose log this is, without controllers and nodes.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["nodes", "controllers", "load", "stages", "kruise"]
+    )]
+    log: Option<PathBuf>,
+    /// When in the log: behind the write of that version, at a time, or so long after the beginning (+10m)
+    /// [default: in the end].
+    #[arg(long, value_name = "REVISION|TIME|+DURATION", requires = "log")]
+    at: Option<Moment>,
     /// Serve over TLS, with a certificate whose authority is in the kubeconfig.
     #[arg(long)]
     tls: bool,
@@ -105,14 +117,21 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let bearer = args.token.as_deref().map(in_process::bearer);
     let bearer = bearer.map(|header| header.context("the token cannot be sent in a header"));
     let bearer = bearer.transpose()?;
-    if args.kruise {
+    // What a log holds may be OpenKruise's.
+    if args.kruise || args.log.is_some() {
         let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
         let webhook = kruise::webhook(Gates::default(), bearer.clone());
         builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
     }
-    let server = builder.build();
+    let server = match &args.log {
+        None => builder.build(),
+        Some(path) => open(path, args.at.unwrap_or(Moment::End), builder)?,
+    };
     let client = in_process::client(&server, bearer);
-    let mut controllers = super::controller_names(&args.controllers)?;
+    let mut controllers = match args.log {
+        None => super::controller_names(&args.controllers)?,
+        Some(_) => Vec::new(),
+    };
     if args.kruise {
         if args.controllers == "all" {
             controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
@@ -175,6 +194,20 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     }
     manager.shutdown().await;
     Ok(())
+}
+
+/// A server that holds what there was in the log at `path`.
+fn open(path: &Path, moment: Moment, builder: ApiServerBuilder) -> anyhow::Result<ApiServer> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+    let state = State::read(&text, moment).with_context(|| path.display().to_string())?;
+    eprintln!(
+        "{} at revision {}, {}",
+        path.display(),
+        state.rv,
+        state.time
+    );
+    Ok(state.open(builder))
 }
 
 /// A port of a service, and where it is.

@@ -152,6 +152,12 @@ impl Planned {
         Self { kind, point }
     }
 
+    /// What kind of fault it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
     /// The fault that the server is given.
     #[must_use]
     pub fn to_fault(&self, name: &str) -> Fault {

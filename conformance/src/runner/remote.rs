@@ -59,7 +59,6 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if written.any(|object| object.to_string().contains(DIRECTIVE)) {
         return Some("tells simulated pods how to behave");
     }
-    let mut waits = Duration::ZERO;
     for step in steps() {
         match &step.verb {
             Verb::Pod(_) | Verb::Node(_) | Verb::Fault(_) | Verb::Lift(_) | Verb::Restart(_) => {
@@ -69,13 +68,41 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
             Verb::Kubectl(command) if command.starts_with("rollout restart") => {
                 return Some("writes the time into a template");
             }
-            Verb::Advance(time) => waits += time.0,
             _ => {}
         }
     }
-    let longest = objects_of(scenario).filter_map(min_ready_seconds).max();
-    waits += Duration::from_secs(longest.unwrap_or(0));
-    (waits > ADVANCE_MAX).then_some("lets much time pass")
+    is_slow(scenario).then_some("lets much time pass")
+}
+
+/// Why `scenario` cannot be run in real time with a program as the controller; `None` when it can.
+#[must_use]
+pub fn unfit_outside(scenario: &Scenario) -> Option<&'static str> {
+    if scenario.given.statefulset() != Settings::default() {
+        return Some("asks for another version or a feature gate of a controller of ours");
+    }
+    let mut steps = scenario.given.steps.iter().chain(&scenario.steps);
+    let of_ours = |step: &Step| matches!(step.verb, Verb::Restart(_) | Verb::Node(_));
+    if steps.any(of_ours) {
+        return Some("lets nodes fail or controllers of ours start anew");
+    }
+    is_slow(scenario).then_some("lets much time pass")
+}
+
+/// Whether more time passes in it than anybody would wait for.
+fn is_slow(scenario: &Scenario) -> bool {
+    let steps = scenario.given.steps.iter().chain(&scenario.steps);
+    let waits = steps.map(|step| match &step.verb {
+        Verb::Advance(time) => time.0,
+        _ => Duration::ZERO,
+    });
+    waits.sum::<Duration>() + min_ready(scenario) > ADVANCE_MAX
+}
+
+/// How long pods of it have to be ready at most.
+pub(super) fn min_ready(scenario: &Scenario) -> Duration {
+    let waits = |object: &Value| min_ready_seconds(object).max(grace_seconds(object));
+    let longest = objects_of(scenario).filter_map(waits).max();
+    Duration::from_secs(longest.unwrap_or(0))
 }
 
 /// What the scenario gives, creates and changes.
@@ -139,9 +166,7 @@ pub async fn run(
     let name = file.name.rsplit('/').next().unwrap_or(&file.name);
     let namespace = format!("kubeproof-{name}");
     scenario.given.namespace.clone_from(&namespace);
-    let waits = |object: &Value| min_ready_seconds(object).max(grace_seconds(object));
-    let longest = objects_of(&scenario).filter_map(waits).max();
-    let quiet = QUIET + Duration::from_secs(longest.unwrap_or(0));
+    let quiet = QUIET + min_ready(&scenario);
     let failed = |source| RunError::Namespace {
         name: namespace.clone(),
         source,
@@ -164,7 +189,7 @@ async fn observe(
     let testbed = Testbed::remote(client, &scenario.given.namespace, quiet).await?;
     let transcript = async {
         prepare_within(&testbed, scenario).await?;
-        take_steps(&testbed, scenario, None).await
+        take_steps(&testbed, scenario, None, &mut Vec::new()).await
     };
     let transcript = transcript.await;
     testbed.shutdown().await;

@@ -43,9 +43,14 @@ impl From<Value> for Manifest {
 }
 
 impl Manifest {
-    pub(super) fn load(&mut self, directory: &Path) -> Result<(), String> {
+    /// Takes its objects out of the file that it names, of which `read` knows the text.
+    pub(super) fn load(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), String> {
         if let Some(file) = &self.file {
-            self.objects = read_objects(&directory.join(file))?;
+            let objects = parse_objects(&read(file)?);
+            self.objects = objects.map_err(|error| format!("{file}: {error}"))?;
             if let Some(merge) = &self.merge {
                 for object in &mut self.objects {
                     merge_into(object, merge);
@@ -187,7 +192,7 @@ mod tests {
     #[test]
     fn a_manifest_without_a_name_is_refused() {
         let mut manifest = Manifest::from(json!({"apiVersion": "v1", "kind": "Pod"}));
-        let error = manifest.load(Path::new("")).unwrap_err();
+        let error = manifest.load(&mut |_| Ok(String::new())).unwrap_err();
         assert!(error.contains("lacks metadata.name"), "{error}");
     }
 }

@@ -22,6 +22,18 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// What `run` makes of a client that signs its requests with `user_agent`, again after each crash.
+    pub(super) fn new<F>(
+        user_agent: &'static str,
+        run: impl Fn(kube::Client) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let make: Make = Arc::new(move |client| run(client).boxed());
+        Self { user_agent, make }
+    }
+
     /// Its life from the start to a crash.
     pub(super) fn live(&self, client: &kube::Client) -> BoxFuture<'static, ()> {
         let signed = kubeproof_controller::context::with_user_agent(client, self.user_agent);
@@ -95,8 +107,20 @@ impl TestbedBuilder {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let make: Make = Arc::new(move |client| run(client).boxed());
-        self.options.subjects.push(Subject { user_agent, make });
+        self.options.subjects.push(Subject::new(user_agent, run));
+        self
+    }
+
+    /// Seed of the order in which what is under way in one instant passes between controllers and
+    /// server. Default: 0, the order of their tasks.
+    pub fn order(mut self, seed: u64) -> Self {
+        self.options.order = seed;
+        self
+    }
+
+    /// Notes every request, for [`Testbed::log`]. Default: not.
+    pub fn notes_requests(mut self) -> Self {
+        self.options.notes = true;
         self
     }
 

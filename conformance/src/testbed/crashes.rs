@@ -46,7 +46,9 @@ impl Crashes {
                 if let Some(stale) = &*lag.lock() {
                     server.inject(stale.fault());
                 }
+                // They are gone before the next ones come.
                 lives.abort_all();
+                while lives.join_next().await.is_some() {}
                 restarter.restart();
                 start(&mut lives, &client, &subjects);
             }
@@ -59,8 +61,11 @@ impl Crashes {
         *self.stale.lock() = stale;
     }
 
-    pub(super) fn end(&self) {
+    /// Ends it, and with it the controllers of one's own.
+    pub(super) async fn end(self) {
         self.task.abort();
+        // It is cancelled, which is what was asked for.
+        let _ = self.task.await;
     }
 }
 

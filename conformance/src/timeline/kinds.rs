@@ -133,12 +133,21 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
                 changes.extend(diff::fields(part, &old[part], &new[part]));
             }
             let (before, after) = (&old["status"], &new["status"]);
-            let (counts, rest) = (conditions::without(before), conditions::without(after));
-            changes.extend(diff::fields("status", &counts, &rest));
+            let rest = |status| active_by_name(conditions::without(status));
+            changes.extend(diff::fields("status", &rest(before), &rest(after)));
             changes.extend(conditions::changes(before, after));
         }
     }
     changes
+}
+
+/// The jobs in a cron job's status by their names, whatever else their references tell.
+fn active_by_name(mut status: Value) -> Value {
+    let jobs = status.get_mut("active").and_then(Value::as_array_mut);
+    for job in jobs.into_iter().flatten() {
+        *job = job["name"].take();
+    }
+    status
 }
 
 fn pod(old: &Value, new: &Value) -> Vec<String> {

@@ -17,6 +17,7 @@ use super::plan::{Observed, plan};
 use super::set::{KIND, Set};
 use super::status;
 use crate::adoption::{self, Claims};
+use crate::conflict::RETRY_DELAYS;
 use crate::controller_ref::controller_of;
 use crate::history::{self, Proposal};
 use crate::kruise::pod_writes::PodWriter;
@@ -28,9 +29,6 @@ use crate::revision_control::{Chosen, RevisionControl};
 use crate::stateful_pod_control::StatefulPodControl;
 use crate::sync_error::Error;
 use crate::worker::Reconcile;
-
-/// How often a status write that conflicts is tried.
-const CONFLICT_ATTEMPTS_MAX: usize = 5;
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
@@ -138,6 +136,7 @@ impl Controller {
             api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
             owner: set.meta(),
             reference: set.owner_ref(),
+            finalizer: None,
         };
         let api: Api<StatefulSet> = Api::namespaced(self.ctx.client.clone(), set.namespace());
         claims
@@ -237,7 +236,7 @@ impl Controller {
         let client = self.ctx.client.clone();
         let api: Api<DynamicObject> = Api::namespaced_with(client, set.namespace(), &resource);
         let mut object = object.clone();
-        let mut attempt = 1;
+        let mut delays = RETRY_DELAYS.into_iter();
         loop {
             object.types = Some(TypeMeta {
                 api_version: API_VERSION.to_owned(),
@@ -251,10 +250,13 @@ impl Controller {
                     self.sets.follow(self.sets.written(&written)).await;
                     return Ok(());
                 }
-                Err(error) if error.is_conflict() && attempt < CONFLICT_ATTEMPTS_MAX => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
+                        return Err(error);
+                    };
+                    tokio::time::sleep(delay).await;
+                }
             }
-            attempt += 1;
             object = api.get(set.name()).await?;
         }
     }

@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::availability::is_available;
 use super::numbers::{Counted, Numbers, Standing, calculate};
-use super::ranking::{self, Respects};
 use super::set::Set;
 use crate::kruise::lifecycle::{self, State};
 use crate::kruise::revision::is_at;
 use crate::kruise::update_sort;
+use crate::pod_ranking::{self as ranking, Respects};
 
 /// What a decision is based on.
 #[derive(Clone, Copy)]

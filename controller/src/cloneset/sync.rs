@@ -18,6 +18,7 @@ use super::scale::{Observed, nodes_of, spreads};
 use super::set::{KIND, Set};
 use super::status;
 use crate::adoption::Claims;
+use crate::conflict::BACKOFF_DELAYS;
 use crate::controller_ref::controller_ref;
 use crate::history::{self, Proposal};
 use crate::kruise::clone_set::{CloneSet, CloneSetStatus};
@@ -35,8 +36,6 @@ use crate::worker::{Reconcile, gather};
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// When a set is looked at again that has given up waiting.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a status write that conflicts is tried.
-const CONFLICT_ATTEMPTS_MAX: usize = 4;
 /// The annotation of revisions with the hash of the claim templates.
 const CLAIM_HASH_ANNOTATION: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
 
@@ -245,6 +244,7 @@ impl Controller {
             api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
             owner: set.meta(),
             reference: set.owner_ref(),
+            finalizer: None,
         };
         let matches = |pod: &Pod| selector.matches(pod.labels());
         claims
@@ -352,7 +352,7 @@ impl Controller {
         }
         let api = self.sets_api(set);
         let mut object = object.clone();
-        let mut attempt = 1;
+        let mut delays = BACKOFF_DELAYS.into_iter();
         loop {
             object.types = Some(types());
             object.data["status"] = json!(status);
@@ -363,10 +363,13 @@ impl Controller {
                     self.sets.follow(self.sets.written(&written)).await;
                     return Ok(());
                 }
-                Err(error) if error.is_conflict() && attempt < CONFLICT_ATTEMPTS_MAX => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
+                        return Err(error);
+                    };
+                    tokio::time::sleep(delay).await;
+                }
             }
-            attempt += 1;
             object = api.get(set.name()).await?;
         }
     }

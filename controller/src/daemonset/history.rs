@@ -82,6 +82,7 @@ impl Controller {
             api: self.revision_api(set),
             owner: &set.metadata,
             reference: controller_ref(API_VERSION, KIND, &set.metadata),
+            finalizer: None,
         };
         let sets = self.api(set);
         let confirm = adoption::confirm(&sets, &set.metadata, KIND, "ControllerRevisions");

@@ -254,6 +254,7 @@ impl Controller {
             api: Api::namespaced(self.ctx.client.clone(), &namespace),
             owner: &set.metadata,
             reference: controller_ref(API_VERSION, KIND, &set.metadata),
+            finalizer: None,
         };
         let sets = self.api(set);
         let confirm = adoption::confirm(&sets, &set.metadata, KIND, "Pods");

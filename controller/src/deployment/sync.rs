@@ -88,6 +88,7 @@ impl Controller {
             api: Api::namespaced(self.ctx.client.clone(), &namespace),
             owner: &deployment.metadata,
             reference: owner_ref(deployment),
+            finalizer: None,
         };
         let deployments = self.api(deployment);
         let confirm = adoption::confirm(&deployments, &deployment.metadata, KIND, "ReplicaSets");

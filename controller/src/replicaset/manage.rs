@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 
-use super::{API_VERSION, Controller, ranking, replicas};
+use super::{Controller, Set, ranking};
 use crate::controller_ref::{controller_of, controller_ref, reference_to};
 use crate::mirror::ObjectKey;
 use crate::pod_control::{PodControl, pod_from_template, slow_start};
 use crate::sync_error::Error;
-use crate::triggers::Workload;
 
 /// The most pods that one sync creates or deletes.
 const BURST: usize = 500;
@@ -35,26 +33,22 @@ fn change(active: usize, replicas: i32) -> Change {
     }
 }
 
-impl Controller {
+impl<S: Set> Controller<S> {
     /// Brings the number of `active` pods nearer to the one wanted.
-    pub(super) async fn manage(
-        &self,
-        set: &Arc<ReplicaSet>,
-        active: &[Arc<Pod>],
-    ) -> Result<(), Error> {
+    pub(super) async fn manage(&self, set: &Arc<S>, active: &[Arc<Pod>]) -> Result<(), Error> {
         let control = PodControl {
             api: Api::namespaced(
                 self.ctx.client.clone(),
                 &set.namespace().unwrap_or_default(),
             ),
             recorder: &self.recorder,
-            involved: reference_to(API_VERSION, Arc::<ReplicaSet>::KIND, &set.metadata),
+            involved: reference_to(S::API_VERSION, S::KIND, set.meta()),
         };
-        match change(active.len(), replicas(set)) {
+        match change(active.len(), set.replicas()) {
             Change::Nothing => Ok(()),
             Change::Create(count) => self.create(set, &control, count).await,
             Change::Delete(count) => {
-                let related = self.related_pods(set);
+                let related = self.related_pods(&**set);
                 let now = (self.ctx.now)();
                 let chosen = ranking::to_delete(active.to_vec(), &related, count, now);
                 self.delete(set, &control, &chosen).await
@@ -64,13 +58,13 @@ impl Controller {
 
     async fn create(
         &self,
-        set: &Arc<ReplicaSet>,
+        set: &Arc<S>,
         control: &PodControl<'_>,
         count: usize,
     ) -> Result<(), Error> {
         let key = ObjectKey::of(&**set);
-        let template = set.spec.as_ref().and_then(|spec| spec.template.clone());
-        let owner = controller_ref(API_VERSION, Arc::<ReplicaSet>::KIND, &set.metadata);
+        let template = set.template().cloned();
+        let owner = controller_ref(S::API_VERSION, S::KIND, set.meta());
         let pod = pod_from_template(&template.unwrap_or_default(), owner);
         let now = (self.ctx.now)();
         self.expectations.expect(&key, count, BTreeSet::new(), now);
@@ -100,7 +94,7 @@ impl Controller {
 
     async fn delete(
         &self,
-        set: &Arc<ReplicaSet>,
+        set: &Arc<S>,
         control: &PodControl<'_>,
         chosen: &[Arc<Pod>],
     ) -> Result<(), Error> {
@@ -121,18 +115,18 @@ impl Controller {
     }
 
     /// The pods that sets of the same owner select, this one's included, each once.
-    fn related_pods(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
+    fn related_pods(&self, set: &S) -> Vec<Arc<Pod>> {
         let namespace = set.namespace().unwrap_or_default();
-        let owner = controller_of(&set.metadata).map(|owner| &owner.uid);
-        let is_related = |other: &ReplicaSet| {
-            owner.is_some() && controller_of(&other.metadata).map(|owner| &owner.uid) == owner
+        let owner = controller_of(set.meta()).map(|owner| &owner.uid);
+        let is_related = |other: &S| {
+            owner.is_some() && controller_of(other.meta()).map(|owner| &owner.uid) == owner
         };
         let selectors: Vec<Selector> = self
             .sets
             .in_namespace(&namespace)
             .iter()
             .filter(|other| is_related(other))
-            .filter_map(|other| Selector::try_from(other.selector()).ok())
+            .filter_map(|other| Selector::try_from(Set::selector(&**other)).ok())
             .collect();
         let mut pods = self.pods.in_namespace(&namespace);
         pods.retain(|pod| selectors.iter().any(|one| one.matches(pod.labels())));

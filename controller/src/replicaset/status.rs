@@ -1,12 +1,12 @@
 //! The status of a set: what is counted, and when it is worth a write.
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-use super::{min_ready_seconds, replicas};
+use super::Set;
 use crate::pod;
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
@@ -23,9 +23,10 @@ pub(super) struct Observed<'a> {
 }
 
 /// The set's status after a sync, all but the generation.
-pub(super) fn compute(set: &ReplicaSet, observed: &Observed<'_>) -> ReplicaSetStatus {
-    let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
-    let labels = template.and_then(|template| template.metadata.as_ref()?.labels.clone());
+pub(super) fn compute(set: &impl Set, observed: &Observed<'_>) -> ReplicaSetStatus {
+    let labels = set
+        .template()
+        .and_then(|template| template.metadata.as_ref()?.labels.clone());
     let labels = labels.unwrap_or_default();
     let count = |counts: &dyn Fn(&Pod) -> bool| {
         let counted = observed.active.iter().filter(|pod| counts(pod)).count();
@@ -37,10 +38,10 @@ pub(super) fn compute(set: &ReplicaSet, observed: &Observed<'_>) -> ReplicaSetSt
             .iter()
             .all(|(key, value)| of_pod.get(key) == Some(value))
     };
-    let min_ready_seconds = min_ready_seconds(set);
+    let min_ready_seconds = set.min_ready_seconds();
     let is_available = |pod: &Pod| pod::is_available(pod, min_ready_seconds, observed.now);
     let shown = |count: i32| Some(count).filter(|count| *count != 0);
-    let stored = set.status.clone().unwrap_or_default();
+    let stored = set.status();
     ReplicaSetStatus {
         replicas: count(&|_| true),
         fully_labeled_replicas: shown(count(&is_labeled)),
@@ -54,7 +55,7 @@ pub(super) fn compute(set: &ReplicaSet, observed: &Observed<'_>) -> ReplicaSetSt
 
 /// A failure is kept as it was first told, until it is over.
 fn conditions(
-    set: &ReplicaSet,
+    set: &impl Set,
     stored: Option<Vec<ReplicaSetCondition>>,
     observed: &Observed<'_>,
 ) -> Option<Vec<ReplicaSetCondition>> {
@@ -64,7 +65,7 @@ fn conditions(
         None => conditions.retain(|one| one.type_ != REPLICA_FAILURE),
         Some(_) if known => {}
         Some(message) => {
-            let wanted = usize::try_from(replicas(set)).unwrap_or(0);
+            let wanted = usize::try_from(set.replicas()).unwrap_or(0);
             let reason = if observed.active.len() < wanted {
                 "FailedCreate"
             } else {
@@ -82,14 +83,17 @@ fn conditions(
     Some(conditions).filter(|conditions| !conditions.is_empty())
 }
 
-/// Whether `status` says something that the set's does not.
-pub(super) fn differs(set: &ReplicaSet, status: &ReplicaSetStatus) -> bool {
-    let stored = set.status.clone().unwrap_or_default();
-    stored != *status || stored.observed_generation != set.metadata.generation
+/// Whether `status` says something that the set's does not, as far as its kind can say it.
+pub(super) fn differs(set: &impl Set, status: &ReplicaSetStatus) -> bool {
+    let mut changed = set.clone();
+    changed.set_status(status.clone());
+    let stored = set.status();
+    stored != changed.status() || stored.observed_generation != set.meta().generation
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::apps::v1::ReplicaSet;
     use serde_json::json;
 
     use super::*;

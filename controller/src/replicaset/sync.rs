@@ -3,30 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::ReplicaSetStatus;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::PostParams;
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
 
 use super::status::{self, Observed};
-use super::{API_VERSION, Controller, min_ready_seconds, replicas};
+use super::{Controller, Set};
 use crate::adoption::{self, Claims};
 use crate::controller_ref::{controller_of, controller_ref};
 use crate::mirror::ObjectKey;
 use crate::pod;
 use crate::sync_error::Error;
-use crate::triggers::Workload;
 use crate::worker::Reconcile;
 
-impl Reconcile for Controller {
+impl<S: Set> Reconcile for Controller<S> {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
         let Some(set) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
             return Ok(None);
         };
         let may_manage = self.expectations.satisfied(key, (self.ctx.now)());
-        let selector = match Selector::try_from(set.selector()) {
+        let selector = match Selector::try_from(Set::selector(&*set)) {
             Ok(selector) => selector,
             Err(error) => {
                 // Trying again would not help; the set has to change.
@@ -36,9 +35,9 @@ impl Reconcile for Controller {
         };
         let uid = set.uid().unwrap_or_default();
         let pods = self.pods.claimable(&key.namespace, &uid);
-        let terminating = pods.iter().filter(|pod| is_leaving(&set, pod)).count();
+        let terminating = pods.iter().filter(|pod| is_leaving(&*set, pod)).count();
         let active = self.claim_pods(&set, &selector, pods).await?;
-        let managed = if may_manage && set.metadata.deletion_timestamp.is_none() {
+        let managed = if may_manage && set.meta().deletion_timestamp.is_none() {
             self.manage(&set, &active).await
         } else {
             Ok(())
@@ -49,37 +48,37 @@ impl Reconcile for Controller {
             failure: managed.as_ref().err().map(ToString::to_string),
             now: (self.ctx.now)(),
         };
-        let status = status::compute(&set, &observed);
-        let status = self.write_status(&set, status).await?;
+        let status = status::compute(&*set, &observed);
+        let status = self.write_status(&*set, status).await?;
         managed?;
-        Ok(recheck_after(&set, &status))
+        Ok(recheck_after(&*set, &status))
     }
 }
 
-impl Controller {
+impl<S: Set> Controller<S> {
     /// The set's active pods, by name, after adopting orphans and releasing strangers.
     async fn claim_pods(
         &self,
-        set: &Arc<ReplicaSet>,
+        set: &Arc<S>,
         selector: &Selector,
         mut pods: Vec<Arc<Pod>>,
     ) -> Result<Vec<Arc<Pod>>, Error> {
         pods.retain(|pod| pod::is_active(pod));
-        let kind = Arc::<ReplicaSet>::KIND;
         let claims = Claims {
             api: Api::namespaced(
                 self.ctx.client.clone(),
                 &set.namespace().unwrap_or_default(),
             ),
-            owner: &set.metadata,
-            reference: controller_ref(API_VERSION, kind, &set.metadata),
+            owner: set.meta(),
+            reference: controller_ref(S::API_VERSION, S::KIND, set.meta()),
+            finalizer: None,
         };
         let sets = self.api(set);
         claims
             .claim_all(
                 pods,
                 |pod| selector.matches(pod.labels()),
-                adoption::confirm(&sets, &set.metadata, kind, "Pods"),
+                adoption::confirm(&sets, set.meta(), S::KIND, "Pods"),
                 |_| {},
             )
             .await
@@ -88,45 +87,45 @@ impl Controller {
     /// Writes `status` if the set's differs; a write that fails is tried once more.
     async fn write_status(
         &self,
-        set: &ReplicaSet,
+        set: &S,
         mut status: ReplicaSetStatus,
     ) -> Result<ReplicaSetStatus, Error> {
         if !status::differs(set, &status) {
             return Ok(status);
         }
         // The generation that was acted on, also when the set has changed by the second attempt.
-        status.observed_generation = set.metadata.generation;
+        status.observed_generation = set.meta().generation;
         let api = self.api(set);
         let name = set.name_any();
         let params = PostParams::default();
         let mut object = set.clone();
-        object.status = Some(status.clone());
+        object.set_status(status.clone());
         if api.replace_status(&name, &params, &object).await.is_err() {
             object = api.get(&name).await?;
-            object.status = Some(status.clone());
+            object.set_status(status.clone());
             api.replace_status(&name, &params, &object).await?;
         }
         Ok(status)
     }
 
-    fn api(&self, set: &ReplicaSet) -> Api<ReplicaSet> {
+    fn api(&self, set: &S) -> Api<S> {
         let namespace = set.namespace().unwrap_or_default();
         Api::namespaced(self.ctx.client.clone(), &namespace)
     }
 }
 
 /// Whether the set controls the pod, which is on its way out.
-fn is_leaving(set: &ReplicaSet, pod: &Pod) -> bool {
+fn is_leaving(set: &impl Set, pod: &Pod) -> bool {
     let owner = controller_of(&pod.metadata);
     pod::is_terminating(pod)
         && !pod::is_finished(pod)
-        && owner.is_some_and(|owner| Some(&owner.uid) == set.metadata.uid.as_ref())
+        && owner.is_some_and(|owner| Some(&owner.uid) == set.meta().uid.as_ref())
 }
 
 /// Should the clocks of kubelets differ, availability is looked at once more.
-fn recheck_after(set: &ReplicaSet, status: &ReplicaSetStatus) -> Option<Duration> {
-    let seconds = u64::try_from(min_ready_seconds(set)).ok()?;
-    let wanted = replicas(set);
+fn recheck_after(set: &impl Set, status: &ReplicaSetStatus) -> Option<Duration> {
+    let seconds = u64::try_from(set.min_ready_seconds()).ok()?;
+    let wanted = set.replicas();
     let is_ready = status.ready_replicas.unwrap_or(0) == wanted;
     let is_available = status.available_replicas.unwrap_or(0) == wanted;
     (seconds > 0 && is_ready && !is_available).then(|| Duration::from_secs(seconds))

@@ -12,12 +12,10 @@ use super::Controller;
 use super::reconcile::{Action, Batch, Observed};
 use super::set::Set;
 use super::status::Computed;
+use crate::conflict::RETRY_DELAYS;
 use crate::stateful_claims::Repair;
 use crate::stateful_pod_control::{Again, StatefulPodControl};
 use crate::sync_error::Error;
-
-/// How often a status write that conflicts is tried.
-const CONFLICT_ATTEMPTS_MAX: usize = 5;
 
 /// The effects of one sync.
 pub(super) struct Effects<'a> {
@@ -131,7 +129,7 @@ pub(super) async fn write_status(
     }
     let sets: Api<StatefulSet> = Api::namespaced(controller.ctx.client.clone(), set.namespace());
     let mut object = set.object.clone();
-    let mut attempt = 1;
+    let mut delays = RETRY_DELAYS.into_iter();
     loop {
         object.status = Some(status.to_wire());
         match sets
@@ -144,12 +142,12 @@ pub(super) async fn write_status(
             }
             Err(error) => {
                 let error = Error::from(error);
-                if !error.is_conflict() || attempt == CONFLICT_ATTEMPTS_MAX {
+                let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
                     return Err(error);
-                }
+                };
+                tokio::time::sleep(delay).await;
             }
         }
-        attempt += 1;
         object = sets.get(set.name()).await?;
         if object.metadata.uid.as_deref() != Some(set.uid()) {
             // Another set has taken the name; this one's status is nobody's.

@@ -144,6 +144,7 @@ impl Controller {
             api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
             owner: set.meta(),
             reference: set.owner_ref(),
+            finalizer: None,
         };
         claims
             .claim_all(

@@ -39,11 +39,7 @@ pub(super) fn configuration(kind: &str, view: View<'_>) -> Option<Vec<Value>> {
         "MutatingAdmissionPolicyBinding" | "ValidatingAdmissionPolicyBinding" => vec![
             view.name(),
             json!(view.str("/spec/policyName")),
-            json!(joined(
-                view,
-                "/spec/paramRef/namespace",
-                "/spec/paramRef/name"
-            )),
+            json!(param_ref(view)),
             view.age(),
         ],
         _ => return None,
@@ -51,18 +47,55 @@ pub(super) fn configuration(kind: &str, view: View<'_>) -> Option<Vec<Value>> {
 }
 
 fn policy(view: View<'_>, rules: &str) -> Vec<Value> {
-    let param_kind = joined(view, "/spec/paramKind/apiVersion", "/spec/paramKind/kind");
+    let kind = view.at("/spec/paramKind");
+    let kind = kind.map(|kind| format!("{}/{}", kind.str("/apiVersion"), kind.str("/kind")));
     vec![
         view.name(),
         json!(view.len(rules)),
-        json!(param_kind),
+        json!(or_unset(kind.unwrap_or_default())),
         view.age(),
     ]
 }
 
-/// Two fields with a slash between; one of them, or both, may be absent.
-fn joined(view: View<'_>, first: &str, second: &str) -> String {
-    let parts = [view.str(first), view.str(second)];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    or_unset(parts.join("/"))
+/// What a binding's parameters are: one by name (any namespace is `*`), or those of a selector,
+/// which upstream prints as the Go value that it is.
+fn param_ref(view: View<'_>) -> String {
+    let Some(reference) = view.at("/spec/paramRef") else {
+        return "<unset>".to_owned();
+    };
+    match (reference.str("/name"), reference.at("/selector")) {
+        ("", None) => "<unset>".to_owned(),
+        ("", Some(selector)) => go_selector(selector),
+        (name, _) => format!("{}/{name}", reference.str_or("/namespace", "*")),
+    }
+}
+
+fn go_selector(selector: View<'_>) -> String {
+    let labels = selector.get("/matchLabels").and_then(Value::as_object);
+    let mut labels: Vec<(&str, &str)> = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+        .collect();
+    labels.sort_unstable();
+    let labels: String = labels
+        .iter()
+        .map(|(key, value)| format!("{key}: {value},"))
+        .collect();
+    let expression = |expression: View<'_>| {
+        format!(
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+            expression.str("/key"),
+            expression.str("/operator"),
+            expression.strs("/values").join(" ")
+        )
+    };
+    let expressions: String = selector
+        .items("/matchExpressions")
+        .map(expression)
+        .collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
+         MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 }

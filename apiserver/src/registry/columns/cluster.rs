@@ -1,5 +1,7 @@
 //! Kinds about the cluster itself: namespaces, component and API services, devices, flow control.
 
+use std::cmp::Ordering;
+
 use serde_json::{Value, json};
 
 use super::view::View;
@@ -32,14 +34,11 @@ pub(super) fn api_service(view: View<'_>) -> Vec<Value> {
         None => "Local".to_owned(),
     };
     let available = match view.condition("Available") {
-        Some(condition) if condition.str("/status") == "True" => "True".to_owned(),
-        Some(condition) => {
-            format!(
-                "{} ({})",
-                condition.str("/status"),
-                condition.str("/reason")
-            )
-        }
+        Some(condition) => match (condition.str("/status"), condition.str("/reason")) {
+            ("True", _) => "True".to_owned(),
+            (status, "") => status.to_owned(),
+            (status, reason) => format!("{status} ({reason})"),
+        },
         None => "Unknown".to_owned(),
     };
     vec![view.name(), json!(service), json!(available), view.age()]
@@ -104,12 +103,26 @@ pub(super) fn flow_schema(view: View<'_>) -> Vec<Value> {
         .map_or("?", |condition| condition.str("/status"));
     vec![
         view.name(),
-        json!(view.str_or("/spec/priorityLevelConfiguration/name", "<none>")),
+        json!(view.str("/spec/priorityLevelConfiguration/name")),
         json!(view.int("/spec/matchingPrecedence")),
-        json!(view.str_or("/spec/distinguisherMethod/type", "<none>")),
+        json!(
+            view.scalar("/spec/distinguisherMethod/type")
+                .unwrap_or_else(|| "<none>".to_owned())
+        ),
         view.age(),
         json!(dangling),
     ]
+}
+
+/// By precedence, then by name.
+pub(super) fn flow_schema_order(a: &Value, b: &Value) -> Ordering {
+    let key = |object: &Value| {
+        let precedence = object.pointer("/spec/matchingPrecedence");
+        let name = object.pointer("/metadata/name").and_then(Value::as_str);
+        let precedence = precedence.and_then(Value::as_i64).unwrap_or_default();
+        (precedence, name.unwrap_or_default().to_owned())
+    };
+    key(a).cmp(&key(b))
 }
 
 pub(super) fn priority_level(view: View<'_>) -> Vec<Value> {
@@ -118,14 +131,11 @@ pub(super) fn priority_level(view: View<'_>) -> Vec<Value> {
             .cloned()
             .unwrap_or_else(|| json!("<none>"))
     };
-    let shares = ["limited", "exempt"]
-        .into_iter()
-        .find_map(|kind| view.get(&format!("/spec/{kind}/nominalConcurrencyShares")))
-        .cloned();
     vec![
         view.name(),
         json!(view.str("/spec/type")),
-        shares.unwrap_or_else(|| json!("<none>")),
+        // An exempt level's shares aren't shown.
+        number("/spec/limited/nominalConcurrencyShares"),
         number("/spec/limited/limitResponse/queuing/queues"),
         number("/spec/limited/limitResponse/queuing/handSize"),
         number("/spec/limited/limitResponse/queuing/queueLengthLimit"),

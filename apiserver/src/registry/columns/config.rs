@@ -54,7 +54,7 @@ pub(super) fn resource_quota(view: View<'_>) -> Vec<Value> {
     for (resource, amount) in hard {
         let used = view.get("/status/used").and_then(|used| used.get(resource));
         let used = used.map_or_else(|| "0".to_owned(), scalar);
-        let column = if resource.starts_with("limits") {
+        let column = if resource.starts_with("limits.") {
             &mut limits
         } else {
             &mut requests

@@ -44,22 +44,26 @@ pub(super) fn event(view: View<'_>) -> Vec<Value> {
     ]
 }
 
+/// Who tells of the event: the source first, part by part, and the reporter where it says nothing.
 fn source(view: View<'_>) -> String {
-    let sources = [
-        ("/source/component", "/source/host"),
-        ("/deprecatedSource/component", "/deprecatedSource/host"),
-        // core/v1 says `reportingComponent` where events.k8s.io/v1 says `reportingController`.
-        ("/reportingComponent", "/reportingInstance"),
-        ("/reportingController", "/reportingInstance"),
-    ];
-    let named = sources
-        .into_iter()
-        .find(|(component, _)| !view.str(component).is_empty());
-    let Some((component, instance)) = named else {
-        return String::new();
+    let first = |pointers: &[&str]| {
+        let mut texts = pointers.iter().map(|pointer| view.str(pointer));
+        texts.find(|text| !text.is_empty()).unwrap_or_default()
     };
-    match (view.str(component), view.str(instance)) {
-        (component, "") => component.to_owned(),
-        (component, instance) => format!("{component}, {instance}"),
+    // core/v1 says `reportingComponent` where events.k8s.io/v1 says `reportingController`.
+    let component = first(&[
+        "/source/component",
+        "/deprecatedSource/component",
+        "/reportingComponent",
+        "/reportingController",
+    ]);
+    let instance = first(&[
+        "/source/host",
+        "/deprecatedSource/host",
+        "/reportingInstance",
+    ]);
+    match instance {
+        "" => component.to_owned(),
+        instance => format!("{component}, {instance}"),
     }
 }

@@ -51,25 +51,13 @@ pub(super) fn endpoint_slice(view: View<'_>) -> Vec<Value> {
 }
 
 pub(super) fn ingress(view: View<'_>) -> Vec<Value> {
-    const CLASS_ANNOTATION: &str = "/metadata/annotations/kubernetes.io~1ingress.class";
-    let class = view.str_or(
-        "/spec/ingressClassName",
-        view.str_or(CLASS_ANNOTATION, "<none>"),
-    );
-    let hosts: Vec<String> = view
-        .items("/spec/rules")
-        .map(|rule| rule.str("/host").to_owned())
-        .filter(|host| !host.is_empty())
-        .collect();
-    let hosts = if hosts.is_empty() {
-        "*".to_owned()
-    } else {
-        first_three(&hosts)
-    };
     vec![
         view.name(),
-        json!(class),
-        json!(hosts),
+        json!(
+            view.scalar("/spec/ingressClassName")
+                .unwrap_or_else(|| "<none>".to_owned())
+        ),
+        json!(hosts(view)),
         json!(load_balancer(view)),
         json!(if view.len("/spec/tls") > 0 {
             "80, 443"
@@ -80,13 +68,37 @@ pub(super) fn ingress(view: View<'_>) -> Vec<Value> {
     ]
 }
 
+/// The first three hosts, and how many rules there are beyond three, with a host or without.
+fn hosts(view: View<'_>) -> String {
+    const SHOWN: usize = 3;
+    let mut hosts: Vec<&str> = Vec::new();
+    let mut is_cut = false;
+    for rule in view.items("/spec/rules") {
+        is_cut |= hosts.len() == SHOWN;
+        let host = rule.str("/host");
+        if !is_cut && !host.is_empty() {
+            hosts.push(host);
+        }
+    }
+    match hosts.join(",") {
+        shown if shown.is_empty() => "*".to_owned(),
+        shown if is_cut => format!("{shown} + {} more...", view.len("/spec/rules") - SHOWN),
+        shown => shown,
+    }
+}
+
 pub(super) fn ingress_class(view: View<'_>) -> Vec<Value> {
-    let parameter = |field: &str| view.str(&format!("/spec/parameters/{field}"));
-    let parameters = match (parameter("apiGroup"), parameter("kind"), parameter("name")) {
-        (_, "", "") => "<none>".to_owned(),
-        ("", kind, name) => format!("{kind}/{name}"),
-        (group, kind, name) => format!("{kind}.{group}/{name}"),
+    let of = |parameters: View<'_>| {
+        let group = parameters.scalar("/apiGroup");
+        let group = group.map_or_else(String::new, |group| format!(".{group}"));
+        format!(
+            "{}{group}/{}",
+            parameters.str("/kind"),
+            parameters.str("/name")
+        )
     };
+    let parameters = view.at("/spec/parameters");
+    let parameters = parameters.map_or_else(|| "<none>".to_owned(), of);
     vec![
         view.name(),
         json!(view.str("/spec/controller")),
@@ -95,15 +107,26 @@ pub(super) fn ingress_class(view: View<'_>) -> Vec<Value> {
     ]
 }
 
+/// A cell more than there are columns: upstream's age, which has no column, and which kubectl drops.
 pub(super) fn ip_address(view: View<'_>) -> Vec<Value> {
-    let parent = |field: &str| view.str(&format!("/spec/parentRef/{field}"));
-    let resource = match parent("group") {
-        "" => parent("resource").to_owned(),
-        group => format!("{}.{group}", parent("resource")),
+    let of = |parent: View<'_>| {
+        let resource = match parent.str("/group") {
+            "" => parent.str("/resource").to_owned(),
+            group => format!("{}.{group}", parent.str("/resource")),
+        };
+        let namespace = match parent.str("/namespace") {
+            "" => String::new(),
+            namespace => format!("/{namespace}"),
+        };
+        format!(
+            "{}{namespace}/{}",
+            resource.to_lowercase(),
+            parent.str("/name")
+        )
     };
-    let parts = [resource.as_str(), parent("namespace"), parent("name")];
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    vec![view.name(), json!(parts.join("/"))]
+    let parent = view.at("/spec/parentRef");
+    let parent = parent.map_or_else(|| "<none>".to_owned(), of);
+    vec![view.name(), json!(parent), view.age()]
 }
 
 pub(super) fn network_policy(view: View<'_>) -> Vec<Value> {

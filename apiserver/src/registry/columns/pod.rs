@@ -9,9 +9,10 @@ use super::view::{View, elapsed};
 
 pub(super) fn pod(view: View<'_>) -> Vec<Value> {
     let summary = Summary::of(view);
-    let restarts = match summary.last_restart.filter(|_| summary.restarts != 0) {
-        Some(time) => format!("{} ({} ago)", summary.restarts, elapsed(time, view.now)),
-        None => summary.restarts.to_string(),
+    let Restarts { count, last } = summary.restarts;
+    let restarts = match last.filter(|_| count != 0) {
+        Some(time) => format!("{count} ({} ago)", elapsed(time, view.now)),
+        None => count.to_string(),
     };
     let none_or = |pointer: &str| json!(view.str_or(pointer, "<none>"));
     vec![
@@ -42,8 +43,23 @@ struct Summary {
     ready: usize,
     total: usize,
     status: String,
-    restarts: i64,
-    last_restart: Option<Timestamp>,
+    restarts: Restarts,
+}
+
+/// How often containers were started anew, and when one last ended before that.
+#[derive(Clone, Copy, Default)]
+struct Restarts {
+    count: i64,
+    last: Option<Timestamp>,
+}
+
+impl Restarts {
+    fn add(&mut self, status: View<'_>) {
+        self.count += status.int("/restartCount");
+        self.last = self
+            .last
+            .max(status.time("/lastState/terminated/finishedAt"));
+    }
 }
 
 impl Summary {
@@ -59,16 +75,17 @@ impl Summary {
             status: view
                 .str_or("/status/reason", view.str("/status/phase"))
                 .to_owned(),
-            restarts: 0,
-            last_restart: None,
+            restarts: Restarts::default(),
         };
         let is_gated = |condition: View<'_>| condition.str("/reason") == "SchedulingGated";
         if view.condition("PodScheduled").is_some_and(is_gated) {
             summary.status = "SchedulingGated".to_owned();
         }
-        let initializing = summary.init_containers(view, &sidecars);
+        let mut of_sidecars = Restarts::default();
+        let initializing = summary.init_containers(view, &sidecars, &mut of_sidecars);
         if !initializing || has_condition(view, "Initialized") {
-            summary.containers(view, &sidecars);
+            summary.restarts = of_sidecars;
+            summary.containers(view);
         }
         if view.is_terminating() {
             if view.str("/status/reason") == "NodeLost" {
@@ -81,9 +98,19 @@ impl Summary {
     }
 
     /// Shows the first init container that isn't done; returns whether there is one.
-    fn init_containers(&mut self, view: View<'_>, sidecars: &BTreeSet<&str>) -> bool {
+    ///
+    /// Those after it count for nothing, sidecars included.
+    fn init_containers(
+        &mut self,
+        view: View<'_>,
+        sidecars: &BTreeSet<&str>,
+        of_sidecars: &mut Restarts,
+    ) -> bool {
         for (index, status) in view.items("/status/initContainerStatuses").enumerate() {
-            self.count_restarts(status);
+            self.restarts.add(status);
+            if sidecars.contains(status.str("/name")) {
+                of_sidecars.add(status);
+            }
             let terminated = status.get("/state/terminated");
             if terminated.is_some() && status.int("/state/terminated/exitCode") == 0 {
                 continue;
@@ -105,21 +132,12 @@ impl Summary {
         false
     }
 
-    /// Shows the containers; of the init containers only sidecars count from here on.
-    fn containers(&mut self, view: View<'_>, sidecars: &BTreeSet<&str>) {
-        self.restarts = 0;
-        self.last_restart = None;
-        let is_sidecar = |status: &View<'_>| sidecars.contains(status.str("/name"));
-        for status in view
-            .items("/status/initContainerStatuses")
-            .filter(is_sidecar)
-        {
-            self.count_restarts(status);
-        }
+    /// Shows the containers.
+    fn containers(&mut self, view: View<'_>) {
         let mut has_running = false;
         // From the last to the first: the first container with something to say has the last word.
         for status in view.items("/status/containerStatuses").rev() {
-            self.count_restarts(status);
+            self.restarts.add(status);
             let waiting = status.str("/state/waiting/reason");
             if !waiting.is_empty() {
                 self.status = waiting.to_owned();
@@ -134,13 +152,6 @@ impl Summary {
             let ready = has_condition(view, "Ready");
             self.status = if ready { "Running" } else { "NotReady" }.to_owned();
         }
-    }
-
-    fn count_restarts(&mut self, status: View<'_>) {
-        self.restarts += status.int("/restartCount");
-        self.last_restart = self
-            .last_restart
-            .max(status.time("/lastState/terminated/finishedAt"));
     }
 }
 

@@ -2,15 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::view::{View, or_unset};
+use super::view::{View, or_none};
 
 const CLASS_ANNOTATION: &str = "/metadata/annotations/volume.beta.kubernetes.io~1storage-class";
 const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "/metadata/annotations/storageclass.kubernetes.io~1is-default-class",
     "/metadata/annotations/storageclass.beta.kubernetes.io~1is-default-class",
 ];
+const DEFAULT_ATTRIBUTES_ANNOTATION: &str =
+    "/metadata/annotations/volumeattributesclass.alpha.kubernetes.io~1is-default-class";
 
 pub(super) fn persistent_volume_claim(view: View<'_>) -> Vec<Value> {
+    let or_unset = |pointer| or_unset(view, pointer);
     // What a claim got is shown from its binding on; what it asks for never is.
     let (capacity, modes) = match view.str("/spec/volumeName") {
         "" => (String::new(), String::new()),
@@ -27,13 +30,14 @@ pub(super) fn persistent_volume_claim(view: View<'_>) -> Vec<Value> {
         json!(capacity),
         json!(modes),
         json!(class(view)),
-        json!(view.str_or("/spec/volumeAttributesClassName", "<unset>")),
+        or_unset("/spec/volumeAttributesClassName"),
         view.age(),
-        json!(view.str_or("/spec/volumeMode", "<unset>")),
+        or_unset("/spec/volumeMode"),
     ]
 }
 
 pub(super) fn persistent_volume(view: View<'_>) -> Vec<Value> {
+    let or_unset = |pointer| or_unset(view, pointer);
     let claim = match view.get("/spec/claimRef") {
         Some(_) => {
             format!(
@@ -55,10 +59,10 @@ pub(super) fn persistent_volume(view: View<'_>) -> Vec<Value> {
         json!(phase(view)),
         json!(claim),
         json!(class(view)),
-        json!(view.str_or("/spec/volumeAttributesClassName", "<unset>")),
+        or_unset("/spec/volumeAttributesClassName"),
         json!(view.str("/status/reason")),
         view.age(),
-        json!(view.str_or("/spec/volumeMode", "<unset>")),
+        or_unset("/spec/volumeMode"),
     ]
 }
 
@@ -75,20 +79,18 @@ pub(super) fn storage_group(kind: &str, view: View<'_>) -> Option<Vec<Value>> {
             json!(view.bool("/status/attached")),
             view.age(),
         ],
-        "VolumeAttributesClass" => vec![view.name(), json!(view.str("/driverName")), view.age()],
+        "VolumeAttributesClass" => vec![
+            named_default(view, &[DEFAULT_ATTRIBUTES_ANNOTATION]),
+            json!(view.str("/driverName")),
+            view.age(),
+        ],
         _ => return None,
     })
 }
 
 fn storage_class(view: View<'_>) -> Vec<Value> {
-    let is_default = |annotation: &str| view.str(annotation) == "true";
-    let mark = if DEFAULT_CLASS_ANNOTATIONS.into_iter().any(is_default) {
-        " (default)"
-    } else {
-        ""
-    };
     vec![
-        json!(format!("{}{mark}", view.str("/metadata/name"))),
+        named_default(view, &DEFAULT_CLASS_ANNOTATIONS),
         json!(view.str("/provisioner")),
         json!(view.str_or("/reclaimPolicy", "Delete")),
         json!(view.str_or("/volumeBindingMode", "Immediate")),
@@ -97,20 +99,37 @@ fn storage_class(view: View<'_>) -> Vec<Value> {
     ]
 }
 
+/// The name of a class, and whether one of `annotations` makes it the default.
+fn named_default(view: View<'_>, annotations: &[&str]) -> Value {
+    let name = view.str("/metadata/name");
+    let is_default = annotations.iter().any(|path| view.str(path) == "true");
+    json!(format!(
+        "{name}{}",
+        if is_default { " (default)" } else { "" }
+    ))
+}
+
 fn csi_driver(view: View<'_>) -> Vec<Value> {
     let attach_required = view
         .get("/spec/attachRequired")
         .is_none_or(|value| *value == true);
+    let token_requests = view.get("/spec/tokenRequests");
+    let token_requests = token_requests.map(|_| view.joined("/spec/tokenRequests", "/audience"));
     vec![
         view.name(),
         json!(attach_required),
         json!(view.bool("/spec/podInfoOnMount")),
         json!(view.bool("/spec/storageCapacity")),
-        json!(or_unset(view.joined("/spec/tokenRequests", "/audience"))),
+        json!(token_requests.unwrap_or_else(|| "<unset>".to_owned())),
         json!(view.bool("/spec/requiresRepublish")),
-        json!(or_unset(view.strs("/spec/volumeLifecycleModes").join(","))),
+        json!(or_none(view.strs("/spec/volumeLifecycleModes").join(","))),
         view.age(),
     ]
+}
+
+/// The text of a field that may be absent; one that is there and empty shows as that.
+fn or_unset(view: View<'_>, pointer: &str) -> Value {
+    json!(view.scalar(pointer).unwrap_or_else(|| "<unset>".to_owned()))
 }
 
 fn phase(view: View<'_>) -> &str {
@@ -121,9 +140,12 @@ fn phase(view: View<'_>) -> &str {
     }
 }
 
-/// The annotation that came before the field still wins over it.
+/// The annotation that came before the field still wins over it, even an empty one.
 fn class(view: View<'_>) -> &str {
-    view.str_or(CLASS_ANNOTATION, view.str("/spec/storageClassName"))
+    match view.get(CLASS_ANNOTATION) {
+        Some(_) => view.str(CLASS_ANNOTATION),
+        None => view.str("/spec/storageClassName"),
+    }
 }
 
 fn access_modes(view: View<'_>, pointer: &str) -> String {

@@ -9,9 +9,11 @@ fn row(group: &str, version: &str, plural: &str, mut object: Value) -> Value {
     let info = Catalog::builtin().resource(group, version, plural).unwrap();
     object["metadata"]["creationTimestamp"] = json!("2024-01-01T00:00:00Z");
     let cells = cells(info, &object, NOW.parse().unwrap());
+    // Upstream gives an address a cell for its age, and no column.
+    let extra = usize::from(plural == "ipaddresses");
     assert_eq!(
         cells.len(),
-        info.columns.len(),
+        info.columns.len() + extra,
         "{plural}: a cell for each column"
     );
     Value::Array(cells)

@@ -36,6 +36,12 @@ impl<'a> View<'a> {
             .filter(|value| !value.is_null())
     }
 
+    /// The part at `pointer`, as a view of its own.
+    pub(super) fn at(self, pointer: &str) -> Option<View<'a>> {
+        let object = self.get(pointer)?;
+        Some(View { object, ..self })
+    }
+
     /// The text at `pointer`, or `""`.
     pub(super) fn str(self, pointer: &str) -> &'a str {
         self.get(pointer)
@@ -135,12 +141,8 @@ impl<'a> View<'a> {
 
     /// The label selector at `pointer` as text; empty where it selects everything or nothing.
     pub(super) fn selector(self, pointer: &str) -> String {
-        let Some(object) = self.get(pointer) else {
+        let Some(selector) = self.at(pointer) else {
             return String::new();
-        };
-        let selector = View {
-            object,
-            now: self.now,
         };
         let keyed = |text: String| (text.split('=').next().unwrap_or_default().to_owned(), text);
         let mut parts: Vec<(String, String)> = selector

@@ -173,11 +173,6 @@ fn metrics(view: View<'_>) -> Vec<String> {
             }
             _ => String::new(),
         };
-        if let Some(utilization) = target("averageUtilization") {
-            let current = current("averageUtilization");
-            let current = current.map_or_else(unknown, |percent| format!("{percent}%"));
-            return format!("{prefix}{current}/{utilization}%");
-        }
         // For pods and resources an average is the only kind of value, so it isn't marked.
         let mark = if matches!(source, "object" | "external") {
             " (avg)"
@@ -189,12 +184,16 @@ fn metrics(view: View<'_>) -> Vec<String> {
                 let current = current("averageValue").unwrap_or_else(unknown);
                 format!("{prefix}{current}/{average}{mark}")
             }
+            None if matches!(source, "resource" | "containerResource") => {
+                let percent = |number: String| format!("{number}%");
+                let current = current("averageUtilization").map_or_else(unknown, percent);
+                let target = target("averageUtilization");
+                let target = target.map_or_else(|| "<auto>".to_owned(), percent);
+                format!("{prefix}{current}/{target}")
+            }
             None => {
-                let value = target("value").unwrap_or_else(|| "<auto>".to_owned());
-                format!(
-                    "{prefix}{}/{value}",
-                    current("value").unwrap_or_else(unknown)
-                )
+                let current = current("value").unwrap_or_else(unknown);
+                format!("{current}/{}", target("value").unwrap_or_default())
             }
         }
     };

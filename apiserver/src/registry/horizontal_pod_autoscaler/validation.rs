@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use crate::registry::checks::{NOT_NEGATIVE, is_empty, items, one_of, required, text};
+use crate::meta::validation::dns1123_label;
+use crate::registry::checks::{
+    NOT_NEGATIVE, invalid_each, is_empty, items, one_of, required, text,
+};
+use crate::registry::resource_names::validate_name_in_container;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -69,13 +73,22 @@ fn validate_target_ref(target: &Value, path: &FieldPath, errors: &mut FieldError
     validate_reference(target, path, errors);
     let version = text(&target["apiVersion"]);
     let core = target["kind"] == "ReplicationController";
-    if version.split('/').count() > 2 {
-        let detail = format!("unexpected GroupVersion string: {version}");
-        errors.invalid(&path.child("apiVersion"), &version.into(), &detail);
-    } else if !core && !version.contains('/') {
+    let known = validate_version(target, path, errors);
+    if known && !core && !version.contains('/') {
         let detail = "apiVersion must specify API group";
         errors.invalid(&path.child("apiVersion"), &version.into(), detail);
     }
+}
+
+/// Whether the version of a reference is one; a fault if not.
+fn validate_version(target: &Value, path: &FieldPath, errors: &mut FieldErrors) -> bool {
+    let version = text(&target["apiVersion"]);
+    let known = version.split('/').count() <= 2;
+    if !known {
+        let detail = format!("unexpected GroupVersion string: {version}");
+        errors.invalid(&path.child("apiVersion"), &version.into(), &detail);
+    }
+    known
 }
 
 fn validate_reference(target: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -131,19 +144,26 @@ fn validate_metric(metric: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 fn validate_source(source: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if field == "containerResource" {
-        let detail = "must specify a container";
-        if text(&source["container"]).is_empty() {
-            errors.required(&path.child("container"), detail);
-        }
-    }
     if field == "object" {
         let described = path.child("describedObject");
         validate_reference(&source["describedObject"], &described, errors);
+        validate_version(&source["describedObject"], &described, errors);
     }
     let of_resource = matches!(field, "resource" | "containerResource");
-    if of_resource && text(&source["name"]).is_empty() {
+    let name = text(&source["name"]);
+    if of_resource && name.is_empty() {
         errors.required(&path.child("name"), "must specify a resource name");
+    }
+    if field == "containerResource" {
+        if !name.is_empty() {
+            validate_name_in_container(name, &path.child("name"), errors);
+        }
+        let (container, at) = (text(&source["container"]), path.child("container"));
+        if container.is_empty() {
+            errors.required(&at, "must specify a container");
+        } else {
+            invalid_each(dns1123_label(container), &container.into(), &at, errors);
+        }
     }
     let metric = &source["metric"];
     if !of_resource && text(&metric["name"]).is_empty() {
@@ -193,7 +213,10 @@ fn validate_target(target: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         errors.required(&kind, "must specify a metric target type");
     }
     let kinds = ["AverageValue", "Utilization", "Value"];
-    one_of(&target["type"], &kind, &kinds, errors);
+    if !kinds.contains(&text(&target["type"])) {
+        let detail = "must be either Utilization, Value, or AverageValue";
+        errors.invalid(&kind, &text(&target["type"]).into(), detail);
+    }
     for field in ["value", "averageValue"] {
         let amount = Quantity::parse(text(&target[field]));
         if amount.is_ok_and(|amount| amount.is_negative() || amount.is_zero()) {
@@ -255,7 +278,63 @@ fn validate_rules(rules: &Value, path_of_rules: &FieldPath, errors: &mut FieldEr
     }
     let tolerance = &rules["tolerance"];
     if Quantity::parse(text(tolerance)).is_ok_and(|own| own.is_negative()) {
-        let detail = "must be greater or equal to zero";
-        errors.invalid(&path_of_rules.child("tolerance"), tolerance, detail);
+        errors.invalid(&path_of_rules.child("tolerance"), tolerance, NOT_NEGATIVE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_metric_names_what_it_measures() {
+        let faults = |kind: &str, field: &str, source: Value| {
+            let mut metric = json!({"type": kind});
+            metric[field] = source;
+            let mut errors = FieldErrors::new();
+            validate_metric(&metric, &FieldPath::new("m"), &mut errors);
+            let causes = errors.causes().iter();
+            causes
+                .map(|own| format!("{}: {}", own.field, own.message))
+                .collect::<Vec<_>>()
+        };
+        let target = json!({"type": "Utilization", "averageUtilization": 1});
+        assert_eq!(
+            faults(
+                "ContainerResource",
+                "containerResource",
+                json!({"name": "gpu", "target": target})
+            ),
+            [
+                "m.containerResource.name: Invalid value: \"gpu\": must be a standard resource type or fully qualified",
+                "m.containerResource.name: Invalid value: \"gpu\": must be a standard resource for containers",
+                "m.containerResource.container: Required value: must specify a container",
+            ]
+        );
+        assert_eq!(
+            faults(
+                "Pods",
+                "pods",
+                json!({"metric": {"name": "m"},
+                "target": {"type": "Odd", "averageValue": "1"}})
+            ),
+            [
+                "m.pods.target.type: Invalid value: \"Odd\": must be either Utilization, Value, or AverageValue"
+            ]
+        );
+        assert_eq!(
+            faults(
+                "Object",
+                "object",
+                json!({"metric": {"name": "m"},
+                "describedObject": {"apiVersion": "a/b/c", "kind": "K", "name": "n"},
+                "target": {"type": "Value", "value": "1"}})
+            ),
+            [
+                "m.object.describedObject.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c"
+            ]
+        );
     }
 }

@@ -1,7 +1,5 @@
 //! What is wrong with an Ingress.
 
-use std::net::IpAddr;
-
 use serde_json::Value;
 
 use super::CLASS;
@@ -9,7 +7,7 @@ use crate::meta::validation::{
     dns1123_label, dns1123_subdomain, path_segment_name, wildcard_subdomain,
 };
 use crate::registry::checks::{invalid_each, is_empty, items, text};
-use crate::registry::net::{PORT_RANGE, port_name_faults, validate_ip};
+use crate::registry::net::{PORT_RANGE, parse_ip, port_name_faults, validate_ip};
 use crate::status::{FieldErrors, FieldPath};
 
 const NO_ADDRESS: &str = "must be a DNS name, not an IP address";
@@ -98,7 +96,7 @@ fn validate_rule(rule: &Value, tolerated: Tolerated, path: &FieldPath, errors: &
     let host = text(&rule["host"]);
     if !host.is_empty() {
         let path = path.child("host");
-        if host.parse::<IpAddr>().is_ok() {
+        if parse_ip(host).is_some() {
             errors.invalid(&path, &rule["host"], NO_ADDRESS);
         }
         invalid_each(host_faults(host), &rule["host"], &path, errors);
@@ -221,7 +219,7 @@ pub(super) fn validate_status(ingress: &Value) -> FieldErrors {
         let (host, at) = (&own["hostname"], path.child("hostname"));
         if !text(host).is_empty() {
             invalid_each(dns1123_subdomain(text(host)), host, &at, &mut errors);
-            if text(host).parse::<IpAddr>().is_ok() {
+            if parse_ip(text(host)).is_some() {
                 errors.invalid(&at, host, NO_ADDRESS);
             }
         }

@@ -80,4 +80,83 @@ pub(super) fn validate_restart_policy(
         let detail = "must specify restartPolicy when restart rules are used";
         errors.required(&path.child("restartPolicy"), detail);
     }
+    let rules = &container["restartPolicyRules"];
+    let path = path.child("restartPolicyRules");
+    let count = items(rules).count();
+    if count > 20 {
+        errors.too_many(&path, count, 20);
+    }
+    for (index, rule) in items(rules).enumerate() {
+        validate_restart_rule(rule, &path.index(index), errors);
+    }
+}
+
+fn validate_restart_rule(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let actions = ["Restart", "RestartAllContainers"];
+    if !actions.contains(&text(&rule["action"])) {
+        errors.not_supported(
+            &path.child("action"),
+            &text(&rule["action"]).into(),
+            &actions,
+        );
+    }
+    let (codes, path) = (&rule["exitCodes"], path.child("exitCodes"));
+    if codes.is_null() {
+        errors.required(&path, "must be specified");
+        return;
+    }
+    let operators = ["In", "NotIn"];
+    if !operators.contains(&text(&codes["operator"])) {
+        let operator = text(&codes["operator"]).into();
+        errors.not_supported(&path.child("operator"), &operator, &operators);
+    }
+    let count = items(&codes["values"]).count();
+    if count > 255 {
+        errors.too_many(&path.child("values"), count, 255);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn restart_rules_act_on_some_exit_codes() {
+        let codes = json!({"operator": "In", "values": [1]});
+        let valid = json!({"action": "RestartAllContainers", "exitCodes": codes});
+        let table = [
+            (json!([valid]), vec![]),
+            (
+                json!([valid, {"action": "Stop"}]),
+                vec![
+                    "restartPolicyRules[1].action: Unsupported value: \"Stop\": supported values: \"Restart\", \"RestartAllContainers\"",
+                    "restartPolicyRules[1].exitCodes: Required value: must be specified",
+                ],
+            ),
+            (
+                json!([{"action": "Restart", "exitCodes": {"values": vec![1; 256]}}]),
+                vec![
+                    "restartPolicyRules[0].exitCodes.operator: Unsupported value: \"\": supported values: \"In\", \"NotIn\"",
+                    "restartPolicyRules[0].exitCodes.values: Too many: 256: must have at most 255 items",
+                ],
+            ),
+            (
+                json!(vec![valid.clone(); 21]),
+                vec!["restartPolicyRules: Too many: 21: must have at most 20 items"],
+            ),
+        ];
+        for (rules, faults) in table {
+            let container = json!({"restartPolicy": "Never", "restartPolicyRules": rules});
+            let mut errors = FieldErrors::new();
+            validate_restart_policy(&container, &FieldPath::default(), &mut errors);
+            let found: Vec<_> = errors
+                .causes()
+                .iter()
+                .map(|cause| format!("{}: {}", cause.field, cause.message))
+                .collect();
+            assert_eq!(found, faults, "{container}");
+        }
+    }
 }

@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::{is_exposed, needs_health_check};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, one_of, text};
-use crate::registry::net::{PORT_RANGE, port_name_faults, validate_cidr, validate_ip};
+use crate::registry::net::{
+    PORT_RANGE, parse_ip, port_name_faults, validate_cidr, validate_ip, validate_reachable,
+};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
-const KUBELET_PORT: i64 = 10_250;
 const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const MAX_AFFINITY_SECONDS: i64 = 86_400;
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
@@ -29,13 +30,6 @@ pub(super) fn validate_service(service: &Value) -> FieldErrors {
     validate_topology(service, &mut errors);
     if is_empty(&spec["ports"]) && !headless && kind != "ExternalName" {
         errors.required(&path.child("ports"), "");
-    }
-    for (index, port) in items(&spec["ports"]).enumerate() {
-        if kind == "LoadBalancer" && port["port"] == KUBELET_PORT {
-            let path = path.child("ports").index(index);
-            let detail = "may not expose port 10250 externally since it is used by kubelet";
-            errors.invalid(&path, &port["port"], detail);
-        }
     }
     if headless && ["LoadBalancer", "NodePort"].contains(&kind) {
         let detail = format!("may not be set to 'None' for {kind} services");
@@ -58,8 +52,8 @@ pub(super) fn validate_service(service: &Value) -> FieldErrors {
     }
     for (index, own) in items(&spec["externalIPs"]).enumerate() {
         let path = path.child("externalIPs").index(index);
-        if let Some(address) = validate_ip(own, &path, &mut errors) {
-            validate_ordinary(address, own, &path, &mut errors);
+        if validate_ip(own, &path, &mut errors).is_some() {
+            validate_reachable(own, &path, &mut errors);
         }
     }
     one_of(&spec["type"], &path.child("type"), &TYPES, &mut errors);
@@ -248,26 +242,6 @@ pub(super) fn validate_addresses(spec: &Value, errors: &mut FieldErrors) {
                 format!("expected an {article} value as indicated by `ipFamilies[{index}]`");
             errors.invalid(&at.index(index), &all[index], &detail);
         }
-    }
-}
-
-/// An address that a client may be told.
-fn validate_ordinary(address: IpAddr, own: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let link_local = match address {
-        IpAddr::V4(own) => own.is_link_local(),
-        IpAddr::V6(own) => own.is_unicast_link_local(),
-    };
-    if address.is_unspecified() {
-        let detail = format!("may not be unspecified ({address})");
-        errors.invalid(path, own, &detail);
-    }
-    if address.is_loopback() {
-        let detail = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
-        errors.invalid(path, own, detail);
-    }
-    if link_local {
-        let detail = "may not be in the link-local range (169.254.0.0/16, fe80::/10)";
-        errors.invalid(path, own, detail);
     }
 }
 
@@ -479,7 +453,7 @@ pub(super) fn validate_balancer(service: &Value) -> FieldErrors {
     let ingress = &service["status"]["loadBalancer"]["ingress"];
     let at = path.child("ingress");
     if !is_empty(ingress) && service["spec"]["type"] != "LoadBalancer" {
-        errors.forbidden(&at, "may only be used when `spec.type` is \"LoadBalancer\"");
+        errors.forbidden(&at, "may only be used when `spec.type` is 'LoadBalancer'");
     }
     for (index, own) in items(ingress).enumerate() {
         let path = at.index(index);
@@ -489,18 +463,17 @@ pub(super) fn validate_balancer(service: &Value) -> FieldErrors {
         }
         let mode = &own["ipMode"];
         let at = path.child("ipMode");
-        if !mode.is_null() && !["Proxy", "VIP"].contains(&text(mode)) {
-            errors.not_supported(&at, mode, &["Proxy", "VIP"]);
-        } else if text(ip).is_empty() && !mode.is_null() {
-            errors.forbidden(&at, "may not be specified when `ip` is not set");
-        } else if !text(ip).is_empty() && mode.is_null() {
-            errors.required(&at, "must be specified when `ip` is set");
+        match (text(ip).is_empty(), mode.is_null()) {
+            (true, true) => {}
+            (false, true) => errors.required(&at, "must be specified when `ip` is set"),
+            (true, false) => errors.forbidden(&at, "may not be specified when `ip` is not set"),
+            (false, false) => one_of(mode, &at, &["Proxy", "VIP"], &mut errors),
         }
         let name = &own["hostname"];
         if !text(name).is_empty() {
             let at = path.child("hostname");
             invalid_each(dns1123_subdomain(text(name)), name, &at, &mut errors);
-            if text(name).parse::<IpAddr>().is_ok() {
+            if parse_ip(text(name)).is_some() {
                 let detail = "must be a DNS name, not an IP address";
                 invalid_as(&at, &name.to_string(), detail, &mut errors);
             }

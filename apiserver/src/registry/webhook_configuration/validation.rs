@@ -114,11 +114,6 @@ fn validate_webhook(
         let path = path.child(field);
         validate_label_selector(&webhook[field], tolerated.label_values, &path, errors);
     }
-    validate_webhook_client(
-        &webhook["clientConfig"],
-        &path.child("clientConfig"),
-        errors,
-    );
     if mutating {
         let policy = text(webhook, "reinvocationPolicy");
         let known = ["IfNeeded", "Never"];
@@ -126,6 +121,11 @@ fn validate_webhook(
             errors.not_supported(&path.child("reinvocationPolicy"), &policy.into(), &known);
         }
     }
+    validate_webhook_client(
+        &webhook["clientConfig"],
+        &path.child("clientConfig"),
+        errors,
+    );
     if !tolerated.conditions {
         let path = path.child("matchConditions");
         validate_conditions(webhook, &Scope::new(), &path, errors);

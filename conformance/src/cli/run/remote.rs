@@ -116,6 +116,8 @@ async fn run_all(
                 name: file.name,
                 verdict,
                 took: took.unsigned_abs(),
+                again: None,
+                shown: None,
             }
         }
     });

@@ -1,0 +1,69 @@
+//! The flags for a program as the controller under test.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kubeproof::runner::RunOptions;
+use kubeproof::runner::remote::unfit_outside;
+use kubeproof::scenario::{HumanDuration, ScenarioFile};
+use kubeproof::testbed::Outside;
+
+use super::threads;
+
+/// How many runs there are at once in real time: they wait most of the time.
+const AT_ONCE: usize = 8;
+
+#[derive(Args)]
+pub(super) struct OutsideArgs {
+    /// Start this program, with KUBECONFIG set, as the controller under test; everything happens in real time then.
+    /// It is killed and started again where controllers crash.
+    #[arg(long, value_name = "COMMAND")]
+    controller: Option<String>,
+    /// With --controller: without a write for so long, everything has come to rest.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "3s",
+        requires = "controller"
+    )]
+    quiet: HumanDuration,
+}
+
+impl OutsideArgs {
+    /// The program, if there is one.
+    pub(super) fn program(&self) -> Option<Outside> {
+        self.controller.as_ref().map(|command| Outside {
+            command: command.clone(),
+            quiet: self.quiet.0,
+        })
+    }
+
+    /// Those of the scenarios that can be run so; of the others it is said why not.
+    pub(super) fn fitting(&self, paths: Vec<PathBuf>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
+        if self.controller.is_none() {
+            return Ok(paths);
+        }
+        let mut fitting = Vec::new();
+        for path in paths {
+            let file = ScenarioFile::read(&path)?;
+            match unfit_outside(&file.scenario) {
+                None => fitting.push(path),
+                Some(why) if !json => println!("skip {}  ({why})", file.name),
+                Some(_) => {}
+            }
+        }
+        Ok(fitting)
+    }
+}
+
+/// Runs `work` on each of `jobs`, as many at once as is good for runs with these options.
+pub(super) fn each<J: Send, R: Send>(
+    options: &RunOptions,
+    jobs: Vec<J>,
+    work: impl Fn(J) -> R + Sync,
+) -> Vec<R> {
+    match options.outside {
+        None => threads::each(jobs, work),
+        Some(_) => threads::at_once(AT_ONCE, jobs, work),
+    }
+}

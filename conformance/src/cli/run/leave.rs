@@ -1,0 +1,86 @@
+//! The files that runs leave: logs, beside a report those of the failed ones.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use kubeproof::log;
+use kubeproof::runner::RunOptions;
+use kubeproof::suite::{self, Checked, Verdict};
+
+/// Where logs of failed runs are, below the directory of a report.
+const FAILED: &str = "logs";
+
+/// What is to be left, and where.
+pub(super) struct Leave {
+    log: Option<PathBuf>,
+    logs: Option<PathBuf>,
+    pub(super) report: Option<PathBuf>,
+}
+
+impl Leave {
+    /// Makes the directories.
+    pub(super) fn new(
+        log: Option<PathBuf>,
+        logs: Option<PathBuf>,
+        report: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        for dir in [&logs, &report].into_iter().flatten() {
+            let made = std::fs::create_dir_all(dir);
+            made.with_context(|| format!("cannot make {}", dir.display()))?;
+        }
+        Ok(Self { log, logs, report })
+    }
+
+    /// Whether there is a log of each run, not only of those that fail.
+    pub(super) fn every_log(&self) -> bool {
+        self.log.is_some() || self.logs.is_some()
+    }
+
+    /// Writes the log of a run, if there is to be one; returns where it is from the report.
+    pub(super) fn log(
+        &self,
+        checked: &mut Checked,
+        options: &RunOptions,
+    ) -> anyhow::Result<Option<String>> {
+        let name = file_name(&checked.name, options.order);
+        let has_failed = checked.verdict != Verdict::Passed;
+        if checked.log.is_none()
+            && has_failed
+            && options.outside.is_none()
+            && self.report.is_some()
+            && let Some(file) = &checked.file
+        {
+            // A run is the same each time: the few that fail are run again for their logs.
+            checked.log = Some(log::record(file, options).1);
+        }
+        let Some(text) = &checked.log else {
+            return Ok(None);
+        };
+        if let Some(path) = &self.log {
+            write(path, text)?;
+        }
+        if let Some(dir) = &self.logs {
+            write(&dir.join(&name), text)?;
+        }
+        let Some(dir) = self.report.as_ref().filter(|_| has_failed) else {
+            return Ok(None);
+        };
+        let dir = dir.join(FAILED);
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        write(&dir.join(&name), text)?;
+        Ok(Some(format!("{FAILED}/{name}")))
+    }
+}
+
+/// `area__name.log.jsonl`, with the seed of the order if there is one.
+pub(in crate::cli) fn file_name(scenario: &str, order: u64) -> String {
+    let name = suite::snapshot_name(scenario);
+    match order {
+        0 => format!("{name}.log.jsonl"),
+        order => format!("{name}.seed-{order}.log.jsonl"),
+    }
+}
+
+pub(in crate::cli) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,133 @@
+//! Logs of runs: what a replay needs, and what happened; a JSON object a line.
+//!
+//! The first line, `{"log": …}`, is the [`Recipe`]: scenario, files, seeds, faults. The others tell what came of it, in
+//! order: `step`, `request`, `fault` and `commit`, then each `violation`, and in the end the
+//! `transcript` or an `error`. A step, request or fault stands behind the commit that it came
+//! `after`. Nothing in it depends on the machine, so the log of a replay has the same bytes.
+//!
+//! - `format`: the lines
+//! - `replay`: the run of a log once more, and where it differs
+//! - `state`: what there was at some moment of a log
+
+mod format;
+mod replay;
+mod state;
+
+use kubeproof_apiserver::JournalEntry;
+use kubeproof_apiserver::fault::Meeting;
+
+use crate::properties::Violation;
+use crate::runner::{self, Run, RunError, RunOptions, Taken};
+use crate::scenario::ScenarioFile;
+use crate::wire::Exchange;
+
+pub use format::{LogError, Recipe, ScenarioText};
+pub use replay::{Replay, replay};
+pub use state::{Moment, State};
+
+use format::{Commit, Line, Met, Request, Step, Violated, time_text};
+
+/// What happened, as a log tells it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Happened<'a> {
+    pub(crate) journal: &'a [JournalEntry],
+    pub(crate) steps: &'a [Taken],
+    pub(crate) exchanges: &'a [Exchange],
+    pub(crate) meetings: &'a [Meeting],
+    pub(crate) violations: &'a [Violation],
+}
+
+/// Runs the scenario of `file` and writes its log.
+///
+/// The log is there whatever becomes of the run.
+pub fn record(file: &ScenarioFile, options: &RunOptions) -> (Result<Run, RunError>, String) {
+    let options = RunOptions {
+        notes: true,
+        ..options.clone()
+    };
+    let run = runner::run_whole(&file.scenario, &options);
+    let recipe = Recipe::of(file, &options);
+    let log = match &run {
+        Err(error) => write(&recipe, Happened::default(), Some(Err(error.to_string()))),
+        Ok(run) => {
+            let violations = run.violations();
+            let happened = Happened {
+                journal: &run.journal,
+                steps: &run.steps,
+                exchanges: &run.exchanges,
+                meetings: &run.meetings,
+                violations: &violations,
+            };
+            let end = run.transcript.as_ref().map_err(ToString::to_string);
+            write(&recipe, happened, Some(end.map(String::as_str)))
+        }
+    };
+    (run, log)
+}
+
+/// The log of what happened; `end` is the transcript, or why there is none.
+pub(crate) fn write(
+    recipe: &Recipe,
+    happened: Happened<'_>,
+    end: Option<Result<&str, String>>,
+) -> String {
+    let mut lines: Vec<(u64, u8, Line<'_>)> = Vec::new();
+    let steps = happened.steps.iter().map(|step| {
+        let line = Step {
+            after: step.after_rv,
+            time: time_text(step.began),
+            words: step.heading.as_str().into(),
+        };
+        (step.after_rv, 1, Line::Step(line))
+    });
+    lines.extend(steps);
+    let requests = happened.exchanges.iter().map(|exchange| {
+        let line = Request {
+            after: exchange.after_rv,
+            time: time_text(exchange.time),
+            by: exchange.user_agent.as_str().into(),
+            method: exchange.method.as_str().into(),
+            target: exchange.target.as_str().into(),
+            code: exchange.code,
+        };
+        (exchange.after_rv, 2, Line::Request(line))
+    });
+    lines.extend(requests);
+    let met = happened.meetings.iter().map(|meeting| {
+        let line = Met {
+            after: meeting.after_rv,
+            time: time_text(meeting.time),
+            name: meeting.fault.as_str().into(),
+            met: meeting.what.as_str().into(),
+        };
+        (meeting.after_rv, 3, Line::Fault(line))
+    });
+    lines.extend(met);
+    let commits = happened.journal.iter().map(|entry| {
+        let line = Line::Commit(Commit::of(entry));
+        (entry.rv, 0, line)
+    });
+    lines.extend(commits);
+    // The sort is stable: what came after the same commit stays in its order.
+    lines.sort_by_key(|(rv, place, _)| (*rv, *place));
+    let violations = happened.violations.iter().map(|violation| Violated {
+        rv: violation.rv,
+        property: violation.property.into(),
+        what: violation.what.as_str().into(),
+    });
+    let end = end.map(|end| match end {
+        Ok(transcript) => Line::Transcript(transcript.into()),
+        Err(error) => Line::Error(error.into()),
+    });
+    let happened = lines.into_iter().map(|(_, _, line)| line);
+    let all = std::iter::once(Line::Log(recipe.clone()))
+        .chain(happened)
+        .chain(violations.map(Line::Violation))
+        .chain(end);
+    let mut text = String::new();
+    for line in all {
+        text.push_str(&line.to_text());
+        text.push('\n');
+    }
+    text
+}

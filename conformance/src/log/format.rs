@@ -1,0 +1,290 @@
+//! The lines of a log.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kubeproof_apiserver::meta::GroupVersionResource;
+use kubeproof_apiserver::{EventType, JournalEntry};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::explore::PlanError;
+use crate::runner::RunOptions;
+use crate::scenario::ScenarioFile;
+
+/// The form of logs that this program writes and reads.
+const FORM: &str = "kubeproof/v1";
+
+/// A text that is no log, or none that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// A line is none of a log.
+    #[error("line {number}: {message}")]
+    Line {
+        /// Counted from one.
+        number: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// The log is of another form.
+    #[error("this is a log of the form {found:?}; this program reads {FORM:?}")]
+    Form {
+        /// What its first line says.
+        found: String,
+    },
+    /// A testbed's script is Rust and not in the log.
+    #[error("this is the log of a testbed in a test: to replay it, run the test")]
+    Testbed,
+    /// The scenario in it cannot be read.
+    #[error("the scenario in the log: {0}")]
+    Scenario(String),
+    /// The plan in it cannot be read.
+    #[error("the plan in the log: {0}")]
+    Plan(#[from] PlanError),
+    /// A moment that the log does not have.
+    #[error("{0}")]
+    Moment(String),
+}
+
+/// What a replay needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Which form the log has.
+    pub form: String,
+    /// The version of the program that wrote it.
+    pub program: String,
+    /// The scenario; none in the log of a testbed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<ScenarioText>,
+    /// Seed of uids and generated names.
+    pub seed: u64,
+    /// Seed of the order of what happens in one instant.
+    pub order: u64,
+    /// The controllers that ran instead of the scenario's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controllers: Option<Vec<String>>,
+    /// The faults, as `kubeproof explore --plan` takes them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plan: String,
+    /// The virtual time at the start.
+    pub began: String,
+}
+
+/// A scenario with all that it reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioText {
+    /// `area/name`.
+    pub name: String,
+    /// The text of its file.
+    pub text: String,
+    /// The texts of the files that it names.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+}
+
+impl Recipe {
+    /// What is needed to run `file` with `options` once more.
+    #[must_use]
+    pub fn of(file: &ScenarioFile, options: &RunOptions) -> Self {
+        let scenario = ScenarioText {
+            name: file.name.clone(),
+            text: file.text.clone(),
+            files: file.files.clone(),
+        };
+        Self {
+            scenario: Some(scenario),
+            controllers: options.controllers.clone(),
+            plan: options.plan.to_string(),
+            ..Self::of_testbed(file.scenario.seed, options.order)
+        }
+    }
+
+    /// What a log says of a testbed whose steps are not in it.
+    #[must_use]
+    pub(crate) fn of_testbed(seed: u64, order: u64) -> Self {
+        Self {
+            form: FORM.to_owned(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: None,
+            seed,
+            order,
+            controllers: None,
+            plan: String::new(),
+            began: time_text(crate::testbed::EPOCH),
+        }
+    }
+
+    /// The scenario with how it is run.
+    ///
+    /// # Errors
+    /// [`LogError`] when the log has none, or what is in it cannot be read.
+    pub fn scenario(&self) -> Result<(ScenarioFile, RunOptions), LogError> {
+        let scenario = self.scenario.as_ref().ok_or(LogError::Testbed)?;
+        let read = |name: &str| {
+            let text = scenario.files.get(name).cloned();
+            text.ok_or_else(|| format!("the file {name} is not in the log"))
+        };
+        let file = ScenarioFile::parse(scenario.name.clone(), scenario.text.clone(), read);
+        let file = file.map_err(LogError::Scenario)?;
+        let plan = match self.plan.as_str() {
+            "" => crate::explore::Plan::default(),
+            plan => plan.parse()?,
+        };
+        let options = RunOptions {
+            controllers: self.controllers.clone(),
+            plan,
+            order: self.order,
+            notes: true,
+            outside: None,
+            patience: None,
+        };
+        Ok((file, options))
+    }
+}
+
+/// One line, under its name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Line<'a> {
+    Log(Recipe),
+    Step(Step<'a>),
+    Request(Request<'a>),
+    Fault(Met<'a>),
+    Commit(Commit<'a>),
+    Violation(Violated<'a>),
+    Transcript(Cow<'a, str>),
+    Error(Cow<'a, str>),
+}
+
+/// A step begins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Step<'a> {
+    pub(super) after: u64,
+    pub(super) time: String,
+    pub(super) words: Cow<'a, str>,
+}
+
+/// A request is sent; without a code it was never answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Request<'a> {
+    pub(super) after: u64,
+    pub(super) time: String,
+    pub(super) by: Cow<'a, str>,
+    pub(super) method: Cow<'a, str>,
+    pub(super) target: Cow<'a, str>,
+    #[serde(default)]
+    pub(super) code: Option<u16>,
+}
+
+/// A fault meets a request or an event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Met<'a> {
+    pub(super) after: u64,
+    pub(super) time: String,
+    pub(super) name: Cow<'a, str>,
+    pub(super) met: Cow<'a, str>,
+}
+
+/// An object is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Commit<'a> {
+    pub(super) rv: u64,
+    pub(super) time: String,
+    /// `ADDED`, `MODIFIED` or `DELETED`.
+    pub(super) event: Cow<'a, str>,
+    /// `v1/pods`, `apps/v1/statefulsets`.
+    pub(super) resource: String,
+    pub(super) by: Cow<'a, str>,
+    /// As it is then; of a deletion, as it was last.
+    pub(super) object: Cow<'a, Value>,
+}
+
+/// A property does not hold.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Violated<'a> {
+    pub(super) rv: u64,
+    pub(super) property: Cow<'a, str>,
+    pub(super) what: Cow<'a, str>,
+}
+
+impl<'a> Commit<'a> {
+    pub(super) fn of(entry: &'a JournalEntry) -> Self {
+        let GroupVersionResource {
+            group,
+            version,
+            resource,
+        } = &entry.gvr;
+        let resource = match group.as_str() {
+            "" => format!("{version}/{resource}"),
+            group => format!("{group}/{version}/{resource}"),
+        };
+        Self {
+            rv: entry.rv,
+            time: time_text(entry.time),
+            event: entry.event.as_str().into(),
+            resource,
+            by: (&*entry.user_agent).into(),
+            object: Cow::Borrowed(&entry.object),
+        }
+    }
+
+    /// The entry of a journal; `None` for a line that is none. The object before is left out.
+    pub(super) fn to_entry(&self) -> Option<JournalEntry> {
+        let (group_version, resource) = self.resource.rsplit_once('/')?;
+        let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
+        let types = [EventType::Added, EventType::Modified, EventType::Deleted];
+        Some(JournalEntry {
+            rv: self.rv,
+            time: self.time.parse().ok()?,
+            gvr: GroupVersionResource {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                resource: resource.to_owned(),
+            },
+            event: types
+                .into_iter()
+                .find(|event| event.as_str() == self.event)?,
+            user_agent: Arc::from(&*self.by),
+            object: Arc::new(self.object.clone().into_owned()),
+            previous: None,
+        })
+    }
+}
+
+impl Line<'_> {
+    pub(super) fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("all keys of a line are text")
+    }
+}
+
+pub(super) fn time_text(time: Timestamp) -> String {
+    time.to_string()
+}
+
+/// The lines of a log; the first is its recipe.
+pub(super) fn read(text: &str) -> Result<(Recipe, Vec<Line<'static>>), LogError> {
+    let mut lines = text.lines().enumerate().map(|(index, line)| {
+        let read: Result<Line<'static>, _> = serde_json::from_str(line);
+        read.map_err(|error| LogError::Line {
+            number: index + 1,
+            message: error.to_string(),
+        })
+    });
+    let recipe = match lines.next().transpose()? {
+        Some(Line::Log(recipe)) => recipe,
+        _ => {
+            return Err(LogError::Line {
+                number: 1,
+                message: "a log begins with {\"log\": …}".to_owned(),
+            });
+        }
+    };
+    if recipe.form != FORM {
+        return Err(LogError::Form { found: recipe.form });
+    }
+    Ok((recipe, lines.collect::<Result<_, _>>()?))
+}

@@ -1,0 +1,54 @@
+//! The run of a log once more.
+
+use super::format::{LogError, read};
+use super::record;
+
+/// What became of a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// The same bytes.
+    Equal {
+        /// How many lines there are.
+        lines: usize,
+    },
+    /// Something else.
+    Differs {
+        /// The first line that differs, counted from one.
+        number: usize,
+        /// What the log has there; nothing when it is at its end.
+        recorded: Option<String>,
+        /// What the replay has there.
+        replayed: Option<String>,
+        /// The version that wrote the log, when it is not this one.
+        program: Option<String>,
+    },
+}
+
+/// Runs what `text`, a log, tells of, and compares the log of that with it.
+///
+/// # Errors
+/// [`LogError`] when the text is no log, or that of a testbed.
+pub fn replay(text: &str) -> Result<Replay, LogError> {
+    let (recipe, _) = read(text)?;
+    let (file, options) = recipe.scenario()?;
+    let (_, again) = record(&file, &options);
+    if again == text {
+        let lines = text.lines().count();
+        return Ok(Replay::Equal { lines });
+    }
+    let (mut recorded, mut replayed) = (text.lines(), again.lines());
+    let mut number = 1;
+    let (recorded, replayed) = loop {
+        match (recorded.next(), replayed.next()) {
+            (Some(one), Some(other)) if one == other => number += 1,
+            (one, other) => break (one, other),
+        }
+    };
+    let this = env!("CARGO_PKG_VERSION");
+    Ok(Replay::Differs {
+        number,
+        recorded: recorded.map(str::to_owned),
+        replayed: replayed.map(str::to_owned),
+        program: (recipe.program != this).then_some(recipe.program),
+    })
+}

@@ -1,0 +1,110 @@
+//! One page that shows runs: every scenario with its lanes, its golden and how it differs, and what exploring
+//! found. It needs nothing but a browser: style, program, pictures and data are all in it.
+//!
+//! The data of a scenario is text that is read when the scenario is opened, so that hundreds of them make no
+//! slow page. Nothing in it depends on the machine: the same runs, the same bytes.
+//!
+//! - [`chart`]: a run as lanes
+//! - [`matrix`]: what exploring found
+//! - `html`: escaping, and the page's parts
+
+pub mod chart;
+mod html;
+pub mod matrix;
+mod state;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::suite::{Checked, Verdict};
+
+pub use chart::Chart;
+pub use matrix::Matrix;
+pub use state::{Phase, Shown};
+
+/// The page's name in its directory.
+const FILE: &str = "index.html";
+
+/// What a page shows.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// The scenarios, in the order in which they are listed.
+    pub scenarios: Vec<ScenarioReport>,
+    /// What exploring found, if there was any.
+    pub matrix: Option<Matrix>,
+}
+
+/// What a page shows of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ScenarioReport {
+    /// `area/name`, with the seed of its order if it has one.
+    #[serde(skip)]
+    pub name: String,
+    /// What it shows, as a sentence.
+    #[serde(skip)]
+    pub title: String,
+    /// Whether it ended as its golden says.
+    #[serde(skip)]
+    pub has_passed: bool,
+    /// Where the expected outcome comes from.
+    pub source: String,
+    /// How it failed: a difference to the golden, or words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// The golden, if the transcript is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub golden: Option<String>,
+    /// The transcript.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transcript: Option<String>,
+    /// Where its log is, from the page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+    /// Its lanes.
+    pub chart: Chart,
+}
+
+impl ScenarioReport {
+    /// What there is to be shown of a run in the order of that seed.
+    #[must_use]
+    pub fn of(checked: &Checked, order: u64) -> Self {
+        let scenario = checked.file.as_ref().map(|file| &file.scenario);
+        let transcript = checked
+            .run
+            .as_ref()
+            .and_then(|run| run.transcript.as_ref().ok());
+        let transcript = transcript.map(|transcript| transcript.trim_end().to_owned());
+        let failure = match &checked.verdict {
+            Verdict::Passed => None,
+            Verdict::Failed(why) => Some(why.trim_end().to_owned()),
+        };
+        let differing = checked.golden.as_ref();
+        let differing = differing.filter(|golden| transcript.as_ref() != Some(golden));
+        Self {
+            name: match order {
+                0 => checked.name.clone(),
+                order => format!("{} (seed {order})", checked.name),
+            },
+            title: scenario.map_or_else(String::new, |one| one.title.trim().to_owned()),
+            has_passed: checked.verdict == Verdict::Passed,
+            source: scenario.map_or_else(String::new, |one| one.source.trim().to_owned()),
+            failure,
+            golden: differing.cloned(),
+            transcript,
+            log: None,
+            chart: checked.run.as_ref().map(Chart::of).unwrap_or_default(),
+        }
+    }
+}
+
+/// Writes the page into the directory, which is made if it is not there; returns where it is.
+///
+/// # Errors
+/// Why it cannot be written.
+pub fn write(dir: &Path, page: &Page) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(dir)?;
+    let path = dir.join(FILE);
+    std::fs::write(&path, page.to_html())?;
+    Ok(path)
+}

@@ -1,0 +1,553 @@
+//! A run as lanes: a lane for each object, a column for each write that a timeline tells of.
+//!
+//! Virtual time has long silences and many writes in one instant, so the axis is one of columns: each
+//! write has its own, in order; between instants there is more room the more time passes, and a
+//! gap that is marked as such where it is more than a minute.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kubeproof_apiserver::fault::Meeting;
+use kubeproof_apiserver::{EventType, JournalEntry};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::state::{self, Shown};
+use crate::generated::GeneratedNames;
+use crate::outcome::mask_uids;
+use crate::refusals::Refusal;
+use crate::runner::{Run, Taken};
+use crate::timeline::{Timeline, actor, since};
+
+/// Room before the first column and behind the last.
+const MARGIN: u32 = 16;
+/// Room between two writes of one instant.
+const BESIDE: u32 = 14;
+/// Room at which times beside each other can be read.
+const LATER: u32 = 34;
+/// The room that a minute has; more time is a gap.
+const GAP: u32 = 64;
+/// More time than this is left out.
+const GAP_SECONDS: f64 = 60.0;
+/// What goes wrong on the wire again and again is there so often a step.
+const REPETITIONS_MAX: usize = 5;
+/// The lane of what goes wrong on the wire.
+const WIRE: &str = "faults and refusals";
+
+/// The lanes of a run, in the numbers of its picture.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Chart {
+    /// How wide it is.
+    #[serde(rename = "w")]
+    pub width: u32,
+    /// Where steps begin, with their words.
+    pub steps: Vec<(u32, String)>,
+    /// Times since their step began, where they begin.
+    pub ticks: Vec<(u32, String)>,
+    /// Time left out, with how long it is.
+    pub gaps: Vec<(u32, String)>,
+    /// The lanes, from the top.
+    pub lanes: Vec<Lane>,
+    /// What happened.
+    pub marks: Vec<Mark>,
+}
+
+/// The life of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// `pod`, `statefulset`.
+    #[serde(rename = "k")]
+    pub kind: String,
+    /// Its name.
+    #[serde(rename = "n")]
+    pub name: String,
+    /// Its states in order: from, to, state.
+    #[serde(rename = "s")]
+    pub spans: Vec<(u32, u32, Shown)>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mark {
+    /// Where.
+    pub x: u32,
+    /// In which lane.
+    #[serde(rename = "l")]
+    pub lane: usize,
+    /// What kind of thing.
+    #[serde(rename = "k")]
+    pub kind: MarkKind,
+    /// When, since the step began.
+    #[serde(rename = "t")]
+    pub time: String,
+    /// Who did it.
+    #[serde(rename = "by")]
+    pub actor: String,
+    /// What happened.
+    #[serde(rename = "w")]
+    pub what: String,
+    /// The version of the write; of what is none, that of the write before it.
+    pub rv: u64,
+}
+
+/// What kind of thing a mark stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MarkKind {
+    /// An object is created.
+    Created,
+    /// An object is changed.
+    Write,
+    /// An object is marked for deletion.
+    Deleting,
+    /// An object is gone.
+    Gone,
+    /// A Warning is reported.
+    Warning,
+    /// A write is refused.
+    Refused,
+    /// A fault meets somebody.
+    Fault,
+}
+
+/// Something that gets a column.
+struct Item<'a> {
+    /// Its place: behind which version, and the order there.
+    at: (u64, u8),
+    time: Timestamp,
+    of: Of<'a>,
+}
+
+enum Of<'a> {
+    Write(&'a JournalEntry),
+    Refusal(&'a Refusal),
+    Meeting(&'a Meeting),
+}
+
+type Key = (u8, String, String, String);
+
+/// An object's lane while it is drawn.
+#[derive(Default)]
+struct Life {
+    kind: String,
+    spans: Vec<(u32, u32, Shown)>,
+    /// The state now, and since where.
+    now: Option<(u32, Shown)>,
+    is_shown: bool,
+}
+
+impl Life {
+    fn become_(&mut self, x: u32, shown: Option<Shown>) {
+        if self.now.as_ref().map(|(_, shown)| shown) == shown.as_ref() {
+            return;
+        }
+        if let Some((from, before)) = self.now.take()
+            && from < x
+        {
+            self.spans.push((from, x, before));
+        }
+        self.now = shown.map(|shown| (x, shown));
+    }
+}
+
+impl Chart {
+    /// The lanes of `run`, from its first step on.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        let names = GeneratedNames::of(&run.journal);
+        let mut drawing = Drawing::new(&run.steps, &names);
+        let first_rv = run.steps.first().map_or(u64::MAX, |step| step.after_rv);
+        for item in items(run) {
+            match item.of {
+                Of::Write(entry) if entry.rv <= first_rv => drawing.know(entry),
+                Of::Write(entry) => drawing.write(entry),
+                Of::Refusal(refusal) => drawing.wire(
+                    MarkKind::Refused,
+                    (item.at.0, item.time),
+                    (actor(&refusal.user_agent), refusal.what.clone()),
+                ),
+                Of::Meeting(meeting) => drawing.wire(
+                    MarkKind::Fault,
+                    (item.at.0, item.time),
+                    ("fault", format!("{}: {}", meeting.fault, meeting.what)),
+                ),
+            }
+        }
+        drawing.finish()
+    }
+}
+
+/// What may get a column, in order.
+fn items(run: &Run) -> Vec<Item<'_>> {
+    let step = |rv: u64| {
+        let began = run.steps.iter().filter(|step| step.after_rv <= rv);
+        began.count()
+    };
+    let writes = run.journal.iter().map(|entry| Item {
+        at: (entry.rv, 0),
+        time: entry.time,
+        of: Of::Write(entry),
+    });
+    let mut items: Vec<Item<'_>> = writes.collect();
+    // In which step who is told what, and how often.
+    let mut times: BTreeMap<(usize, &str, &str), usize> = BTreeMap::new();
+    let of_refusals = run.refusals.iter().map(|refusal| {
+        let said = (&*refusal.user_agent, &*refusal.what);
+        (
+            refusal.after_rv,
+            2,
+            refusal.time,
+            said,
+            Of::Refusal(refusal),
+        )
+    });
+    let of_meetings = run.meetings.iter().map(|meeting| {
+        let said = (&*meeting.fault, &*meeting.what);
+        (
+            meeting.after_rv,
+            1,
+            meeting.time,
+            said,
+            Of::Meeting(meeting),
+        )
+    });
+    for (after_rv, place, time, (who, what), of) in of_meetings.chain(of_refusals) {
+        let times = times.entry((step(after_rv), who, what)).or_default();
+        *times += 1;
+        if *times <= REPETITIONS_MAX {
+            items.push(Item {
+                at: (after_rv, place),
+                time,
+                of,
+            });
+        }
+    }
+    items.sort_by_key(|item| item.at);
+    items
+}
+
+struct Drawing<'a> {
+    chart: Chart,
+    timeline: Timeline,
+    names: &'a GeneratedNames,
+    steps: &'a [Taken],
+    /// How many steps have begun.
+    begun: usize,
+    /// The instant of the last column.
+    instant: Option<Timestamp>,
+    /// The last tick's place: those too near to it are left out.
+    ticked: Option<u32>,
+    x: u32,
+    lives: BTreeMap<Key, Life>,
+    /// Marks with the keys of their lanes.
+    marks: Vec<(Key, Mark)>,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(steps: &'a [Taken], names: &'a GeneratedNames) -> Self {
+        Self {
+            chart: Chart::default(),
+            timeline: Timeline::default(),
+            names,
+            steps,
+            begun: 0,
+            instant: None,
+            ticked: None,
+            x: MARGIN,
+            lives: BTreeMap::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Takes note of what was there before the first step.
+    fn know(&mut self, entry: &JournalEntry) {
+        self.timeline.learn(entry);
+        self.live(entry, 0);
+    }
+
+    /// A write: a column if it is told, and a change of its object's state in any case.
+    fn write(&mut self, entry: &JournalEntry) {
+        let told = self.timeline.tell_words(entry);
+        let x = match told.is_empty() {
+            true => self.x,
+            false => self.column(entry.rv, entry.time),
+        };
+        if !told.is_empty() {
+            let key = lane_key(subject(entry), self.names);
+            self.life(&key, subject(entry)).is_shown = true;
+            let (actor, what) = (actor(&entry.user_agent).to_owned(), told.join("; "));
+            let mark = self.mark((x, kind_of(entry)), (entry.rv, entry.time), (actor, what));
+            self.marks.push((key, mark));
+        }
+        self.live(entry, x);
+    }
+
+    /// Something on the wire, in the lane of such things.
+    fn wire(
+        &mut self,
+        kind: MarkKind,
+        (rv, time): (u64, Timestamp),
+        (actor, what): (&str, String),
+    ) {
+        let Some(first) = self.steps.first() else {
+            return;
+        };
+        if time < first.began {
+            return;
+        }
+        let key = (0, WIRE.to_owned(), String::new(), String::new());
+        let life = self.lives.entry(key.clone()).or_default();
+        life.is_shown = true;
+        let x = self.column(rv + 1, time);
+        let mark = self.mark((x, kind), (rv, time), (actor.to_owned(), what));
+        self.marks.push((key, mark));
+    }
+
+    fn mark(
+        &self,
+        (x, kind): (u32, MarkKind),
+        (rv, time): (u64, Timestamp),
+        (actor, what): (String, String),
+    ) -> Mark {
+        let began = self.steps[self.begun.saturating_sub(1)].began;
+        Mark {
+            x,
+            lane: 0,
+            kind,
+            time: since(began, time),
+            actor,
+            what: self.masked(&what),
+            rv,
+        }
+    }
+
+    /// The place of the next column, which is of `time` and behind the steps that began before `rv`.
+    fn column(&mut self, rv: u64, time: Timestamp) -> u32 {
+        let is_first = self.instant.is_none();
+        let mut begins = false;
+        while let Some(step) = self.steps.get(self.begun).filter(|step| step.after_rv < rv) {
+            self.begun += 1;
+            begins = true;
+            // Steps in which nothing happens stand beside each other.
+            self.pass(step.began, is_first && self.begun == 1);
+            self.chart.steps.push((self.x, self.masked(&step.heading)));
+            self.instant = Some(step.began);
+        }
+        self.pass(time, false);
+        if begins {
+            self.x += BESIDE;
+        }
+        let began = self.steps[self.begun.saturating_sub(1)].began;
+        if self.instant != Some(time) || begins {
+            self.tick(since(began, time));
+        }
+        self.instant = Some(time);
+        self.x
+    }
+
+    /// Leaves room for the time from the last column to `time`.
+    fn pass(&mut self, time: Timestamp, is_first: bool) {
+        let Some(before) = self.instant else {
+            return;
+        };
+        let elapsed = time.duration_since(before).unsigned_abs();
+        let seconds = elapsed.as_secs_f64();
+        if is_first {
+            return;
+        }
+        if seconds > GAP_SECONDS {
+            let middle = self.x + GAP / 2;
+            let words = crate::scenario::HumanDuration(elapsed).to_string();
+            self.chart.gaps.push((middle, words));
+            self.x += GAP;
+        } else if seconds > 0.0 {
+            // A second has half the room of a minute, so that either can be read.
+            let share = (1.0 + seconds).ln() / (1.0 + GAP_SECONDS).ln();
+            let room = f64::from(GAP - LATER) * share;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "between nothing and GAP"
+            )]
+            let room = room.round() as u32;
+            self.x += LATER + room;
+        } else {
+            self.x += BESIDE;
+        }
+    }
+
+    fn tick(&mut self, words: String) {
+        if self.ticked.is_none_or(|ticked| self.x >= ticked + LATER) {
+            self.chart.ticks.push((self.x, words));
+            self.ticked = Some(self.x);
+        }
+    }
+
+    /// Changes the state of the written object's lane at `x`.
+    fn live(&mut self, entry: &JournalEntry, x: u32) {
+        let resource = entry.gvr.resource.as_str();
+        if resource == "events" {
+            return;
+        }
+        let shown = match entry.event {
+            EventType::Deleted => None,
+            EventType::Added | EventType::Modified => Some(state::shown(
+                resource,
+                &entry.object,
+                self.timeline.revisions(),
+            )),
+        };
+        let subject = subject(entry);
+        let key = lane_key(subject.clone(), self.names);
+        let is_present = shown.is_some();
+        let life = self.life(&key, subject);
+        life.become_(x, shown);
+        // What is there is shown, even if nothing happens to it.
+        life.is_shown |= is_present && matches!(resource, "pods" | "statefulsets" | "clonesets");
+    }
+
+    fn life(&mut self, key: &Key, subject: Subject) -> &mut Life {
+        let life = self.lives.entry(key.clone()).or_default();
+        life.kind = subject.kind;
+        life
+    }
+
+    fn masked(&self, text: &str) -> String {
+        mask_uids(&self.names.mask(text))
+    }
+
+    fn finish(mut self) -> Chart {
+        // Steps behind the last write.
+        if self.begun < self.steps.len() {
+            let last = self.steps[self.steps.len() - 1].began;
+            self.column(u64::MAX, last);
+        }
+        let width = self.x + MARGIN * 2;
+        let end = width;
+        let mut chart = self.chart;
+        chart.width = width;
+        let mut places = BTreeMap::new();
+        for (key, mut life) in self.lives {
+            life.become_(end, None);
+            if !life.is_shown || life.spans.is_empty() && key.0 != 0 && !has_mark(&self.marks, &key)
+            {
+                continue;
+            }
+            places.insert(key.clone(), chart.lanes.len());
+            let name = if key.0 == 0 { key.1 } else { key.3 };
+            chart.lanes.push(Lane {
+                kind: life.kind,
+                name,
+                spans: life.spans,
+            });
+        }
+        let placed = self.marks.into_iter().filter_map(|(key, mark)| {
+            let lane = *places.get(&key)?;
+            Some(Mark { lane, ..mark })
+        });
+        chart.marks = placed.collect();
+        chart
+    }
+}
+
+fn has_mark(marks: &[(Key, Mark)], key: &Key) -> bool {
+    marks.iter().any(|(known, _)| known == key)
+}
+
+/// The object that a write is about: of an event, the one that it tells of.
+#[derive(Clone)]
+struct Subject {
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+fn subject(entry: &JournalEntry) -> Subject {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, of) = match entry.gvr.resource.as_str() {
+        "events" => {
+            let of = &entry.object["involvedObject"];
+            (text(&of["kind"]), of)
+        }
+        _ => (text(&entry.object["kind"]), &entry.object["metadata"]),
+    };
+    Subject {
+        kind: kind.to_lowercase(),
+        namespace: text(&of["namespace"]),
+        name: text(&of["name"]),
+    }
+}
+
+/// Workloads come first, then their revisions, pods, claims, all others, nodes.
+fn lane_key(subject: Subject, names: &GeneratedNames) -> Key {
+    let Subject {
+        kind,
+        namespace,
+        name,
+    } = subject;
+    let rank = match kind.as_str() {
+        "statefulset" | "cloneset" | "deployment" | "replicaset" | "daemonset" => 1,
+        "controllerrevision" => 2,
+        "pod" => 3,
+        "persistentvolumeclaim" => 4,
+        "node" => 6,
+        _ => 5,
+    };
+    (rank, kind, namespace, names.mask(&name))
+}
+
+fn kind_of(entry: &JournalEntry) -> MarkKind {
+    let is_marked = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
+    match (entry.event, entry.previous.as_deref()) {
+        _ if entry.gvr.resource == "events" => MarkKind::Warning,
+        (EventType::Added, _) => MarkKind::Created,
+        (EventType::Deleted, _) => MarkKind::Gone,
+        (EventType::Modified, Some(previous))
+            if is_marked(&entry.object) && !is_marked(previous) =>
+        {
+            MarkKind::Deleting
+        }
+        (EventType::Modified, _) => MarkKind::Write,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawing(steps: &[Taken]) -> Vec<(u32, Vec<(u32, String)>)> {
+        let names = GeneratedNames::default();
+        let mut drawing = Drawing::new(steps, &names);
+        let at = |seconds: i64| Timestamp::from_second(seconds).expect("a time");
+        let mut places = Vec::new();
+        for (rv, seconds) in [(11, 0), (12, 0), (13, 1), (14, 31), (15, 731)] {
+            let x = drawing.column(rv, at(seconds));
+            places.push((x, drawing.chart.gaps.clone()));
+        }
+        places
+    }
+
+    #[test]
+    fn each_write_has_a_column_and_long_silences_are_gaps() {
+        let steps = [Taken {
+            heading: "1. delete pod web-0".to_owned(),
+            note: None,
+            after_rv: 10,
+            began: Timestamp::UNIX_EPOCH,
+        }];
+        let places = drawing(&steps);
+        let room: Vec<u32> = places
+            .windows(2)
+            .map(|pair| pair[1].0 - pair[0].0)
+            .collect();
+        assert_eq!(room[0], BESIDE);
+        assert!(
+            LATER < room[1] && room[1] < room[2] && room[2] < GAP,
+            "{room:?}"
+        );
+        assert_eq!(room[3], GAP);
+        let (_, gaps) = &places[4];
+        assert_eq!(gaps.len(), 1);
+        assert_eq!(gaps[0].1, "11m40s");
+    }
+}

@@ -1,0 +1,263 @@
+//! The page's parts, and the two ways of escaping that they need.
+
+use std::fmt::Write as _;
+
+use super::matrix::{Cell, Diverged, Matrix};
+use super::{Page, ScenarioReport};
+
+/// The page around its parts.
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const PROGRAM: &str = include_str!("page.js");
+const LEGEND: &str = include_str!("legend.html");
+
+/// So many failures are open when the page is.
+const OPEN_MAX: usize = 3;
+
+impl Page {
+    /// The page as HTML.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        let failed = self.scenarios.iter().filter(|one| !one.has_passed).count();
+        let passed = self.scenarios.len() - failed;
+        let title = format!("{passed} passed, {failed} failed");
+        let matrix = self.matrix.as_ref();
+        let parts = [
+            ("title", escaped(&title)),
+            ("style", STYLE.to_owned()),
+            ("summary", summary(passed, failed, matrix)),
+            ("matrix", matrix.map(matrix_section).unwrap_or_default()),
+            ("scenarios", scenarios(&self.scenarios)),
+            ("data", data(&self.scenarios)),
+            ("program", PROGRAM.to_owned()),
+        ];
+        filled(PAGE, &parts)
+    }
+}
+
+/// `template` with the parts in their places; what stands in a part is left alone.
+fn filled(template: &str, parts: &[(&str, String)]) -> String {
+    let mut page = String::new();
+    let mut rest = template;
+    while let Some((before, behind)) = rest.split_once("{{") {
+        let (name, behind) = behind.split_once("}}").expect("a place is closed");
+        let part = parts.iter().find(|(known, _)| *known == name);
+        page.push_str(before);
+        page.push_str(&part.expect("every place has its part").1);
+        rest = behind;
+    }
+    page.push_str(rest);
+    page
+}
+
+/// Text as HTML has it, in elements and in attributes between quotes.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+/// JSON as it may stand in a `script` element: nothing in it can end the element or begin another.
+fn in_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+fn summary(passed: usize, failed: usize, matrix: Option<&Matrix>) -> String {
+    let mut summary = format!("<b class=\"good\">{passed} passed</b>");
+    if failed > 0 {
+        let _ = write!(summary, ", <b class=\"bad\">{failed} failed</b>");
+    }
+    if let Some(matrix) = matrix {
+        let all = sum(matrix.rows.iter().flat_map(|row| &row.cells));
+        let _ = write!(
+            summary,
+            "; {} runs with faults, {} diverged, {} of them as explained",
+            all.runs,
+            all.diverged + all.explained,
+            all.explained
+        );
+    }
+    summary
+}
+
+fn sum<'a>(cells: impl Iterator<Item = &'a Cell>) -> Cell {
+    cells.fold(Cell::default(), |sum, cell| sum.plus(*cell))
+}
+
+/// The list of scenarios, by area.
+fn scenarios(scenarios: &[ScenarioReport]) -> String {
+    let mut html = String::from(
+        "<h2>Scenarios</h2>\n<div class=\"filter\">\
+         <input type=\"search\" id=\"query\" placeholder=\"name or title\" aria-label=\"filter by name or title\">\
+         <label><input type=\"checkbox\" id=\"failed\">failed only</label></div>\n",
+    );
+    html.push_str(LEGEND);
+    let area = |one: &ScenarioReport| match one.name.split_once('/') {
+        Some((area, _)) => area.to_owned(),
+        None => String::new(),
+    };
+    let mut areas: Vec<(String, Vec<(usize, &ScenarioReport)>)> = Vec::new();
+    for (index, one) in scenarios.iter().enumerate() {
+        let area = area(one);
+        match areas.iter_mut().find(|(known, _)| *known == area) {
+            Some((_, members)) => members.push((index, one)),
+            None => areas.push((area, vec![(index, one)])),
+        }
+    }
+    let mut open = 0;
+    for (area, members) in areas {
+        let _ = writeln!(
+            html,
+            "<section class=\"area\"><h2>{} <small>{}</small></h2>",
+            escaped(&area),
+            members.len()
+        );
+        for (index, one) in members {
+            let is_open = !one.has_passed && open < OPEN_MAX;
+            open += usize::from(is_open);
+            scenario(&mut html, (index, one), is_open.then_some(" open"));
+        }
+        html.push_str("</section>\n");
+    }
+    html
+}
+
+fn scenario(html: &mut String, (index, one): (usize, &ScenarioReport), open: Option<&str>) {
+    let (class, state) = match one.has_passed {
+        true => ("passed", "<span class=\"state good\">passed</span>"),
+        false => ("failed", "<span class=\"state bad\">failed</span>"),
+    };
+    let _ = writeln!(
+        html,
+        "<details class=\"one {class}\" id=\"{name}\"{open}><summary>{state}<code>{name}</code>\
+         <span class=\"title\">{title}</span></summary><div class=\"body\" data-n=\"{index}\"></div></details>",
+        name = escaped(&one.name),
+        title = escaped(&one.title),
+        open = open.unwrap_or_default(),
+    );
+}
+
+/// What the script reads when a scenario is opened.
+fn data(scenarios: &[ScenarioReport]) -> String {
+    let mut html = String::new();
+    for (index, one) in scenarios.iter().enumerate() {
+        let json = serde_json::to_string(one).expect("all keys of a report are text");
+        let json = in_script(&json);
+        let _ = writeln!(
+            html,
+            "<script type=\"application/json\" id=\"d{index}\">{json}</script>"
+        );
+    }
+    html
+}
+
+fn matrix_section(matrix: &Matrix) -> String {
+    let mut html = String::from(
+        "<h2>Exploring</h2>\n<p class=\"quiet\">Runs with a fault, by scenario and kind; ✗ came to another outcome, \
+         ≈ did so as the scenario says.</p>\n<div class=\"scroll\"><table>\n<thead><tr><th>scenario</th>",
+    );
+    for kind in &matrix.kinds {
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escaped(kind));
+    }
+    html.push_str("<th scope=\"col\">all</th></tr></thead>\n<tbody>\n");
+    for row in &matrix.rows {
+        let cells = row.cells.iter().copied();
+        let cells = cells.chain([sum(row.cells.iter())]).map(cell);
+        let name = escaped(&row.scenario);
+        let _ = writeln!(
+            html,
+            "<tr><th scope=\"row\"><a href=\"#{name}\">{name}</a></th>{}</tr>",
+            cells.collect::<String>()
+        );
+    }
+    let columns = (0..matrix.kinds.len()).map(|column| {
+        let cells = matrix.rows.iter().filter_map(|row| row.cells.get(column));
+        sum(cells)
+    });
+    let all = sum(matrix.rows.iter().flat_map(|row| &row.cells));
+    let totals: String = columns.chain([all]).map(cell).collect();
+    let _ = writeln!(
+        html,
+        "</tbody>\n<tfoot><tr><th scope=\"row\">all</th>{totals}</tr></tfoot></table></div>"
+    );
+    matrix
+        .divergences
+        .iter()
+        .for_each(|one| divergence(&mut html, one));
+    html
+}
+
+fn cell(cell: Cell) -> String {
+    let Cell {
+        runs,
+        diverged,
+        explained,
+    } = cell;
+    if runs == 0 {
+        return "<td class=\"none\">·</td>".to_owned();
+    }
+    let mut words = runs.to_string();
+    if diverged > 0 {
+        let _ = write!(words, " {diverged}✗");
+    }
+    if explained > 0 {
+        let _ = write!(words, " {explained}≈");
+    }
+    let class = if diverged > 0 {
+        " class=\"diverged\""
+    } else {
+        ""
+    };
+    format!(
+        "<td{class} title=\"{runs} runs, {diverged} diverged, {explained} diverged as explained\">{words}</td>"
+    )
+}
+
+fn divergence(html: &mut String, one: &Diverged) {
+    let others = match one.others {
+        0 => String::new(),
+        others => format!(" <small>and {others} other plans</small>"),
+    };
+    let _ = writeln!(
+        html,
+        "<details class=\"divergence\"><summary><span class=\"state bad\">diverged</span> <code>{}</code> {}{others}\
+         </summary><p><code>{}</code></p><h3>Outcomes</h3><pre tabindex=\"0\">{}</pre>",
+        escaped(&one.scenario),
+        escaped(&one.plan),
+        escaped(&one.replay),
+        diff(&one.outcome)
+    );
+    if !one.timelines.is_empty() {
+        let timelines = diff(&one.timelines);
+        let _ = writeln!(
+            html,
+            "<h3>Timelines</h3><pre tabindex=\"0\">{timelines}</pre>"
+        );
+    }
+    html.push_str("</details>\n");
+}
+
+/// A difference, a line an element.
+fn diff(text: &str) -> String {
+    let line = |line: &str| {
+        let class = match line.as_bytes().first() {
+            Some(b'+') => " class=\"plus\"",
+            Some(b'-') => " class=\"minus\"",
+            _ => "",
+        };
+        let line = if line.is_empty() { " " } else { line };
+        format!("<i{class}>{}</i>", escaped(line))
+    };
+    text.lines().map(line).collect()
+}

@@ -1,0 +1,243 @@
+"use strict";
+(() => {
+  const ROW = 34, BAR = 16, TOP = 44, FOOT = 20, BAND = 540;
+  const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => "&#" + c.charCodeAt(0) + ";");
+  const charts = new Map();
+
+  // Every kind of mark has a shape of its own.
+  const SHAPES = {
+    created: '<circle r="4"/>',
+    write: '<circle r="3" class="m m-write"/>',
+    deleting: '<path d="M-4.5-3.5h9L0 4.5z"/>',
+    gone: '<path class="m m-gone" d="M-4-4l8 8M4-4l-8 8"/>',
+    warning: '<path class="m m-warning" d="M0-5L5 4H-5z"/>',
+    refused: '<path class="m m-refused" d="M0-5L5 0 0 5-5 0z"/>',
+    fault: '<path class="m m-fault" d="M1.5-6L-4 1h3L-1.5 6 4-1.5H1z"/>',
+  };
+  const NAMES = {
+    created: "created", write: "written", deleting: "marked for deletion", gone: "gone", warning: "Warning",
+    refused: "refused", fault: "fault",
+  };
+  const PHASES = {
+    pending: "pending", unready: "not ready", ready: "ready", succeeded: "succeeded", failed: "failed", there: "there",
+  };
+
+  const fits = (text, room) => {
+    const letters = Math.floor(room / 6.7);
+    if (text.length <= letters) return text;
+    return letters > 3 ? text.slice(0, letters - 1) + "…" : "";
+  };
+
+  // Names that are alike differ in their ends.
+  const shortened = (name, room) => {
+    const letters = Math.floor(room / 7.3), head = Math.ceil(letters * 0.35);
+    return name.length <= letters ? name : name.slice(0, head) + "…" + name.slice(head + 1 - letters);
+  };
+
+  const names = (chart, room) => '<div class="names" aria-hidden="true">' + chart.lanes.map((lane) =>
+    '<div title="' + escaped(lane.k + " " + lane.n) + '">' + escaped(shortened(lane.n, room - 14)) +
+    "<small class=quiet>" + escaped(lane.k) + "</small></div>").join("") + "</div>";
+
+  // The part of a chart between two places.
+  const picture = (chart, from, to, label) => {
+    const bottom = TOP + chart.lanes.length * ROW, height = bottom + FOOT, out = [];
+    const y = (lane) => TOP + lane * ROW + BAR / 2 + 4;
+    chart.lanes.forEach((lane, index) => {
+      const base = TOP + (index + 1) * ROW - 0.5;
+      out.push('<line class="rule" x1="0" x2="' + chart.w + '" y1="' + base + '" y2="' + base + '"/>');
+    });
+    chart.steps.forEach(([x, words], index) => {
+      const next = index + 1 < chart.steps.length ? chart.steps[index + 1][0] : Math.max(chart.w, to);
+      const room = Math.max(next - x - 8, 14);
+      const short = fits(words, room) || words.split(".")[0];
+      out.push('<line class="step" x1="' + x + '" x2="' + x + '" y1="4" y2="' + bottom + '"/><text x="' + (x + 4) +
+        '" y="14">' + escaped(short) + "<title>" + escaped(words) + "</title></text>");
+    });
+    chart.ticks.forEach(([x, words]) => out.push('<text class="tick" x="' + x + '" y="34">' + escaped(words) + "</text>"));
+    chart.lanes.forEach((lane, index) => lane.s.forEach(([x, end, shown]) => {
+      const top = y(index) - BAR / 2;
+      const box = 'x="' + x + '" y="' + top + '" width="' + (end - x) + '" height="' + BAR + '" rx="2"';
+      const words = lane.k + " " + lane.n + ": " + PHASES[shown.p] + (shown.d ? ", marked for deletion" : "") +
+        (shown.t ? ", " + shown.t : "");
+      out.push("<rect " + box + ' class="span p-' + shown.p + '"><title>' + escaped(words) + "</title></rect>");
+      if (shown.d) out.push("<rect " + box + ' class="span deleting"/>');
+      const label = shown.t && fits(shown.t, end - x - 6);
+      if (label) out.push('<text class="label" x="' + (x + 4) + '" y="' + (top + 12) + '">' + escaped(label) + "</text>");
+    }));
+    chart.gaps.forEach(([x, words]) => {
+      out.push('<rect class="gap" x="' + (x - 3) + '" y="' + (TOP - 4) + '" width="6" height="' + (bottom - TOP + 4) + '"/>');
+      for (const side of [-3, 3]) {
+        let d = "M" + (x + side) + " " + (TOP - 4);
+        for (let down = TOP - 4, turn = 1; down < bottom; down += 6, turn = -turn) d += "l" + 2 * turn + " 6";
+        out.push('<path class="zig" d="' + d + '"/>');
+      }
+      const half = words.length * 3.2;
+      const isFree = chart.ticks.every(([at, tick]) => at > x + half || at + tick.length * 6 < x - half);
+      for (const down of isFree ? [34, bottom + 13] : [bottom + 13]) {
+        out.push('<text class="quiet" text-anchor="middle" x="' + x + '" y="' + down + '">' + escaped(words) + "</text>");
+      }
+    });
+    out.push('<line class="guide" y1="20" y2="' + bottom + '"/>');
+    chart.marks.forEach((mark) => out.push('<g class="m" transform="translate(' + mark.x + " " + (y(mark.l) + BAR / 2 + 5) +
+      ')">' + SHAPES[mark.k] + "</g>"));
+    out.push('<circle class="ring" r="8"/>');
+    return '<svg role="img" aria-label="' + escaped(label) + '" width="' + (to - from) + '" height="' + height +
+      '" viewBox="' + from + " 0 " + (to - from) + " " + height + '">' + out.join("") + "</svg>";
+  };
+
+  // Where a chart is cut so that each part fits on paper: in a silence or before a step, if there is one.
+  const cuts = (chart) => {
+    const places = chart.gaps.map(([x]) => x).concat(chart.steps.map(([x]) => x - 6));
+    const found = [0];
+    while (chart.w - found[found.length - 1] > BAND) {
+      const start = found[found.length - 1];
+      const near = places.filter((x) => x > start + BAND * 0.55 && x <= start + BAND);
+      found.push(near.length ? Math.max(...near) : start + BAND);
+    }
+    return found.concat(chart.w);
+  };
+
+  // How wide the column of names is.
+  const side = () => Math.min(192, innerWidth * 0.34);
+
+  // A short run takes the room that there is.
+  const spread = (chart, room) => {
+    const by = Math.min(Math.max(room / chart.w, 1), 2), at = (x) => Math.round(x * by);
+    const first = ([x, ...rest]) => [at(x), ...rest];
+    return {
+      w: at(chart.w), steps: chart.steps.map(first), ticks: chart.ticks.map(first), gaps: chart.gaps.map(first),
+      lanes: chart.lanes.map((lane) => ({ ...lane, s: lane.s.map(([x, end, shown]) => [at(x), at(end), shown]) })),
+      marks: chart.marks.map((mark) => ({ ...mark, x: at(mark.x) })),
+    };
+  };
+
+  const draw = (box, onPaper) => {
+    const { chart, plain, label } = charts.get(box);
+    box.classList.toggle("bands", onPaper);
+    if (!onPaper) {
+      box.innerHTML = names(chart, side()) + picture(chart, 0, chart.w, label);
+      return;
+    }
+    const places = cuts(plain);
+    box.innerHTML = places.slice(1).map((to, index) =>
+      '<div class="band">' + names(plain, 120) + picture(plain, places[index], to, label) + "</div>").join("");
+  };
+
+  const pick = (box, index, intoView) => {
+    const state = charts.get(box), mark = state.chart.marks[index], svg = box.querySelector("svg");
+    if (!mark || !svg) return;
+    state.picked = index;
+    const guide = svg.querySelector(".guide"), ring = svg.querySelector(".ring");
+    const down = TOP + mark.l * ROW + BAR + 9;
+    guide.setAttribute("x1", mark.x); guide.setAttribute("x2", mark.x);
+    ring.setAttribute("cx", mark.x); ring.setAttribute("cy", down);
+    guide.style.visibility = ring.style.visibility = "visible";
+    const lane = state.chart.lanes[mark.l];
+    const step = state.chart.steps.filter(([x]) => x <= mark.x).pop();
+    state.info.innerHTML = "<b>" + escaped(mark.t) + "</b> " + escaped(mark.by) + ": " + escaped(mark.w) +
+      ' <span class="quiet">(' + escaped([NAMES[mark.k], lane.k, lane.n].filter(Boolean).join(" ")) +
+      ", revision " + mark.rv + ", " + (index + 1) + " of " + state.chart.marks.length + ")" +
+      (step ? "<br>step " + escaped(step[1]) : "") + "</span>";
+    if (intoView) {
+      const left = box.querySelector(".names").offsetWidth, at = left + mark.x;
+      if (at < box.scrollLeft + left + 20 || at > box.scrollLeft + box.clientWidth - 20) {
+        box.scrollLeft = at - (box.clientWidth + left) / 2;
+      }
+    }
+  };
+
+  const nearest = (box, event, reach) => {
+    const svg = box.querySelector("svg"), place = svg.getBoundingClientRect();
+    const x = event.clientX - place.left, y = event.clientY - place.top;
+    let best = -1, least = reach * reach;
+    charts.get(box).chart.marks.forEach((mark, index) => {
+      const dx = mark.x - x, dy = (TOP + mark.l * ROW + BAR + 2 - y) * 0.7, far = dx * dx + dy * dy;
+      if (far <= least) { best = index; least = far; }
+    });
+    return best;
+  };
+
+  const show = (body, name) => {
+    const data = JSON.parse(document.getElementById("d" + body.dataset.n).textContent);
+    const out = ['<p class="quiet">source: ' + escaped(data.source) + "</p>"];
+    if (data.chart.lanes.length) {
+      const label = "Lanes of " + name + ": " + data.chart.marks.length + " events. Arrow keys go from one to the next.";
+      out.push('<div class="lanes" tabindex="0" aria-label="' + escaped(label) + '"></div>' +
+        '<output class="info quiet">Point at a mark, tap it, or go from one to the next with the arrow keys.</output>');
+    }
+    const text = (title, content) => "<h3>" + title + '</h3><pre tabindex="0">' + content + "</pre>";
+    const coloured = (diff) => diff.split("\n").map((line) => {
+      const kind = line[0] === "+" ? "plus" : line[0] === "-" ? "minus" : "";
+      return "<i" + (kind ? ' class="' + kind + '"' : "") + ">" + (escaped(line) || " ") + "</i>";
+    }).join("");
+    if (data.failure) {
+      const isDiff = data.failure.startsWith("--- ");
+      out.push(text(isDiff ? "How this run differs from the golden" : "What went wrong",
+        isDiff ? coloured(data.failure) : escaped(data.failure)));
+    }
+    if (data.log) out.push('<p>Its log: <a href="' + escaped(data.log) + '">' + escaped(data.log) + "</a>; <code>kubeproof replay " +
+      escaped(data.log) + "</code> runs it again.</p>");
+    if (data.transcript) out.push(text(data.golden ? "This run" : "Golden, and this run", escaped(data.transcript)));
+    if (data.golden) out.push(text("Golden", escaped(data.golden)));
+    body.innerHTML = out.join("");
+    const box = body.querySelector(".lanes");
+    if (!box) return;
+    const chart = spread(data.chart, box.clientWidth - side() - 2);
+    charts.set(box, { chart, plain: data.chart, label: box.getAttribute("aria-label"), info: body.querySelector(".info"), picked: -1 });
+    draw(box, false);
+    box.addEventListener("pointermove", (event) => {
+      const found = nearest(box, event, 14);
+      if (found >= 0) pick(box, found);
+    });
+    box.addEventListener("click", (event) => {
+      const found = nearest(box, event, 40);
+      if (found >= 0) pick(box, found);
+    });
+    box.addEventListener("keydown", (event) => {
+      const last = chart.marks.length - 1, picked = charts.get(box).picked;
+      const to = { ArrowRight: Math.min(picked + 1, last), ArrowLeft: Math.max(picked - 1, 0), Home: 0, End: last }[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      pick(box, to, true);
+    });
+  };
+
+  const fill = (details) => {
+    const body = details.querySelector(".body");
+    if (details.open && body && !body.firstChild) show(body, details.id);
+  };
+  document.addEventListener("toggle", (event) => {
+    if (event.target.classList.contains("one")) fill(event.target);
+  }, true);
+  document.querySelectorAll(".one[open]").forEach(fill);
+
+  const open = () => {
+    const details = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!details || !details.classList.contains("one")) return;
+    details.open = true;
+    fill(details);
+    details.scrollIntoView();
+  };
+  addEventListener("hashchange", open);
+  open();
+
+  addEventListener("resize", () => charts.forEach((_, box) => draw(box, false)));
+  addEventListener("beforeprint", () => charts.forEach((_, box) => draw(box, true)));
+  addEventListener("afterprint", () => charts.forEach((_, box) => draw(box, false)));
+
+  const query = document.getElementById("query"), failed = document.getElementById("failed");
+  const filter = () => {
+    const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
+    document.querySelectorAll("section.area").forEach((area) => {
+      let any = false;
+      area.querySelectorAll(".one").forEach((one) => {
+        const text = one.querySelector("summary").textContent.toLowerCase();
+        one.hidden = !words.every((word) => text.includes(word)) || (failed.checked && !one.classList.contains("failed"));
+        any = any || !one.hidden;
+      });
+      area.hidden = !any;
+    });
+  };
+  query.addEventListener("input", filter);
+  failed.addEventListener("change", filter);
+})();

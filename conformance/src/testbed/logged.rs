@@ -1,0 +1,28 @@
+//! What happened in a testbed, as a log.
+
+use super::{Testbed, TestbedError};
+use crate::log::{self, Happened};
+use crate::properties;
+
+impl Testbed {
+    /// The log of what happened so far, as [`crate::log`] describes it; requests are in it if
+    /// [`TestbedOptions::notes`](super::TestbedOptions::notes) asks for them. It is replayed by running the test
+    /// again, which writes the same log if its controllers are deterministic; `kubeproof serve --log` opens it.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotSimulated`]
+    pub fn log(&self) -> Result<String, TestbedError> {
+        let cluster = self.simulated()?;
+        let (journal, points) = (self.journal(), cluster.points());
+        let (exchanges, meetings) = (self.exchanges(), self.fault_meetings());
+        let violations = properties::violations(&journal, &points);
+        let happened = Happened {
+            journal: &journal,
+            steps: &[],
+            exchanges: &exchanges,
+            meetings: &meetings,
+            violations: &violations,
+        };
+        Ok(log::write(&cluster.recipe, happened, None))
+    }
+}

@@ -1,0 +1,231 @@
+//! A program of any language as the controller under test: it is given the server's address, and killed
+//! and started again at crash points.
+//!
+//! It runs in real time, as nobody can set its clock; so does everything around it then.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt;
+use kubeproof_apiserver::ApiServer;
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::TestbedError;
+use super::builder::Subject;
+use crate::wire::Notes;
+
+/// A program that has not asked for anything after so long will not.
+const START_MAX: Duration = Duration::from_secs(60);
+/// How often it is looked whether it has.
+const START_POLL: Duration = Duration::from_millis(50);
+/// So many lines of what it said last are told when it has ended by itself.
+const SAID_LINES: usize = 20;
+
+/// A program that runs against the server of a testbed, with `KUBECONFIG` set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// The command, as a shell reads it.
+    pub command: String,
+    /// Everything has come to rest when nothing was written for so long.
+    pub quiet: Duration,
+}
+
+/// The program as it runs, and the socket on which it speaks to the server.
+pub(super) struct Running {
+    /// As [`Outside::quiet`].
+    pub(super) quiet: Duration,
+    directory: PathBuf,
+    stop: Option<oneshot::Sender<()>>,
+    listener: JoinHandle<io::Result<()>>,
+    ended: Arc<Mutex<Option<String>>>,
+}
+
+impl Running {
+    /// Opens the socket and writes the kubeconfig; returns the program as a controller that can be started.
+    ///
+    /// # Errors
+    /// When there is no socket or no place for files.
+    pub(super) async fn prepare(
+        outside: &Outside,
+        server: &ApiServer,
+    ) -> io::Result<(Self, Subject)> {
+        let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        let directory = own_directory()?;
+        let kubeconfig = directory.join("kubeconfig.yaml");
+        std::fs::write(&kubeconfig, kubeconfig_text(address))?;
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = stopped.map(|_| ());
+        let listener = kubeproof_apiserver::serve(server.clone(), listener, shutdown);
+        let ended = Arc::<Mutex<Option<String>>>::default();
+        let (command, output) = (outside.command.clone(), directory.join("output"));
+        let noted = Arc::clone(&ended);
+        let subject = Subject::new("", move |_| {
+            let life = live(command.clone(), kubeconfig.clone(), output.clone());
+            let noted = Arc::clone(&noted);
+            async move {
+                let words = life.await;
+                *noted.lock() = Some(words);
+            }
+        });
+        let running = Self {
+            quiet: outside.quiet,
+            directory,
+            stop: Some(stop),
+            listener: tokio::spawn(listener),
+            ended,
+        };
+        Ok((running, subject))
+    }
+
+    /// Waits until somebody asks the server whom `notes`, which have all requests of this process, do not know.
+    ///
+    /// # Errors
+    /// [`TestbedError::Ended`] when that never happens.
+    pub(super) async fn has_begun(
+        &self,
+        server: &ApiServer,
+        notes: &Notes,
+    ) -> Result<(), TestbedError> {
+        let product = |user_agent: &str| -> String {
+            let product = user_agent.split(['/', ' ']).next();
+            product.unwrap_or_default().to_owned()
+        };
+        let begun = async {
+            loop {
+                let own = notes.exchanges();
+                let own: BTreeSet<String> =
+                    own.iter().map(|own| product(&own.user_agent)).collect();
+                let asked = server.points();
+                if asked.iter().any(|point| !own.contains(&point.from)) {
+                    return Ok(());
+                }
+                self.runs()?;
+                tokio::time::sleep(START_POLL).await;
+            }
+        };
+        let begun = tokio::time::timeout(START_MAX, begun).await;
+        begun.unwrap_or_else(|_| {
+            let words = "the controller has not asked the server for anything";
+            Err(TestbedError::Ended(words.to_owned()))
+        })
+    }
+
+    /// Whether the program is still there.
+    ///
+    /// # Errors
+    /// [`TestbedError::Ended`] with how it has ended.
+    pub(super) fn runs(&self) -> Result<(), TestbedError> {
+        match &*self.ended.lock() {
+            None => Ok(()),
+            Some(how) => Err(TestbedError::Ended(how.clone())),
+        }
+    }
+
+    /// Closes the socket. The program itself ends with whoever started it.
+    pub(super) async fn end(mut self) {
+        if let Some(stop) = self.stop.take() {
+            // The listener may have failed, and is gone then.
+            let _ = stop.send(());
+        }
+        let _ = (&mut self.listener).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.listener.abort();
+        // What is left in a temporary directory harms nobody.
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Runs the program until it ends; returns how. Dropped, it kills the program with all that it has started.
+async fn live(command: String, kubeconfig: PathBuf, output: PathBuf) -> String {
+    let started = Process::start(&command, &kubeconfig, &output);
+    let how = match started {
+        Err(error) => return format!("the controller does not start: {error}"),
+        Ok(mut process) => process.child.wait().await,
+    };
+    let how = how.map_or_else(|error| error.to_string(), |status| status.to_string());
+    let said = std::fs::read_to_string(&output).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().collect();
+    let last = lines[lines.len().saturating_sub(SAID_LINES)..].join("\n");
+    format!("the controller has ended: {how}\n{last}")
+        .trim_end()
+        .to_owned()
+}
+
+/// A process with its group.
+struct Process {
+    child: Child,
+    group: Option<Pid>,
+}
+
+impl Process {
+    fn start(command: &str, kubeconfig: &Path, output: &Path) -> io::Result<Self> {
+        let output = File::options().create(true).append(true).open(output)?;
+        let child = Command::new("sh")
+            .args(["-c", command])
+            .env("KUBECONFIG", kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Ok(Self {
+            child,
+            group: id.and_then(Pid::from_raw),
+        })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // As a crash would: without a word. Who has ended already has no group any more.
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// A directory of this run alone.
+fn own_directory() -> io::Result<PathBuf> {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("kubeproof-{}-{run}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&directory)?;
+    Ok(directory)
+}
+
+fn kubeconfig_text(address: SocketAddr) -> String {
+    let config: Value = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "kubeproof", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "kubeproof", "user": {}}],
+        "contexts": [{
+            "name": "kubeproof",
+            "context": {"cluster": "kubeproof", "user": "kubeproof", "namespace": "default"},
+        }],
+        "current-context": "kubeproof",
+    });
+    // JSON is YAML.
+    config.to_string()
+}

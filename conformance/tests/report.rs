@@ -1,0 +1,186 @@
+//! The page that shows runs.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fmt::Write as _;
+
+use kubeproof::report::matrix::{Cell, Diverged, Row};
+use kubeproof::report::{Chart, Matrix, Page, ScenarioReport};
+use kubeproof::runner::RunOptions;
+use kubeproof::scenario::ScenarioFile;
+use kubeproof::suite::{self, Verdict};
+use regex::Regex;
+
+fn report(scenario: &str) -> ScenarioReport {
+    let path = suite::scenarios_dir().join(format!("{scenario}.yaml"));
+    let checked = suite::check(&path, &RunOptions::default());
+    ScenarioReport::of(&checked, 0)
+}
+
+/// A chart as text: lanes with their states, then marks.
+fn in_words(chart: &Chart) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "width {}", chart.width);
+    for (x, words) in &chart.steps {
+        let _ = writeln!(text, "step {x} {words}");
+    }
+    for (title, places) in [("ticks", &chart.ticks), ("gaps", &chart.gaps)] {
+        let places: Vec<String> = places
+            .iter()
+            .map(|(x, words)| format!("{x} {words}"))
+            .collect();
+        let _ = writeln!(text, "{title}: {}", places.join(", "));
+    }
+    for lane in &chart.lanes {
+        let _ = writeln!(text, "\n{} {}", lane.kind, lane.name);
+        for (from, to, shown) in &lane.spans {
+            let deleting = if shown.is_deleting { " deleting" } else { "" };
+            let phase = format!("{:?}", shown.phase).to_lowercase();
+            let _ = writeln!(
+                text,
+                "  {from:>4} to {to:>4} {phase}{deleting} {}",
+                shown.label
+            );
+        }
+    }
+    text.push('\n');
+    for mark in &chart.marks {
+        let lane = &chart.lanes[mark.lane];
+        let kind = format!("{:?}", mark.kind).to_lowercase();
+        let _ = writeln!(
+            text,
+            "{:>4} {:<14} {kind:<8} {:<5} {}: {}",
+            mark.x,
+            format!("{} {}", lane.kind, lane.name),
+            mark.time,
+            mark.actor,
+            mark.what
+        );
+    }
+    text.lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
+}
+
+#[test]
+fn lanes_show_what_the_golden_tells() {
+    let one = report("statefulset/sts-ondelete-to-rolling");
+    insta::assert_snapshot!("ondelete-to-rolling", in_words(&one.chart));
+    // Every line of the timeline is a mark.
+    let golden = one.transcript.unwrap();
+    let told = golden
+        .lines()
+        .filter(|line| line.starts_with("  +"))
+        .count();
+    assert_eq!(one.chart.marks.len(), told);
+}
+
+#[test]
+fn faults_refusals_and_silences_are_in_the_lanes() {
+    let one = report("statefulset/sts-create-pod-error");
+    insta::assert_snapshot!("create-pod-error", in_words(&one.chart));
+}
+
+const HOSTILE: &str =
+    "\"><img src=x onerror=alert(1)></script><script>alert('2')</script><!-- {{data}} &amp;";
+
+fn hostile() -> Page {
+    let text = format!(
+        "title: {title}\nsource: {title}\ngiven: {{nodes: 0, controllers: []}}\nsteps:\n- create:\n    \
+         apiVersion: v1\n    kind: ConfigMap\n    metadata: {{name: a, annotations: {{x: {title}}}}}\n",
+        title = serde_json::to_string(HOSTILE).unwrap()
+    );
+    let file = ScenarioFile::parse(format!("area/{HOSTILE}"), text, |_| Err(String::new()));
+    let checked = suite::check_file(file.unwrap(), &RunOptions::default());
+    assert!(
+        matches!(checked.verdict, Verdict::Failed(_)),
+        "it has no golden"
+    );
+    let diverged = Diverged {
+        scenario: HOSTILE.to_owned(),
+        plan: HOSTILE.to_owned(),
+        others: 1,
+        outcome: format!("-{HOSTILE}\n+b"),
+        timelines: HOSTILE.to_owned(),
+        replay: HOSTILE.to_owned(),
+    };
+    let cell = Cell {
+        runs: 3,
+        diverged: 1,
+        explained: 1,
+    };
+    Page {
+        scenarios: vec![ScenarioReport {
+            log: Some(HOSTILE.to_owned()),
+            ..ScenarioReport::of(&checked, 0)
+        }],
+        matrix: Some(Matrix {
+            kinds: vec![HOSTILE.to_owned()],
+            rows: vec![Row {
+                scenario: HOSTILE.to_owned(),
+                cells: vec![cell],
+            }],
+            divergences: vec![diverged],
+        }),
+    }
+}
+
+#[test]
+fn no_text_becomes_markup() {
+    let html = hostile().to_html();
+    assert!(!html.contains("<img"), "an element out of a text");
+    // The page's own scripts: one of data for the scenario, and the program.
+    assert_eq!(html.matches("<script").count(), 2);
+    assert_eq!(html.matches("</script").count(), 2);
+    assert!(html.contains("&lt;img src=x onerror=alert(1)&gt;"));
+    assert!(html.contains("\\u003c/script\\u003e"));
+    let data = html.split("id=\"d0\">").nth(1).unwrap();
+    let data = data.split("</script>").next().unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["source"], HOSTILE);
+}
+
+#[test]
+fn nothing_in_a_page_refers_to_the_network() {
+    let html = Page {
+        scenarios: vec![report("statefulset/sts-create-ordered")],
+        ..hostile()
+    }
+    .to_html();
+    // What is data is no reference: it is shown as text.
+    let data = Regex::new("(?s)<script type=\"application/json\".*?</script>").unwrap();
+    let own = data.replace_all(&html, "");
+    for scheme in [
+        "http:",
+        "https:",
+        "ws:",
+        "//cdn",
+        "@import",
+        "fetch(",
+        "XMLHttpRequest",
+        "import(",
+    ] {
+        assert!(!own.contains(scheme), "{scheme}");
+    }
+    let reference = Regex::new(r#"\b(?:src|href|action|srcset|poster|data)="([^"]*)""#).unwrap();
+    for found in reference.captures_iter(&own) {
+        // A log's place is filled in by the program, and escaped there.
+        let inside = found[1].starts_with('#') || found[1].starts_with("' + escaped(");
+        assert!(inside, "{}", &found[0]);
+    }
+    let url = Regex::new(r"url\(([^)]*)\)").unwrap();
+    assert!(
+        url.captures_iter(&own)
+            .all(|found| found[1].starts_with('#'))
+    );
+    assert!(own.contains("default-src 'none'"));
+}
+
+#[test]
+fn the_same_runs_make_the_same_page() {
+    let page = || Page {
+        scenarios: vec![report("statefulset/sts-create-ordered")],
+        matrix: None,
+    };
+    assert_eq!(page().to_html(), page().to_html());
+}
