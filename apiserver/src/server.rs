@@ -129,16 +129,15 @@ pub struct ApiServer {
     core: Arc<Core>,
 }
 
-/// A handle to a server that may be gone.
-#[derive(Clone, Debug)]
-pub struct WeakApiServer {
+/// A handle to a server that may be gone, for what the server itself holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WeakApiServer {
     core: Weak<Core>,
 }
 
 impl WeakApiServer {
     /// The server, if it is still there.
-    #[must_use]
-    pub fn upgrade(&self) -> Option<ApiServer> {
+    pub(crate) fn upgrade(&self) -> Option<ApiServer> {
         let core = self.core.upgrade()?;
         Some(ApiServer { core })
     }
@@ -156,12 +155,10 @@ impl ApiServer {
         &self.core
     }
 
-    /// A handle that keeps nothing alive, for what the server itself holds.
-    #[must_use]
-    pub fn downgrade(&self) -> WeakApiServer {
-        WeakApiServer {
-            core: Arc::downgrade(&self.core),
-        }
+    /// The server of the state that `core` makes of a handle to it.
+    fn cyclic(core: impl FnOnce(WeakApiServer) -> Core) -> Self {
+        let core = Arc::new_cyclic(|weak| core(WeakApiServer { core: weak.clone() }));
+        Self { core }
     }
 
     /// The server's clock.

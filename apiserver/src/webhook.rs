@@ -15,7 +15,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::clock::{Clock, Entropy};
-use crate::server::Core;
+use crate::server::{ApiServer, Core};
 use crate::storage::Storage;
 use transport::Target;
 
@@ -23,8 +23,9 @@ pub(crate) use service::Services;
 
 /// A webhook in this process: nothing is encrypted, and no time passes.
 pub trait Webhook: Debug + Send + Sync {
-    /// Answers a document that is posted to `path`.
-    fn answer(&self, path: &str, document: Value) -> BoxFuture<'static, Value>;
+    /// Answers a document that `server` posts to `path`. Forks share the webhook, so it may be asked by
+    /// several servers.
+    fn answer(&self, server: ApiServer, path: &str, document: Value) -> BoxFuture<'static, Value>;
 }
 
 /// What calls need of the server.
@@ -98,7 +99,9 @@ pub(crate) async fn post(
     document: &Value,
 ) -> Result<Value, CallError> {
     if let Some((webhook, path)) = caller.services.local(call.config) {
-        return Ok(webhook.answer(&path, document.clone()).await);
+        let server = caller.services.asking();
+        let server = server.ok_or_else(|| CallError::Failed("the server is gone".to_owned()))?;
+        return Ok(webhook.answer(server, &path, document.clone()).await);
     }
     let target = Target::of(caller, call)?;
     let body = serde_json::to_vec(document).expect("values are JSON");

@@ -1,11 +1,16 @@
 //! How long it takes, in real time, to replace all pods of one CloneSet, a fifth of them at a time,
-//! under virtual time in one process: by the number of its pods, which may be given as arguments.
+//! under virtual time in one process: server, nodes and the CloneSet controller, by the number of its
+//! pods, which may be given as arguments.
 
 use std::time::{Duration, Instant};
 
 use kubeproof::testbed::{Testbed, TestbedOptions};
 use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const PODS: &[usize] = &[625, 1250, 2500, 5000];
 /// A node takes 110 pods, and replacements come while the replaced are still there.
@@ -35,6 +40,7 @@ fn main() {
 async fn roll(pods: usize) -> Duration {
     let options = TestbedOptions {
         nodes: pods.div_ceil(PODS_PER_NODE),
+        controllers: vec!["cloneset".to_owned()],
         kruise: Some(Gates::default()),
         ..TestbedOptions::default()
     };

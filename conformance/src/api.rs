@@ -336,6 +336,17 @@ impl Api {
             })
     }
 
+    /// Whether the server has the resource `plural` of this version of a group.
+    pub(crate) fn serves(&self, group: &str, version: &str, plural: &str) -> bool {
+        let wanted = match group {
+            "" => version.to_owned(),
+            group => format!("{group}/{version}"),
+        };
+        let resources = self.resources.read();
+        let mut resources = resources.iter();
+        resources.any(|known| known.group_version == wanted && known.plural == plural)
+    }
+
     pub(crate) fn resource(&self, name: &str) -> Result<Resource, ApiError> {
         let wanted = name.to_lowercase();
         let resources = self.resources.read();

@@ -9,6 +9,7 @@ mod replay;
 mod run;
 mod serve;
 mod threads;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
     Controllers(controllers::ControllersArgs),
+    /// Answer OpenKruise's webhooks over HTTPS for the API server of a kubeconfig, until Ctrl-C or SIGTERM.
+    Webhooks(webhooks::WebhooksArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
 }
@@ -46,6 +49,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Explore(args) => explore::explore(args),
         Command::Replay(args) => replay::replay(args),
         Command::Controllers(args) => controllers::run(args),
+        Command::Webhooks(args) => webhooks::run(args),
         Command::Exchange(args) => exchange::exchange(args),
     };
     result.unwrap_or_else(|error| {

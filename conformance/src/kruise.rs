@@ -3,30 +3,42 @@
 //!
 //! Source: openkruise/kruise pkg/webhook and apis/apps.
 
+mod claim_templates;
 mod clone_set;
 mod conversion;
 mod definitions;
+mod deletion_protection;
 mod go_value;
+mod registration;
+mod server;
 mod stateful_set;
 mod update_strategy;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use http::HeaderValue;
+use kube::Client;
 use kubeproof_apiserver::status::FieldErrors;
-use kubeproof_apiserver::{ApiServer, WeakApiServer, Webhook};
+use kubeproof_apiserver::{ApiServer, Webhook};
+use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
 
-pub use definitions::{PORT, SERVICE, SERVICE_NAMESPACE, objects};
+use crate::in_process;
 
-/// The webhooks of both kinds.
+pub use definitions::{PORT, SERVICE, SERVICE_NAMESPACE, objects};
+pub use registration::{register, withdraw};
+pub use server::{TlsWebhook, serve};
+
+/// The webhooks of both kinds, in the process of the server that asks them.
 #[derive(Debug, Default)]
 pub struct KruiseWebhook {
-    /// Where pods are looked up.
-    server: OnceLock<WeakApiServer>,
+    gates: Gates,
+    /// By whose right pods are looked up.
+    bearer: Option<HeaderValue>,
 }
 
 /// Why a request is refused.
@@ -87,48 +99,45 @@ impl<'a> Request<'a> {
     }
 }
 
-impl KruiseWebhook {
-    /// Lets `server` be asked about pods.
-    pub fn connect(&self, server: &ApiServer) {
-        // The first server is the one whose webhooks these are.
-        let _ = self.server.set(server.downgrade());
-    }
-
-    fn client(&self) -> Option<kube::Client> {
-        let server = self.server.get()?.upgrade()?;
-        Some(kube::Client::new(server, "default"))
+impl Webhook for KruiseWebhook {
+    fn answer(&self, server: ApiServer, path: &str, document: Value) -> BoxFuture<'static, Value> {
+        let (path, gates) = (path.to_owned(), self.gates);
+        let client = in_process::client(&server, self.bearer.clone());
+        async move { answer(&path, &document, gates, &client).await }.boxed()
     }
 }
 
-impl Webhook for KruiseWebhook {
-    fn answer(&self, path: &str, document: Value) -> BoxFuture<'static, Value> {
-        let path = path.to_owned();
-        let client = self.client();
-        async move {
-            if path == "/convert" {
-                return conversion::answer(&document);
-            }
-            let decided = decide(&path, &document, client).await;
-            respond(&document, decided)
-        }
-        .boxed()
+/// Answers a review that is posted to `path`; pods are looked up through `client`.
+async fn answer(path: &str, document: &Value, gates: Gates, client: &Client) -> Value {
+    if path == "/convert" {
+        return conversion::answer(document);
     }
+    let decided = decide(path, document, gates, client).await;
+    respond(document, decided)
 }
 
 /// The object's new spec where it is to be changed.
 async fn decide(
     path: &str,
     review: &Value,
-    client: Option<kube::Client>,
+    gates: Gates,
+    client: &Client,
 ) -> Result<Option<Value>, Refusal> {
     let request = Request::of(review);
+    if request.operation == "DELETE" && path.starts_with("/validate-") {
+        let protects = gates.resources_deletion_protection;
+        return deletion_protection::check(&request, protects).map(|()| None);
+    }
     match path {
         "/mutate-apps-kruise-io-cloneset" => clone_set::default(&request).map(Some),
-        "/mutate-apps-kruise-io-statefulset" => stateful_set::default(&request).map(Some),
-        "/validate-apps-kruise-io-cloneset" => {
-            clone_set::validate(&request, client).await.map(|()| None)
+        "/mutate-apps-kruise-io-statefulset" => stateful_set::default(&request, gates).map(Some),
+        "/validate-apps-kruise-io-cloneset" => clone_set::validate(&request, Some(client))
+            .await
+            .map(|()| None),
+        "/validate-apps-kruise-io-statefulset" => {
+            let checked = stateful_set::validate(&request, gates, Some(client));
+            checked.await.map(|()| None)
         }
-        "/validate-apps-kruise-io-statefulset" => stateful_set::validate(&request).map(|()| None),
         _ => Err(Refusal {
             code: 404,
             message: format!("nothing answers {path}"),
@@ -153,10 +162,10 @@ fn respond(review: &Value, decided: Result<Option<Value>, Refusal>) -> Value {
     json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response })
 }
 
-/// The webhook, to be given to a server's builder.
+/// The webhook, to be given to a server's builder; `bearer` is the header of who may do everything there.
 #[must_use]
-pub fn webhook() -> Arc<KruiseWebhook> {
-    Arc::default()
+pub fn webhook(gates: Gates, bearer: Option<HeaderValue>) -> Arc<KruiseWebhook> {
+    Arc::new(KruiseWebhook { gates, bearer })
 }
 
 #[cfg(test)]

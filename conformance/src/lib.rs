@@ -3,6 +3,7 @@
 //!
 //! - [`scenario`]: the files that say what is given and done
 //! - [`testbed`]: server, simulated nodes and controllers in one process
+//! - [`in_process`]: clients of a server in this process
 //! - [`nodes`]: what makes the server ask the simulated nodes for logs and streams
 //! - [`runner`]: a scenario to its transcript
 //! - [`refusals`]: what the server refused controllers
@@ -20,6 +21,7 @@ pub mod api;
 pub mod exchange;
 pub mod explore;
 mod generated;
+pub mod in_process;
 pub mod kruise;
 pub mod log;
 pub mod nodes;

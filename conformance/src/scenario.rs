@@ -133,8 +133,14 @@ pub enum FeatureGate {
     CloneSetPartitionRollback,
     /// A CloneSet gives up waiting for what never comes.
     ForceDeleteTimeoutExpectation,
+    /// A workload of OpenKruise whose label says so is not deleted.
+    ResourcesDeletionProtection,
     /// A pod that is prepared for its update counts as updated when a CloneSet is scaled.
     PreparingUpdateAsUpdate,
+    /// Claims of an Advanced StatefulSet grow with their templates.
+    StatefulSetAutoResizePVCGate,
+    /// Pods of a CloneSet are labelled with the hash of their revision alone.
+    CloneSetShortHash,
     /// An Advanced StatefulSet heeds `ordinals.start`.
     StatefulSetStartOrdinal,
 }
@@ -156,6 +162,9 @@ impl Given {
             partition_rollback: self.has(FeatureGate::CloneSetPartitionRollback),
             preparing_update_as_update: self.has(FeatureGate::PreparingUpdateAsUpdate),
             force_delete_timeout_expectation: self.has(FeatureGate::ForceDeleteTimeoutExpectation),
+            resources_deletion_protection: self.has(FeatureGate::ResourcesDeletionProtection),
+            auto_resize_claims: self.has(FeatureGate::StatefulSetAutoResizePVCGate),
+            short_hash: self.has(FeatureGate::CloneSetShortHash),
             start_ordinal: self.has(FeatureGate::StatefulSetStartOrdinal),
         })
     }

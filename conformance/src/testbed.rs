@@ -208,17 +208,17 @@ impl Testbed {
             .journal(true)
             .bookmark_period(BOOKMARK_PERIOD)
             .max_unavailable_stateful_set(options.statefulset.max_unavailable);
-        let (mut manifests, webhook) = (options.manifests, kruise::webhook());
-        if options.kruise.is_some() {
+        let mut manifests = options.manifests;
+        if let Some(gates) = options.kruise {
             let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
-            builder = builder.answer_service(namespace, service, kruise::PORT, webhook.clone());
+            let webhook = kruise::webhook(gates, None);
+            builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
             for object in kruise::objects() {
                 let with = manifests.object(&object);
                 manifests = with.expect("an object of JSON has a form in JSON");
             }
         }
         let server = builder.build_with(manifests).await?;
-        webhook.connect(&server);
         let recorder = Recorder::new(server.clone());
         let (notes, turns) = (Notes::default(), Turns::seeded(options.order));
         let noted = (options.notes || options.outside.is_some()).then(|| notes.clone());

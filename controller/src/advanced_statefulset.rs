@@ -2,6 +2,7 @@
 //! in place, and in any order.
 
 mod apply;
+mod claim_size;
 mod plan;
 mod rollout;
 mod set;
@@ -12,8 +13,9 @@ use futures::future::join;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Resource};
+use kube::{Api, Resource, ResourceExt};
 
+use self::claim_size::SET_ANNOTATION;
 use self::set::KIND;
 use crate::context::Context;
 use crate::controller_ref::controller_of;
@@ -64,8 +66,8 @@ pub async fn run(ctx: Context, gates: Gates) {
 }
 
 impl Controller {
-    /// Feeds the caches and the queue. Changes of claims and revisions trigger nothing, and neither
-    /// do pods without an owner.
+    /// Feeds the caches and the queue. Changes of revisions trigger nothing, and neither do pods without
+    /// an owner, nor claims that were not resized.
     async fn watch(&self) {
         let client = &self.ctx.client;
         let resource = ApiResource::erase::<StatefulSet>(&());
@@ -79,7 +81,9 @@ impl Controller {
         let pods = self
             .pods
             .run(Api::all(client.clone()), |change| self.pod_changed(&change));
-        let claims = self.claims.run(Api::all(client.clone()), |_| {});
+        let claims = self.claims.run(Api::all(client.clone()), |change| {
+            self.claim_changed(&change);
+        });
         let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
         join(join(sets, pods), join(claims, revisions)).await;
     }
@@ -90,6 +94,19 @@ impl Controller {
         self.claims.synced().await;
         self.revisions.synced().await;
         worker::run(self, &self.queue, WORKERS).await;
+    }
+
+    fn claim_changed(&self, change: &Change<PersistentVolumeClaim>) {
+        let Change::Updated { new, .. } = change else {
+            return;
+        };
+        let set = new.annotations().get(SET_ANNOTATION);
+        if let Some(name) = set.filter(|_| self.gates.auto_resize_claims) {
+            self.queue.add(ObjectKey {
+                namespace: new.namespace().unwrap_or_default(),
+                name: name.clone(),
+            });
+        }
     }
 
     fn pod_changed(&self, change: &Change<Pod>) {

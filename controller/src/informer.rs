@@ -81,6 +81,24 @@ impl<K: Resource> Informer<K> {
             .unwrap_or_default()
     }
 
+    /// The objects of `namespace` that the owner `uid` controls, by name.
+    pub(crate) fn controlled_by(&self, namespace: &str, uid: &str) -> Vec<Arc<K>> {
+        let state = self.state.lock();
+        let key = (namespace.to_owned(), uid.to_owned());
+        let own = state.by_controller.get(&key).filter(|_| !uid.is_empty());
+        own.into_iter()
+            .flat_map(BTreeMap::values)
+            .cloned()
+            .collect()
+    }
+
+    /// How many these are.
+    pub(crate) fn count_controlled_by(&self, namespace: &str, uid: &str) -> usize {
+        let state = self.state.lock();
+        let key = (namespace.to_owned(), uid.to_owned());
+        state.by_controller.get(&key).map_or(0, BTreeMap::len)
+    }
+
     /// The objects of `namespace` that the owner `uid` controls or that nobody does, by name.
     ///
     /// What others control is not looked at: the cost does not grow with their number.

@@ -4,6 +4,7 @@
 //! - `lifecycle`: the states of a pod and the hooks between them
 //! - `in_place`: updates of a pod that keep it
 //! - `update_sort`: in which order pods are updated
+//! - `daemon`: what tells of the containers of updated pods, and starts anew those with old variables
 //! - `refresh`: what is due for a pod whatever its workload does next
 //! - `pod_writes`: carries out what was decided about a pod
 //!
@@ -11,6 +12,7 @@
 
 pub mod clone_set;
 pub(crate) mod container_hash;
+pub(crate) mod daemon;
 pub(crate) mod in_place;
 pub(crate) mod lifecycle;
 pub(crate) mod pod_readiness;
@@ -49,6 +51,12 @@ pub struct Gates {
     pub preparing_update_as_update: bool,
     /// `ForceDeleteTimeoutExpectation`: a CloneSet gives up waiting for what never comes.
     pub force_delete_timeout_expectation: bool,
+    /// `ResourcesDeletionProtection`: a workload whose label says so is not deleted.
+    pub resources_deletion_protection: bool,
+    /// `StatefulSetAutoResizePVCGate`: claims of an Advanced StatefulSet grow with their templates.
+    pub auto_resize_claims: bool,
+    /// `CloneSetShortHash`: pods of a CloneSet are labelled with the hash of their revision alone.
+    pub short_hash: bool,
     /// `StatefulSetStartOrdinal`: an Advanced StatefulSet heeds `ordinals.start`.
     pub start_ordinal: bool,
 }

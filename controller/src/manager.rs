@@ -137,6 +137,11 @@ impl Manager {
             let provisioner = persistent_volume::provisioner::run(ctx.clone());
             manager.spawn(provisioner.boxed(), stopped.clone());
         }
+        if options.nodes > 0 && KRUISE_CONTROLLERS.iter().any(|name| chosen(name)) {
+            let containers = manager.machines.containers.clone();
+            let daemon = kruise::daemon::run(ctx.clone(), containers);
+            manager.spawn(daemon.boxed(), stopped.clone());
+        }
         let nodes = node::run(ctx, manager.machines.clone(), conduct);
         manager.spawn(nodes.boxed(), stopped);
         Ok(manager)

@@ -72,6 +72,11 @@ impl<K: Resource> Mirror<K> {
         self.objects.get(key)
     }
 
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<K>)> {
         self.objects.iter()
     }

@@ -27,6 +27,7 @@ use std::time::Duration;
 use crate::context::Context;
 
 pub use container::Channel;
+pub(crate) use containers::RunId;
 pub use containers::{Containers, LogOptions, PodReference, Refusal, Running, Session};
 pub use faults::{Faults, UnknownNode};
 pub use stages::{BadStage, Stage};

@@ -4,6 +4,7 @@
 //! order is always the same.
 
 mod binder;
+mod expansion;
 pub(crate) mod provisioner;
 
 use std::collections::BTreeSet;
@@ -183,7 +184,19 @@ impl Controller {
             .map(|(key, volume)| (key.name.clone(), Arc::clone(volume)))
             .collect();
         match binder::claim_step(&claim, &volumes) {
-            ClaimStep::Nothing => Ok(()),
+            ClaimStep::Nothing => {
+                let name = claim
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| spec.volume_name.as_ref());
+                match name.and_then(|name| volumes.get(name)) {
+                    Some(volume) => {
+                        let grown = expansion::expand(&self.ctx.client, &claim, volume).await;
+                        gone_is_fine(grown)
+                    }
+                    None => Ok(()),
+                }
+            }
             ClaimStep::Provision(name) => self.provision(&claim, &name).await,
             ClaimStep::Reserve(name) => {
                 let patch = json!({ "spec": { "claimRef": binder::claim_reference(&claim) } });

@@ -19,6 +19,7 @@ enum Verb {
     Create,
     Update,
     Delete,
+    Resize,
 }
 
 impl Verb {
@@ -27,6 +28,7 @@ impl Verb {
             Self::Create => "Create",
             Self::Update => "Update",
             Self::Delete => "Delete",
+            Self::Resize => "Resize",
         }
     }
 }
@@ -104,14 +106,15 @@ impl StatefulPodControl<'_> {
                     match self.claims.create(&PostParams::default(), &claim).await {
                         Ok(created) => {
                             (self.wrote_claim)(&created);
-                            self.tell_claim(pod, &name, None).await;
+                            self.tell_claim(Verb::Create, pod, &name, None).await;
                         }
                         Err(error) => {
                             let error = Error::from(error);
                             let told = format!("failed to create PVC {name}: {error}");
                             errors.push(Error::Claim(told));
                             if !error.is_already_exists() {
-                                self.tell_claim(pod, &name, Some(&error)).await;
+                                self.tell_claim(Verb::Create, pod, &name, Some(&error))
+                                    .await;
                             }
                         }
                     }
@@ -236,20 +239,36 @@ impl StatefulPodControl<'_> {
         }
     }
 
-    async fn tell_claim(&self, pod: &str, claim: &str, error: Option<&Error>) {
-        let (set, create) = (self.set_name(), self.spelled(Verb::Create.as_str()));
+    /// Writes a claim of `pod` that has grown.
+    pub(crate) async fn resize_claim(
+        &self,
+        pod: &str,
+        claim: &PersistentVolumeClaim,
+    ) -> Result<(), Error> {
+        let (name, params) = (claim.name_any(), PostParams::default());
+        let written = self.claims.replace(&name, &params, claim).await;
+        let outcome = written.map(|written| (self.wrote_claim)(&written));
+        let outcome = outcome.map_err(Error::from);
+        let error = outcome.as_ref().err();
+        self.tell_claim(Verb::Resize, pod, &name, error).await;
+        outcome.map_err(|error| Error::Claim(format!("could not update claim {name}: {error}")))
+    }
+
+    async fn tell_claim(&self, verb: Verb, pod: &str, claim: &str, error: Option<&Error>) {
+        let (reason, set) = (verb.as_str(), self.set_name());
+        let verb = self.spelled(reason);
         match error {
             None => {
                 let message =
-                    format!("{create} Claim {claim} Pod {pod} in StatefulSet {set} success");
-                self.tell(EventType::Normal, "SuccessfulCreate", &message)
+                    format!("{verb} Claim {claim} Pod {pod} in StatefulSet {set} success");
+                self.tell(EventType::Normal, &format!("Successful{reason}"), &message)
                     .await;
             }
             Some(error) => {
                 let message = format!(
-                    "{create} Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {error}"
+                    "{verb} Claim {claim} for Pod {pod} in StatefulSet {set} failed error: {error}"
                 );
-                self.tell(EventType::Warning, "FailedCreate", &message)
+                self.tell(EventType::Warning, &format!("Failed{reason}"), &message)
                     .await;
             }
         }

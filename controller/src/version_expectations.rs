@@ -48,6 +48,20 @@ impl VersionExpectations {
         Some(now.duration_since(*expected.since.get_or_insert(now)))
     }
 
+    /// Of `cached`, the first object that is behind: for how long, as [`Self::behind_for`] has it.
+    pub(crate) fn first_behind<'a, K: ResourceExt + 'a>(
+        &self,
+        cached: impl IntoIterator<Item = &'a K>,
+        now: Timestamp,
+    ) -> Option<SignedDuration> {
+        // Mostly nothing is expected of any of them.
+        if self.by_uid.lock().is_empty() {
+            return None;
+        }
+        let mut cached = cached.into_iter();
+        cached.find_map(|object| self.behind_for(object, now))
+    }
+
     /// The object is gone.
     pub(crate) fn forget(&self, object: &impl ResourceExt) {
         let uid = object.uid().unwrap_or_default();

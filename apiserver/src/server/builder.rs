@@ -166,7 +166,7 @@ impl ApiServerBuilder {
                 _ => bootstrap::objects(resource, seed, started),
             }),
         };
-        let core = Core {
+        ApiServer::cyclic(|weak| Core {
             max_unavailable_stateful_set: self.max_unavailable_stateful_set,
             bookmark_period: self.bookmark_period,
             faults: Faults::new(self.clock.clone()),
@@ -185,11 +185,8 @@ impl ApiServerBuilder {
             metrics: Arc::new(Metrics::new()),
             webhooks: Configurations::default(),
             tables: Tables::default(),
-            services: self.services,
+            services: self.services.asked_by(weak),
             flow_control: FlowControl::default(),
-        };
-        ApiServer {
-            core: Arc::new(core),
-        }
+        })
     }
 }

@@ -40,8 +40,8 @@ impl ApiServer {
     /// is done to one the other never sees.
     ///
     /// Objects are shared, so it takes the same short time however many there are. It has the same
-    /// clock until one of them is set, draws the names that this one would draw next, and has no
-    /// faults, no kubelet and an empty journal.
+    /// clock until one of them is set, draws the names that this one would draw next, asks the same
+    /// webhooks, and has no faults, no kubelet and an empty journal.
     #[must_use]
     pub fn fork(&self) -> Self {
         self.forked(None).expect("the present is there")
@@ -78,11 +78,12 @@ impl ApiServer {
     fn forked(&self, revision: Option<u64>) -> Result<Self, WindowError> {
         let core = &self.core;
         let clock = core.clock.forked();
-        let forked = Core {
+        let storage = Arc::new(core.storage.fork(revision)?);
+        let forked = Self::cyclic(|weak| Core {
             faults: Faults::new(clock.clone()),
             clock,
             entropy: core.entropy.forked(),
-            storage: Arc::new(core.storage.fork(revision)?),
+            storage,
             catalog: core.catalog,
             definitions: core.definitions.forked(),
             openapi: OpenApi::default(),
@@ -95,14 +96,12 @@ impl ApiServer {
             metrics: Arc::new(Metrics::new()),
             webhooks: Configurations::default(),
             tables: Tables::default(),
-            services: core.services.clone(),
+            services: core.services.clone().asked_by(weak),
             bookmark_period: core.bookmark_period,
             max_unavailable_stateful_set: core.max_unavailable_stateful_set,
             flow_control: FlowControl::default(),
-        };
-        definition::after_fork(&forked);
-        Ok(Self {
-            core: Arc::new(forked),
-        })
+        });
+        definition::after_fork(&forked.core);
+        Ok(forked)
     }
 }

@@ -42,6 +42,33 @@ impl Tls {
     /// If the machine gives no randomness.
     #[must_use]
     pub fn generate(address: IpAddr) -> Self {
+        let names = DNS_NAMES.map(|name| {
+            SanType::DnsName(
+                name.try_into()
+                    .expect("the names are written above in ASCII"),
+            )
+        });
+        let addresses = ADDRESSES.into_iter().chain([address]);
+        let addresses = addresses.filter(|address| !address.is_unspecified());
+        let names = names.into_iter().chain(addresses.map(SanType::IpAddress));
+        Self::named("kube-apiserver", names.collect())
+    }
+
+    /// The same for a server of webhooks that is reached as `host`, a name or an address; None when
+    /// that is neither.
+    ///
+    /// # Panics
+    /// If the machine gives no randomness.
+    #[must_use]
+    pub fn for_host(host: &str) -> Option<Self> {
+        let name = match host.parse() {
+            Ok(address) => SanType::IpAddress(address),
+            Err(_) => SanType::DnsName(host.try_into().ok()?),
+        };
+        Some(Self::named(host, vec![name]))
+    }
+
+    fn named(common_name: &str, names: Vec<SanType>) -> Self {
         let key = || KeyPair::generate().expect("the machine gives randomness");
         let authority_key = key();
         let mut authority = params("kubeproof-ca");
@@ -57,24 +84,13 @@ impl Tls {
         let issuer = Issuer::new(authority, authority_key);
 
         let serving_key = key();
-        let mut serving = params("kube-apiserver");
+        let mut serving = params(common_name);
         serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         serving.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        let names = DNS_NAMES.map(|name| {
-            SanType::DnsName(
-                name.try_into()
-                    .expect("the names are written above in ASCII"),
-            )
-        });
-        serving.subject_alt_names.extend(names);
-        let addresses = ADDRESSES.into_iter().chain([address]);
-        let addresses = addresses.filter(|address| !address.is_unspecified());
-        serving
-            .subject_alt_names
-            .extend(addresses.map(SanType::IpAddress));
+        serving.subject_alt_names = names;
         let serving = serving
             .signed_by(&serving_key, &issuer)
-            .expect("the parameters are written above");
+            .expect("names that are encoded can be signed");
 
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(serving_key.serialize_der()));
         let provider = Arc::new(crypto::ring::default_provider());
@@ -89,6 +105,12 @@ impl Tls {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             authority_pem,
         }
+    }
+
+    /// Takes connections in.
+    #[must_use]
+    pub fn acceptor(&self) -> &TlsAcceptor {
+        &self.acceptor
     }
 
     /// The certificate of the authority, for clients to trust.

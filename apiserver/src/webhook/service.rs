@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Caller, Webhook};
 use crate::meta::{GroupResource, GroupVersionResource};
+use crate::server::{ApiServer, WeakApiServer};
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Table};
 
@@ -22,6 +23,8 @@ type ServicePort = (String, String, u16);
 pub(crate) struct Services {
     addresses: BTreeMap<ServicePort, SocketAddr>,
     local: BTreeMap<ServicePort, Arc<dyn Webhook>>,
+    /// The server that asks them, and that owns this.
+    asking: WeakApiServer,
 }
 
 impl Services {
@@ -39,6 +42,19 @@ impl Services {
     ) {
         let service = (namespace.to_owned(), name.to_owned(), port);
         self.local.insert(service, webhook);
+    }
+
+    /// The same services, asked by another server.
+    pub(crate) fn asked_by(self, server: WeakApiServer) -> Self {
+        Self {
+            asking: server,
+            ..self
+        }
+    }
+
+    /// Who asks; None when that server is gone.
+    pub(super) fn asking(&self) -> Option<ApiServer> {
+        self.asking.upgrade()
     }
 
     fn get(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {

@@ -88,7 +88,7 @@ pub(super) fn start(config: kube::Config, controllers: Vec<String>) -> anyhow::R
 }
 
 /// Whether OpenKruise's kinds are defined there.
-async fn serves_kruise(config: &kube::Config) -> anyhow::Result<bool> {
+pub(super) async fn serves_kruise(config: &kube::Config) -> anyhow::Result<bool> {
     let client = kube::Client::try_from(config.clone())?;
     let groups = client.list_api_groups().await?.groups;
     Ok(groups.iter().any(|group| group.name == kruise::GROUP))

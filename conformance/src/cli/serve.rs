@@ -13,12 +13,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
-use http::header::AUTHORIZATION;
-use http::{HeaderValue, Request};
 use kubeproof::log::{Moment, State};
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof::{kruise, nodes};
+use kubeproof::{in_process, kruise, nodes};
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Authorization, Clock, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
@@ -27,7 +25,6 @@ use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tower::{Service as _, service_fn};
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.
@@ -117,18 +114,20 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         } = service;
         builder = builder.resolve_service(namespace, name, *port, *address);
     }
-    let webhook = kruise::webhook();
+    let bearer = args.token.as_deref().map(in_process::bearer);
+    let bearer = bearer.map(|header| header.context("the token cannot be sent in a header"));
+    let bearer = bearer.transpose()?;
     // What a log holds may be OpenKruise's.
     if args.kruise || args.log.is_some() {
         let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
-        builder = builder.answer_service(namespace, service, kruise::PORT, webhook.clone());
+        let webhook = kruise::webhook(Gates::default(), bearer.clone());
+        builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
     }
     let server = match &args.log {
         None => builder.build(),
         Some(path) => open(path, args.at.unwrap_or(Moment::End), builder)?,
     };
-    webhook.connect(&server);
-    let client = client(&server, args.token.as_deref())?;
+    let client = in_process::client(&server, bearer);
     let mut controllers = match args.log {
         None => super::controller_names(&args.controllers)?,
         Some(_) => Vec::new(),
@@ -245,21 +244,6 @@ fn authorization(mode: &str) -> Result<Authorization, String> {
         "RBAC" => Ok(Authorization::Rbac),
         _ => Err("expected AlwaysAllow or RBAC".to_owned()),
     }
-}
-
-/// A client of the server in this process that may do what the token allows.
-fn client(server: &ApiServer, token: Option<&str>) -> anyhow::Result<kube::Client> {
-    let Some(token) = token else {
-        return Ok(kube::Client::new(server.clone(), "default"));
-    };
-    let bearer = HeaderValue::from_str(&format!("Bearer {token}"))
-        .context("the token cannot be sent in a header")?;
-    let server = server.clone();
-    let service = service_fn(move |mut request: Request<kube::client::Body>| {
-        request.headers_mut().insert(AUTHORIZATION, bearer.clone());
-        server.clone().call(request)
-    });
-    Ok(kube::Client::new(service, "default"))
 }
 
 /// Reads stages; whatever else is in the files is left alone.

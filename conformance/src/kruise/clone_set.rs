@@ -62,7 +62,7 @@ fn default_strategy(strategy: &mut Value) {
 /// Checks a write.
 pub(super) async fn validate(
     request: &Request<'_>,
-    client: Option<kube::Client>,
+    client: Option<&kube::Client>,
 ) -> Result<(), Refusal> {
     if !["CREATE", "UPDATE"].contains(&request.operation) {
         return Ok(());
@@ -114,7 +114,7 @@ fn validate_deadline(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// Names are to be of the set's own pods; only those that are new are looked at.
 async fn validate_pods_to_delete(
     request: &Request<'_>,
-    client: Option<kube::Client>,
+    client: Option<&kube::Client>,
     errors: &mut FieldErrors,
 ) {
     let names = |object: &Value| -> Vec<String> {
@@ -146,7 +146,7 @@ async fn validate_pods_to_delete(
     let known = names(request.old);
     let metadata = &request.object["metadata"];
     let namespace = metadata["namespace"].as_str().unwrap_or_default();
-    let pods: Api<Pod> = Api::namespaced(client, namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let mut added: Vec<&String> = stated.iter().filter(|name| !known.contains(name)).collect();
     added.sort();
     for name in added {

@@ -1,9 +1,12 @@
 //! Defaults and checks of the Advanced StatefulSet. Both versions have the same form, where the older
 //! one knows a field.
 
+use kube::Client;
 use kubeproof_apiserver::status::{FieldErrors, FieldPath};
+use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
 
+use super::claim_templates;
 use super::go_value::{int_or_string, ints_or_strings, scaled};
 use super::update_strategy::{
     change_beside_images, changes_others, default_templates, fill, invalid_go, not_negative,
@@ -28,7 +31,7 @@ const MUTABLE: [&str; 11] = [
 const MIN_READY_SECONDS_MAX: i64 = 300;
 
 /// The spec with defaults.
-pub(super) fn default(request: &Request<'_>) -> Result<Value, Refusal> {
+pub(super) fn default(request: &Request<'_>, gates: Gates) -> Result<Value, Refusal> {
     let mut spec = request.object["spec"].clone();
     fill(&mut spec, "podManagementPolicy", "OrderedReady");
     fill(&mut spec, "updateStrategy", json!({}));
@@ -48,6 +51,10 @@ pub(super) fn default(request: &Request<'_>) -> Result<Value, Refusal> {
         fill(policy, "whenDeleted", "Retain");
         fill(policy, "whenScaled", "Retain");
     }
+    if gates.auto_resize_claims && request.version != "v1alpha1" {
+        fill(&mut spec, "volumeClaimUpdateStrategy", json!({}));
+        fill(&mut spec["volumeClaimUpdateStrategy"], "type", "OnDelete");
+    }
     fill(&mut spec, "replicas", 1);
     fill(&mut spec, "revisionHistoryLimit", 10);
     let template = |object: &Value| object["spec"]["template"].clone();
@@ -58,7 +65,11 @@ pub(super) fn default(request: &Request<'_>) -> Result<Value, Refusal> {
 }
 
 /// Checks a write.
-pub(super) fn validate(request: &Request<'_>) -> Result<(), Refusal> {
+pub(super) async fn validate(
+    request: &Request<'_>,
+    gates: Gates,
+    client: Option<&Client>,
+) -> Result<(), Refusal> {
     if !["CREATE", "UPDATE"].contains(&request.operation) {
         return Ok(());
     }
@@ -71,6 +82,12 @@ pub(super) fn validate(request: &Request<'_>) -> Result<(), Refusal> {
         errors.forbidden(&path, detail);
     }
     Refusal::of(&errors)?;
+    if request.operation == "UPDATE"
+        && gates.auto_resize_claims
+        && let Some(client) = client
+    {
+        claim_templates::check(new, old, client).await?;
+    }
     let policy = &new["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"];
     if request.operation == "UPDATE"
         && policy == "InPlaceOnly"

@@ -29,7 +29,7 @@ fn defaulted(kind: &str, version: &str, object: &Value) -> Value {
     };
     let spec = match kind {
         "cloneset" => clone_set::default(&request),
-        _ => stateful_set::default(&request),
+        _ => stateful_set::default(&request, Gates::default()),
     };
     let mut object = object.clone();
     object["spec"] = spec.unwrap();
@@ -46,7 +46,7 @@ async fn created(kind: &str, version: &str, rest: Value) -> String {
     };
     refused(match kind {
         "cloneset" => clone_set::validate(&request, None).await,
-        _ => stateful_set::validate(&request),
+        _ => stateful_set::validate(&request, Gates::default(), None).await,
     })
 }
 
@@ -238,5 +238,62 @@ fn versions_are_converted_there_and_back() {
         json!({"scaleStrategy": {"disablePVCReuse": true},
         "updateStrategy": {"type": "OnDelete"}}),
         "by default claims are not used again"
+    );
+}
+
+#[tokio::test]
+async fn a_fork_looks_up_its_own_pods() {
+    let builder = ApiServer::builder();
+    let webhook = webhook(Gates::default(), None);
+    let server = builder
+        .answer_service(SERVICE_NAMESPACE, SERVICE, PORT, webhook)
+        .build();
+    let mut loader = server.loader();
+    for object in objects() {
+        loader.create(object).await.unwrap();
+    }
+    loader.finish().await.unwrap();
+    let mut set = spec(json!({}));
+    set["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+    set["kind"] = json!("CloneSet");
+    set["metadata"] = json!({"name": "sample", "namespace": "default"});
+    let api = |server: &ApiServer| {
+        let kind = kube::core::GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "CloneSet");
+        let resource = kube::core::ApiResource::from_gvk(&kind);
+        let client = in_process::client(server, None);
+        kube::Api::<kube::core::DynamicObject>::namespaced_with(client, "default", &resource)
+    };
+    let set = serde_json::from_value(set).unwrap();
+    let created = api(&server)
+        .create(&Default::default(), &set)
+        .await
+        .unwrap();
+
+    let fork = server.fork();
+    let pod = serde_json::from_value(json!({
+        "metadata": {"name": "its", "ownerReferences": [{"apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet", "name": "sample", "uid": created.metadata.uid, "controller": true}]},
+        "spec": {"containers": [{"name": "c", "image": "nginx:1.25"}]},
+    }));
+    let client = in_process::client(&fork, None);
+    let pods = kube::Api::<k8s_openapi::api::core::v1::Pod>::namespaced(client, "default");
+    pods.create(&Default::default(), &pod.unwrap())
+        .await
+        .unwrap();
+
+    let doomed = json!({"spec": {"scaleStrategy": {"podsToDelete": ["its"]}}});
+    let patch = kube::api::Patch::Merge(&doomed);
+    let patched = api(&fork)
+        .patch("sample", &Default::default(), &patch)
+        .await;
+    assert!(patched.is_ok(), "{patched:?}");
+    let refused = api(&server)
+        .patch("sample", &Default::default(), &patch)
+        .await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("find pod its failed: pods \\\"its\\\" not found")
+            || refused.contains("find pod its failed: pods \"its\" not found"),
+        "{refused}"
     );
 }

@@ -4,6 +4,8 @@ mod delete;
 mod describe;
 mod rollout;
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::LogParams;
 use serde_json::{Value, json};
 
 use super::steps::StepError;
@@ -59,6 +61,8 @@ pub(super) async fn perform(testbed: &Testbed, command: &str) -> Result<Vec<Stri
     let api = testbed.api();
     match command.words.as_slice() {
         ["get", resources] => get(testbed, resources).await,
+        ["logs", pod] => logs(testbed, pod, None).await,
+        ["logs", pod, container] => logs(testbed, pod, Some(container)).await,
         ["describe", ..] => describe::perform(testbed, &command).await,
         ["scale", ..] => scale(api, &command).await,
         ["delete", ..] => delete::perform(testbed, &command).await,
@@ -100,6 +104,20 @@ async fn get(testbed: &Testbed, resources: &str) -> Result<Vec<String>, StepErro
         lines.push(format!("No resources found in {namespace} namespace."));
     }
     Ok(lines)
+}
+
+async fn logs(
+    testbed: &Testbed,
+    pod: &str,
+    container: Option<&str>,
+) -> Result<Vec<String>, StepError> {
+    let pods: kube::Api<Pod> = kube::Api::namespaced(testbed.client(), testbed.api().namespace());
+    let params = LogParams {
+        container: container.map(str::to_owned),
+        ..LogParams::default()
+    };
+    let text = pods.logs(pod, &params).await.map_err(ApiError::from)?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// Names of several kinds say which one they are of.

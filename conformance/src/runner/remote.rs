@@ -9,6 +9,7 @@ mod namespaces;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
 use serde_json::Value;
 
@@ -35,7 +36,10 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
         return Some("not marked portable");
     }
     let given = &scenario.given;
-    if given.statefulset() != Settings::default() {
+    let has_gates = given
+        .kruise()
+        .is_some_and(|gates| gates != Gates::default());
+    if given.statefulset() != Settings::default() || has_gates {
         return Some("asks for another version or a feature gate");
     }
     let own_time = given.timings != Timings::default();
@@ -96,7 +100,8 @@ fn is_slow(scenario: &Scenario) -> bool {
 
 /// How long pods of it have to be ready at most.
 pub(super) fn min_ready(scenario: &Scenario) -> Duration {
-    let longest = objects_of(scenario).filter_map(min_ready_seconds).max();
+    let waits = |object: &Value| min_ready_seconds(object).max(grace_seconds(object));
+    let longest = objects_of(scenario).filter_map(waits).max();
     Duration::from_secs(longest.unwrap_or(0))
 }
 
@@ -114,7 +119,21 @@ fn objects_of(scenario: &Scenario) -> impl Iterator<Item = &Value> {
 }
 
 fn min_ready_seconds(object: &Value) -> Option<u64> {
-    object.pointer("/spec/minReadySeconds")?.as_u64()
+    let spec = object.get("spec")?;
+    let of_rollout = "/updateStrategy/rollingUpdate/minReadySeconds";
+    let stated = spec
+        .get("minReadySeconds")
+        .or_else(|| spec.pointer(of_rollout));
+    stated?.as_u64()
+}
+
+/// How long a pod of OpenKruise's waits before it is updated.
+fn grace_seconds(object: &Value) -> Option<u64> {
+    let strategy = object.pointer("/spec/updateStrategy")?;
+    let block = strategy.get("rollingUpdate").unwrap_or(strategy);
+    block
+        .pointer("/inPlaceUpdateStrategy/gracePeriodSeconds")?
+        .as_u64()
 }
 
 /// Whether the object is of a kind that has no namespace, or names another one.
@@ -245,7 +264,12 @@ fn portable_events(events: &str) -> Vec<String> {
 
 /// The words of a line; of pods with generated names it is not said which.
 fn portable_line(line: &str) -> String {
-    let words = line.split_whitespace().map(|word| {
+    // How long ago a container was restarted.
+    let is_age = |word: &&str| word.starts_with('(') || *word == "ago)";
+    let is_restarted = line.contains(" ago)");
+    let words = line.split_whitespace();
+    let words = words.filter(|word| !is_restarted || !is_age(word));
+    let words = words.map(|word| {
         let (name, number) = word.rsplit_once('-').unwrap_or((word, ""));
         let is_generated = number.len() == 5 && number.bytes().all(|byte| byte.is_ascii_digit());
         if is_generated {

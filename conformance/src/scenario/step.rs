@@ -497,6 +497,11 @@ impl Verb {
             Self::Pod(step) => name(&mut step.name),
             Self::Wait(step) => name(&mut step.target.name),
             Self::Show(step) => name(&mut step.target.name),
+            Self::Kubectl(command) => {
+                let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+                words.iter_mut().for_each(name);
+                *command = words.join(" ");
+            }
             Self::Apply(_)
             | Self::Create(_)
             | Self::Scale(_)
@@ -505,7 +510,6 @@ impl Verb {
             | Self::Fault(_)
             | Self::Lift(_)
             | Self::Restart(_)
-            | Self::Kubectl(_)
             | Self::Containers(_)
             | Self::Settle(_)
             | Self::Advance(_)
@@ -518,7 +522,13 @@ impl Verb {
     fn settles(&self) -> bool {
         match self {
             Self::Kubectl(command) => {
-                let only_reads = ["get ", "describe ", "rollout status ", "rollout history "];
+                let only_reads = [
+                    "get ",
+                    "describe ",
+                    "logs ",
+                    "rollout status ",
+                    "rollout history ",
+                ];
                 !only_reads.iter().any(|read| command.starts_with(read))
             }
             Self::Apply(_)

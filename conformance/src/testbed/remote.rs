@@ -8,7 +8,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{Clock, EventType, JournalEntry};
@@ -33,6 +33,8 @@ pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     ("", "v1", "ConfigMap", "configmaps"),
     ("", "v1", "Event", "events"),
+    ("apps.kruise.io", "v1beta1", "StatefulSet", "statefulsets"),
+    ("apps.kruise.io", "v1beta1", "CloneSet", "clonesets"),
 ];
 
 /// Watches that are still behind after so long will never catch up.
@@ -45,7 +47,8 @@ pub(super) struct Remote {
     pub(super) quiet: Duration,
     pub(super) client: kube::Client,
     clock: Clock,
-    watched: Vec<(kube::Api<DynamicObject>, &'static str)>,
+    /// With the name of each resource.
+    watched: Vec<(kube::Api<DynamicObject>, String)>,
     seen: Arc<Seen>,
     watches: JoinSet<()>,
 }
@@ -70,13 +73,13 @@ impl Remote {
         let mut watches = JoinSet::new();
         let mut watched = Vec::new();
         for (group, version, kind, plural) in WATCHED {
-            if api.resource(plural).is_err() {
+            if !api.serves(group, version, plural) {
                 continue;
             }
             let gvk = GroupVersionKind::gvk(group, version, kind);
             let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
             let objects = kube::Api::namespaced_with(client.clone(), namespace, &resource);
-            watched.push((objects.clone(), *plural));
+            watched.push((objects.clone(), told(&resource)));
             watches.spawn(follow(objects, resource, clock.clone(), Arc::clone(&seen)));
         }
         Self {
@@ -108,7 +111,7 @@ impl Remote {
             let mut listed = Versions::new();
             for (api, plural) in &self.watched {
                 for object in api.list(&ListParams::default()).await? {
-                    let key = ((*plural).to_owned(), object.name_any());
+                    let key = (plural.clone(), object.name_any());
                     listed.insert(key, object.metadata.resource_version);
                 }
             }
@@ -131,6 +134,11 @@ impl Remote {
     }
 }
 
+/// How a resource is told from those of other groups.
+fn told(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.group)
+}
+
 /// Notes what happens to the objects of one resource.
 async fn follow(
     api: kube::Api<DynamicObject>,
@@ -147,7 +155,7 @@ async fn follow(
     let events = watcher(api, watcher::Config::default()).default_backoff();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
-        let (object, is_gone) = match event {
+        let (mut object, is_gone) = match event {
             Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
                 (object, false)
             }
@@ -157,6 +165,11 @@ async fn follow(
         let name = object.metadata.name.clone().unwrap_or_default();
         let version = object.metadata.resource_version.clone();
         let rv = version.as_deref().and_then(|version| version.parse().ok());
+        // Items of a list come without their type.
+        object.types = Some(TypeMeta {
+            api_version: resource.api_version.clone(),
+            kind: resource.kind.clone(),
+        });
         let object = Arc::new(serde_json::to_value(&object).unwrap_or_default());
         let previous = known.get(&name).cloned();
         if !is_gone && previous.as_deref() == Some(&*object) {
@@ -167,7 +180,7 @@ async fn follow(
             (Some(_), false) => EventType::Modified,
             (None, false) => EventType::Added,
         };
-        let key = (gvr.resource.clone(), name.clone());
+        let key = (told(&resource), name.clone());
         if is_gone {
             known.remove(&name);
             seen.present.lock().remove(&key);

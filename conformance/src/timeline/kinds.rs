@@ -119,7 +119,14 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
             if old["status"]["phase"] != new["status"]["phase"] {
                 let phase = new["status"]["phase"].as_str().unwrap_or_default();
                 changes.push(phase.to_lowercase());
+            } else {
+                let capacity = |claim: &Value| claim["status"]["capacity"].clone();
+                let (before, after) = (capacity(old), capacity(new));
+                changes.extend(diff::fields("status.capacity", &before, &after));
             }
+            let resources = |claim: &Value| claim["spec"]["resources"].clone();
+            let (before, after) = (resources(old), resources(new));
+            changes.extend(diff::fields("spec.resources", &before, &after));
         }
         _ => {
             for part in ["data", "spec"] {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::{Api, ResourceExt};
 
 use super::Controller;
-use super::plan::{Action, Counter, Observed, Step};
+use super::plan::{Action, Counter, Observed, Resize, Step};
 use super::status::failed;
 use crate::kruise::in_place::UpdateSpec;
 use crate::kruise::lifecycle::{self, State};
@@ -72,6 +73,7 @@ impl Effects<'_> {
             Action::Delete(pod) => self.delete(&pod).await,
             Action::Write(pod, write) => self.writer.write(&pod, &write).await.map(|_| ()),
             Action::UpdateInPlace(pod, spec) => self.update_in_place(&pod, &spec).await,
+            Action::Resize(pod, resizes) => self.resize(&pod, resizes).await,
             Action::Count => Ok(()),
             Action::Fail(error) => Err(error),
         }
@@ -104,6 +106,45 @@ impl Effects<'_> {
                 .await;
         }
         deleted
+    }
+
+    async fn resize(&self, pod: &Pod, resizes: Vec<Resize>) -> Result<(), Error> {
+        let pod = pod.name_any();
+        for resize in resizes {
+            let claim = match resize {
+                Resize::Update(claim) => claim,
+                Resize::Refuse(name) => {
+                    let why = "contains diff other than spec resource, wait pvc to be deleted";
+                    let message = format!("failed to update pvc {name}: {why}");
+                    self.tell(EventType::Warning, "FailedUpdatePVC", &message)
+                        .await;
+                    return Err(Error::Refused(format!("can not patch pvc {name}: {why}")));
+                }
+            };
+            let spec = claim.spec.as_ref();
+            if let Some(class) = spec.and_then(|spec| spec.storage_class_name.as_deref()) {
+                self.check_class(class, &pod).await?;
+            }
+            self.control.resize_claim(&pod, &claim).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether claims of the class can grow at all.
+    async fn check_class(&self, class: &str, pod: &str) -> Result<(), Error> {
+        let client = self.controller.ctx.client.clone();
+        let class_found = Api::<StorageClass>::all(client).get(class).await;
+        let found = class_found.map_err(Error::from).map_err(|error| {
+            Error::Refused(format!(
+                "could not get sc {class} for {pod} when checking PVC spec: {error}"
+            ))
+        })?;
+        if found.allow_volume_expansion == Some(true) {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "storage class {class} for {pod} does not support volume expansion"
+        )))
     }
 
     async fn update_in_place(&self, pod: &Pod, spec: &UpdateSpec) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
 
+use super::claim_size::{self, Fit};
 use super::set::Set;
 use super::status;
 use crate::kruise::in_place::UpdateSpec;
@@ -80,10 +81,20 @@ pub(super) enum Action {
     Delete(Arc<Pod>),
     Write(Arc<Pod>, PodWrite),
     UpdateInPlace(Arc<Pod>, Box<UpdateSpec>),
+    /// These claims of the pod become as large as their templates say, one after another.
+    Resize(Arc<Pod>, Vec<Resize>),
     /// Nothing but its counter.
     Count,
     /// It goes no further.
     Fail(Error),
+}
+
+/// What becomes of a claim that is not as its template wants it.
+pub(super) enum Resize {
+    /// It is written so.
+    Update(Box<PersistentVolumeClaim>),
+    /// It differs in what cannot be changed.
+    Refuse(String),
 }
 
 /// A decision in the making.
@@ -276,23 +287,9 @@ impl Observed<'_> {
         })
     }
 
-    /// For each claim template, how many claims are as large as it says; up to the first pod without
-    /// a claim.
+    /// For each claim template, how many claims are as large as it says.
     fn volume_claims(&self, replicas: &[Arc<Pod>]) -> Option<Vec<VolumeClaimStatus>> {
         let templates = self.set.claim_templates();
-        let storage = |claim: &PersistentVolumeClaim| {
-            let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
-            requests.get("storage").cloned()
-        };
-        let capacity = |claim: &PersistentVolumeClaim| {
-            claim
-                .status
-                .as_ref()?
-                .capacity
-                .as_ref()?
-                .get("storage")
-                .cloned()
-        };
         let mut counted: Vec<VolumeClaimStatus> = templates
             .iter()
             .map(|template| VolumeClaimStatus {
@@ -300,21 +297,44 @@ impl Observed<'_> {
                 ..VolumeClaimStatus::default()
             })
             .collect();
-        'pods: for pod in replicas {
-            let ordinal = identity::ordinal(pod).unwrap_or(0);
-            for (template, count) in templates.iter().zip(&mut counted) {
-                let template_name = &count.volume_claim_name;
-                let name = crate::claim::claim_name(template_name, self.set.name(), ordinal);
-                let Some(claim) = self.claims.get(&name) else {
-                    break 'pods;
-                };
-                let is_compatible = storage(claim) == storage(template);
-                let is_ready = is_compatible && capacity(claim) == storage(template);
-                count.compatible_replicas += i32::from(is_compatible);
+        for pod in replicas {
+            for (claim, template, count) in self
+                .claims_of(pod)
+                .zip(&mut counted)
+                .filter_map(|((claim, template), count)| Some((claim?, template, count)))
+            {
+                let is_enough = claim_size::fit(claim, template) == Fit::Enough;
+                count.compatible_replicas += i32::from(is_enough);
+                let is_ready = is_enough && claim_size::has_size(claim);
                 count.compatible_ready_replicas += i32::from(is_ready);
             }
         }
         (!counted.is_empty()).then_some(counted)
+    }
+
+    /// The claims of a pod, as far as they are there to stay, each with its template.
+    pub(super) fn claims_of(
+        &self,
+        pod: &Pod,
+    ) -> impl Iterator<Item = (Option<&PersistentVolumeClaim>, &PersistentVolumeClaim)> {
+        let ordinal = identity::ordinal(pod).unwrap_or(0);
+        self.set.claim_templates().iter().map(move |template| {
+            let name = crate::claim::claim_name(&template.name_any(), self.set.name(), ordinal);
+            let claim = self.claims.get(&name).map(AsRef::as_ref);
+            let stays =
+                |claim: &&PersistentVolumeClaim| claim.metadata.deletion_timestamp.is_none();
+            (claim.filter(stays), template)
+        })
+    }
+
+    /// Whether `holds` for each claim of the pod that is there.
+    pub(super) fn all_claims(
+        &self,
+        pod: &Pod,
+        holds: impl Fn(&PersistentVolumeClaim, &PersistentVolumeClaim) -> bool,
+    ) -> bool {
+        let mut claims = self.claims_of(pod);
+        claims.all(|(claim, template)| claim.is_none_or(|claim| holds(claim, template)))
     }
 }
 

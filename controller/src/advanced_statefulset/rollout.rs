@@ -10,7 +10,8 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::plan::{Action, Counter, Planner, Step};
+use super::claim_size::{Fit, fit, has_size, is_done, resized};
+use super::plan::{Action, Counter, Observed, Planner, Resize, Step};
 use super::set::UpdatePolicy;
 use crate::kruise::pod_writes::{UpdateStep, update_step};
 use crate::kruise::revision::is_at;
@@ -35,12 +36,23 @@ impl Planner<'_> {
         let mut down = self.unavailable(replicas);
         let deleted = self.delete_specified(replicas, &mut down);
         for pod in update_order(self, replicas) {
-            if pod::revision(&pod) == observed.update.name {
+            let resizes = self.resizes(&pod);
+            if pod::revision(&pod) == observed.update.name && resizes.is_empty() {
                 continue;
             }
             let name = pod.name_any();
             if down.len() >= observed.set.max_unavailable() && !down.contains(&name) {
                 return;
+            }
+            if !resizes.is_empty() {
+                // The pod is updated once the cache shows that its claims have grown.
+                self.push(Action::Resize(Arc::clone(&pod), resizes));
+                down.insert(name);
+                continue;
+            }
+            if observed.set.resizes_claims() && !observed.all_claims(&pod, |own, _| is_done(own)) {
+                down.insert(name);
+                continue;
             }
             if deleted.contains(&name) || pod::is_terminating(&pod) {
                 continue;
@@ -59,13 +71,34 @@ impl Planner<'_> {
         for pod in replicas {
             let is_up = observed.is_healthy(pod)
                 && in_place::check_complete(pod).is_ok()
-                && observed.is_available(pod);
+                && observed.is_available(pod)
+                && (!observed.set.resizes_claims() || has_claims_ready(&observed, pod));
             if !is_up {
                 self.timers.extend(observed.until_available(pod));
                 down.insert(pod.name_any());
             }
         }
         down
+    }
+
+    /// What is to be written about the pod's claims before its update.
+    fn resizes(&self, pod: &Pod) -> Vec<Resize> {
+        let observed = self.observed;
+        if !observed.set.resizes_claims() {
+            return Vec::new();
+        }
+        let differing = observed.claims_of(pod).filter_map(|(claim, template)| {
+            let claim = claim?;
+            match fit(claim, template) {
+                Fit::Enough => None,
+                Fit::Differs => Some(Resize::Refuse(claim.name_any())),
+                Fit::TooSmall => {
+                    let resized = resized(claim, template, observed.set.name());
+                    Some(Resize::Update(Box::new(resized)))
+                }
+            }
+        });
+        differing.collect()
     }
 
     /// Deletes the pods whose deletion was asked for, as far as they may be missed; the partition
@@ -143,6 +176,11 @@ impl Planner<'_> {
         self.count(falls.filter(|_| is_deleted));
         true
     }
+}
+
+/// Whether the claims of a pod are as large as they are to be.
+fn has_claims_ready(observed: &Observed<'_>, pod: &Pod) -> bool {
+    observed.all_claims(pod, |claim, _| has_size(claim))
 }
 
 /// The pods to update, in their order, as many as the partition lets.

@@ -31,6 +31,7 @@ pub(super) struct Set {
     /// The ordinals of the pods there are to be, ascending.
     ordinals: Vec<i32>,
     start: i32,
+    gates: Gates,
 }
 
 /// What becomes of a pod at another revision.
@@ -63,6 +64,7 @@ impl Set {
         Ok(Self {
             ordinals: free.take(replicas).collect(),
             start,
+            gates,
             object,
             template: template.unwrap_or_default(),
         })
@@ -181,6 +183,13 @@ impl Set {
     pub(super) fn claim_templates(&self) -> &[PersistentVolumeClaim] {
         let templates = &self.spec().volume_claim_templates;
         templates.as_deref().unwrap_or_default()
+    }
+
+    /// Whether the claims of a pod are made as large as their templates say before it is updated.
+    pub(super) fn resizes_claims(&self) -> bool {
+        let strategy = self.spec().volume_claim_update_strategy.as_ref();
+        let type_ = strategy.and_then(|strategy| strategy.type_.as_deref());
+        self.gates.auto_resize_claims && type_ == Some("OnPodRollingUpdate")
     }
 
     pub(super) fn match_labels(&self) -> BTreeMap<String, String> {

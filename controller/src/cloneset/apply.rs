@@ -1,6 +1,6 @@
 //! Carries out what a sync has decided, each write with the event that tells of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(super) struct Effects<'a> {
     chosen: &'a Chosen,
     revisions: &'a [ControllerRevision],
     claims: &'a [Arc<PersistentVolumeClaim>],
+    /// The same by their instance.
+    claims_of: BTreeMap<&'a str, Vec<&'a PersistentVolumeClaim>>,
     pods_api: Api<Pod>,
     claims_api: Api<PersistentVolumeClaim>,
     writer: PodWriter,
@@ -49,6 +51,11 @@ impl<'a> Effects<'a> {
         claims: &'a [Arc<PersistentVolumeClaim>],
     ) -> Self {
         let client = &controller.ctx.client;
+        let mut claims_of: BTreeMap<&str, Vec<&PersistentVolumeClaim>> = BTreeMap::new();
+        for claim in claims {
+            let id = instance_id(&claim.metadata);
+            claims_of.entry(id).or_default().push(claim);
+        }
         Self {
             controller,
             set,
@@ -56,6 +63,7 @@ impl<'a> Effects<'a> {
             chosen,
             revisions,
             claims,
+            claims_of,
             pods_api: Api::namespaced(client.clone(), set.namespace()),
             claims_api: Api::namespaced(client.clone(), set.namespace()),
             writer: PodWriter {
@@ -247,10 +255,7 @@ impl<'a> Effects<'a> {
         let message = format!("succeed to delete pod {name}");
         self.tell("SuccessfulDelete", &message).await;
         let id = instance_id(&pod.metadata);
-        for claim in self.claims {
-            if instance_id(&claim.metadata) != id {
-                continue;
-            }
+        for claim in self.claims_of.get(id).into_iter().flatten() {
             let name = claim.name_any();
             expectations.expect(&self.key, Expected::Deletion, &name);
             if let Err(error) = self.claims_api.delete(&name, &params).await {
@@ -338,8 +343,10 @@ impl<'a> Effects<'a> {
             UpdateStep::Start => {}
         }
         let now = self.writer.now;
+        let gates = self.set.gates;
         let relabel = |pod: &mut Pod| {
-            pod.labels_mut().extend(revision::labels(&spec.revision));
+            let labels = revision::labels(&spec.revision, gates);
+            pod.labels_mut().extend(labels);
             lifecycle::set_state(pod, State::Updating, now);
         };
         let (name, revision) = (pod.name_any(), &spec.revision);

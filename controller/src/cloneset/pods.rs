@@ -93,7 +93,7 @@ pub(crate) fn new_pod(
     pod.metadata.name = Some(format!("{}-{id}", set.name()));
     pod.metadata.namespace = set.meta().namespace.clone();
     let labels = pod.labels_mut();
-    labels.extend(revision::labels(revision));
+    labels.extend(revision::labels(revision, set.gates));
     labels.insert(INSTANCE_ID_LABEL.to_owned(), id.to_owned());
     pod_readiness::inject_gate(&mut pod, READY_CONDITION);
     if any_marks_not_ready(set.lifecycle()) {

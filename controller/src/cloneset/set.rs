@@ -1,6 +1,6 @@
 //! A CloneSet as the controller reads it: typed, with defaults, and its template's raw JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
@@ -32,6 +32,14 @@ pub(crate) struct Set {
     pub(crate) gates: Gates,
     /// `spec.template` as the server returned it: revisions are made of its bytes.
     pub(crate) template: Value,
+    /// The names in `podsToDelete`: of each pod it is asked whether it is among them.
+    doomed: BTreeSet<String>,
+}
+
+fn pods_to_delete(spec: &CloneSetSpec) -> &[String] {
+    let strategy = spec.scale_strategy.as_ref();
+    let names = strategy.and_then(|strategy| strategy.pods_to_delete.as_deref());
+    names.unwrap_or_default()
 }
 
 /// What becomes of a pod at another revision.
@@ -51,10 +59,13 @@ impl Set {
             source,
         };
         let value = serde_json::to_value(object).map_err(malformed)?;
+        let object = typed(value).map_err(malformed)?;
+        let names = pods_to_delete(&object.spec).iter().cloned().collect();
         Ok(Self {
-            object: typed(value).map_err(malformed)?,
+            object,
             gates,
             template: template.unwrap_or_default(),
+            doomed: names,
         })
     }
 
@@ -150,15 +161,13 @@ impl Set {
     }
 
     pub(crate) fn pods_to_delete(&self) -> &[String] {
-        let strategy = self.spec().scale_strategy.as_ref();
-        let names = strategy.and_then(|strategy| strategy.pods_to_delete.as_deref());
-        names.unwrap_or_default()
+        pods_to_delete(self.spec())
     }
 
     /// Whether somebody has asked for the deletion of this pod: by a label, or in the set's spec.
     pub(crate) fn is_to_delete(&self, pod: &Pod) -> bool {
         let name = pod.metadata.name.as_ref();
-        is_specified_delete(pod) || name.is_some_and(|name| self.pods_to_delete().contains(name))
+        is_specified_delete(pod) || name.is_some_and(|name| self.doomed.contains(name))
     }
 
     /// How many pods stay at other revisions than the update one.

@@ -45,20 +45,20 @@ pub(crate) fn count(
     now: Timestamp,
 ) -> Option<Duration> {
     let update = status.update_revision.clone().unwrap_or_default();
-    let of = |counts: &dyn Fn(&Pod) -> bool| {
-        let counted = pods.iter().filter(|pod| counts(pod)).count();
-        i32::try_from(counted).unwrap_or(i32::MAX)
-    };
-    let is_ready = |pod: &Pod| is_update_ready(pod, 0, now);
-    let is_available = |pod: &Pod| is_available(pod, set.min_ready_seconds(), now);
-    let is_updated = |pod: &Pod| is_at(pod, &update);
+    let mut updated_available = 0;
+    for pod in pods {
+        let is_ready = is_update_ready(pod, 0, now);
+        let is_available = is_ready && is_available(pod, set.min_ready_seconds(), now);
+        let is_updated = is_at(pod, &update);
+        status.replicas += 1;
+        status.ready_replicas += i32::from(is_ready);
+        status.available_replicas += i32::from(is_available);
+        status.updated_replicas += i32::from(is_updated);
+        status.updated_ready_replicas += i32::from(is_updated && is_ready);
+        updated_available += i32::from(is_updated && is_available);
+    }
     let shown = |count: i32| Some(count).filter(|count| *count != 0);
-    status.replicas = of(&|_| true);
-    status.ready_replicas = of(&is_ready);
-    status.available_replicas = of(&is_available);
-    status.updated_replicas = of(&is_updated);
-    status.updated_ready_replicas = of(&|pod| is_updated(pod) && is_ready(pod));
-    status.updated_available_replicas = shown(of(&|pod| is_updated(pod) && is_available(pod)));
+    status.updated_available_replicas = shown(updated_available);
     // Whether they are ready does not matter.
     if status.updated_replicas == status.replicas && status.replicas == set.replicas() {
         status.current_revision.clone_from(&status.update_revision);

@@ -19,7 +19,7 @@ use super::set::{KIND, Set};
 use super::status;
 use crate::adoption::Claims;
 use crate::conflict::BACKOFF_DELAYS;
-use crate::controller_ref::{controller_of, controller_ref};
+use crate::controller_ref::controller_ref;
 use crate::history::{self, Proposal};
 use crate::kruise::clone_set::{CloneSet, CloneSetStatus};
 use crate::kruise::{container_hash, revision, selector_text};
@@ -30,7 +30,7 @@ use crate::recorder::EventType;
 use crate::revision_control::{Chosen, RevisionControl};
 use crate::sync_error::Error;
 use crate::triggers::Workload;
-use crate::worker::Reconcile;
+use crate::worker::{Reconcile, gather};
 
 /// What has not been seen after so long is not waited for with a timer.
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
@@ -48,6 +48,10 @@ struct Owned {
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        if let Some(set) = self.sets.get(&key.namespace, &key.name) {
+            let uid = set.uid().unwrap_or_default();
+            gather(self.pods.count_controlled_by(&key.namespace, &uid)).await;
+        }
         let Some(object) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
             return Ok(None);
@@ -79,10 +83,9 @@ impl Reconcile for Controller {
         let pods = self.release(&set, &selector, owned.active).await?;
         let revisions = self.list_revisions(&set, &selector);
         let chosen = self.choose_revisions(&set, &revisions).await?;
-        for pod in &pods {
-            if let Some(waited) = self.versions.behind_for(&**pod, now) {
-                return Ok(until_timeout(waited).filter(|_| waited < EXPECTATION_TIMEOUT));
-            }
+        let read = pods.iter().map(AsRef::as_ref);
+        if let Some(waited) = self.versions.first_behind(read, now) {
+            return Ok(until_timeout(waited).filter(|_| waited < EXPECTATION_TIMEOUT));
         }
         let mut status = status::begun(
             &set,
@@ -158,27 +161,16 @@ impl Controller {
 
     /// The set's pods and claims, by name.
     fn owned(&self, set: &Set) -> Owned {
-        let is_ours = |meta: &_| controller_of(meta).is_some_and(|owner| owner.uid == set.uid());
-        let mut pods = self.pods.in_namespace(set.namespace());
-        pods.retain(|pod| is_ours(&pod.metadata));
+        let (namespace, uid) = (set.namespace(), set.uid());
+        let pods = self.pods.controlled_by(namespace, uid);
         let (active, inactive) = pods.into_iter().partition(|pod| pod::is_active(pod));
-        let mut claims = Vec::new();
-        if !set.claim_templates().is_empty() || self.has_claims(set) {
-            claims = self.claims.in_namespace(set.namespace());
-            claims.retain(|claim| {
-                is_ours(&claim.metadata) && claim.metadata.deletion_timestamp.is_none()
-            });
-        }
+        let mut claims = self.claims.controlled_by(namespace, uid);
+        claims.retain(|claim| claim.metadata.deletion_timestamp.is_none());
         Owned {
             active,
             inactive,
             claims,
         }
-    }
-
-    /// Whether there may be claims of the set's at all.
-    fn has_claims(&self, set: &Set) -> bool {
-        !self.claims.in_namespace(set.namespace()).is_empty()
     }
 
     /// Hands claims over to pods that are on their way out, and deletes those without any pod.
@@ -385,8 +377,11 @@ impl Controller {
     /// Takes the names of pods that are gone out of `podsToDelete`. A failure is made up for by the
     /// next sync.
     async fn forget_deleted(&self, set: &Set, object: &DynamicObject, pods: &[Arc<Pod>]) {
-        let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
         let asked_for = set.pods_to_delete();
+        if asked_for.is_empty() {
+            return;
+        }
+        let names: BTreeSet<String> = pods.iter().map(|pod| pod.name_any()).collect();
         let left: Vec<&String> = asked_for
             .iter()
             .filter(|name| names.contains(*name))

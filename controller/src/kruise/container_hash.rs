@@ -50,17 +50,38 @@ pub(crate) fn metadata_variables(
 /// The hash of what the variables of `container` are when they are read from the metadata of `pod`.
 #[must_use]
 pub(crate) fn of_metadata_variables(container: &Container, pod: &Pod) -> u32 {
+    of_variables(container, |_, field, key| {
+        let map: &BTreeMap<String, String> = match field {
+            MetadataField::Labels => pod.labels(),
+            MetadataField::Annotations => pod.annotations(),
+        };
+        map.get(key).map(String::as_str)
+    })
+}
+
+/// The same hash of what these variables were when the container was started; `started` has them by
+/// their names.
+#[must_use]
+pub(crate) fn of_started_variables(
+    container: &Container,
+    started: &BTreeMap<String, String>,
+) -> u32 {
+    of_variables(container, |name, _, _| {
+        started.get(name).map(String::as_str)
+    })
+}
+
+fn of_variables<'a>(
+    container: &'a Container,
+    value: impl Fn(&str, MetadataField, &'a str) -> Option<&'a str>,
+) -> u32 {
     let mut variables: Vec<Value> = metadata_variables(container)
-        .map(|(name, field, key)| {
-            let map: &BTreeMap<String, String> = match field {
-                MetadataField::Labels => pod.labels(),
-                MetadataField::Annotations => pod.annotations(),
-            };
-            match map.get(key).filter(|value| !value.is_empty()) {
+        .map(
+            |(name, field, key)| match value(name, field, key).filter(|value| !value.is_empty()) {
                 Some(value) => json!({"name": name, "value": value}),
                 None => json!({"name": name}),
-            }
-        })
+            },
+        )
         .collect();
     variables.sort_by_key(|variable| variable["name"].to_string());
     let list = match variables.is_empty() {

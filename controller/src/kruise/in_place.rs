@@ -13,7 +13,10 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
-pub(crate) use completion::{are_containers_complete, check_complete, is_ready_for_next};
+pub(crate) use completion::{
+    Hashes, RUNTIME_ANNOTATION, RuntimeContainer, RuntimeContainers, are_containers_complete,
+    check_complete, is_ready_for_next,
+};
 use record::{Batch, ContainerStatus, PreCheck, rfc3339};
 pub(crate) use record::{UpdateSpec, UpdateState};
 pub(crate) use spec::update_spec;

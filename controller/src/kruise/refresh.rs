@@ -106,27 +106,27 @@ fn in_place(pod: &Pod, now: Timestamp, refresh: &mut Refresh) -> Result<(), Erro
 
 /// The conditions of the readiness gates that no update holds back.
 fn conditions(pod: &Pod, now: Timestamp, refresh: &mut Refresh) {
-    let mut changed = pod.clone();
-    let mut is_changed = false;
-    if let Some(condition) = pod_readiness::initial(pod, now) {
-        in_place::set_condition(&mut changed, condition);
-        is_changed = true;
-    }
     let is_ready =
         in_place::condition(pod, READY_CONDITION).is_some_and(|one| one.status == "True");
-    if in_place::has_gate(pod) && !is_ready {
-        let condition = PodCondition {
-            type_: READY_CONDITION.to_owned(),
-            status: "True".to_owned(),
-            last_transition_time: Some(Time(in_place::whole_second(now))),
-            ..PodCondition::default()
-        };
+    let ready = (in_place::has_gate(pod) && !is_ready).then(|| PodCondition {
+        type_: READY_CONDITION.to_owned(),
+        status: "True".to_owned(),
+        last_transition_time: Some(Time(in_place::whole_second(now))),
+        ..PodCondition::default()
+    });
+    let due: Vec<PodCondition> = pod_readiness::initial(pod, now)
+        .into_iter()
+        .chain(ready)
+        .collect();
+    // Of all pods few have anything due, and copies are dear.
+    if due.is_empty() {
+        return;
+    }
+    let mut changed = pod.clone();
+    for condition in due {
         in_place::set_condition(&mut changed, condition);
-        is_changed = true;
     }
-    if is_changed {
-        refresh.writes.push(PodWrite::Status(Box::new(changed)));
-    }
+    refresh.writes.push(PodWrite::Status(Box::new(changed)));
 }
 
 /// The state that the pod goes on to by itself.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
+use super::Gates;
 use crate::pod;
 
 /// The label with the hash alone.
@@ -22,12 +23,17 @@ pub(crate) fn is_at(pod: &Pod, revision: &str) -> bool {
     label == revision || short_hash(label) == short_hash(revision)
 }
 
-/// The labels that put a pod of a CloneSet at `revision`.
+/// The labels that put a pod of a CloneSet at `revision`; with the gate `CloneSetShortHash` both are
+/// the hash.
 #[must_use]
-pub(crate) fn labels(revision: &str) -> BTreeMap<String, String> {
+pub(crate) fn labels(revision: &str, gates: Gates) -> BTreeMap<String, String> {
     let hash = short_hash(revision).to_owned();
+    let revision = match gates.short_hash {
+        true => hash.clone(),
+        false => revision.to_owned(),
+    };
     BTreeMap::from([
-        (pod::REVISION_LABEL.to_owned(), revision.to_owned()),
+        (pod::REVISION_LABEL.to_owned(), revision),
         (TEMPLATE_HASH_LABEL.to_owned(), hash),
     ])
 }

@@ -1,6 +1,6 @@
 //! The containers of all nodes, for those who ask for their logs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::container::{Channel, Container, Line, Log, Process};
 use super::identity;
@@ -22,6 +22,28 @@ pub struct Containers {
     now: Now,
     /// By uid of the pod.
     pods: Arc<Mutex<BTreeMap<String, Pod>>>,
+    /// Runs that somebody beside the kubelet has told to stop, and that it has not heard of.
+    stops: Arc<Mutex<BTreeSet<RunId>>>,
+    stopped: Arc<Notify>,
+}
+
+/// One run of a container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RunId {
+    /// The uid of its pod.
+    pub(crate) uid: String,
+    pub(crate) container: String,
+    pub(crate) restarts: i32,
+}
+
+/// A container as its runtime knows it.
+pub(crate) struct Inside {
+    pub(crate) run: RunId,
+    pub(crate) id: String,
+    pub(crate) is_running: bool,
+    /// What it was started from.
+    pub(crate) image: String,
+    pub(crate) variables: BTreeMap<String, String>,
 }
 
 /// What a node keeps for the readers of one pod.
@@ -72,6 +94,7 @@ struct Slot {
 pub(super) struct Run {
     pub(super) container: Container,
     pub(super) log: Arc<Log>,
+    pub(super) image: String,
 }
 
 /// The pod that is asked about.
@@ -145,6 +168,8 @@ impl Containers {
             nodes,
             now,
             pods: Arc::default(),
+            stops: Arc::default(),
+            stopped: Arc::default(),
         }
     }
 
@@ -177,6 +202,41 @@ impl Containers {
         }
         running.sort();
         running
+    }
+
+    /// The latest run of a container of the pod `uid`; None before the first.
+    pub(crate) fn inside(&self, uid: &str, container: &str) -> Option<Inside> {
+        let pods = self.pods.lock();
+        let slot = pods.get(uid)?.containers.get(container)?;
+        Some(Inside {
+            run: RunId {
+                uid: uid.to_owned(),
+                container: container.to_owned(),
+                restarts: slot.restarts,
+            },
+            id: identity::container_id(uid, container, slot.restarts),
+            is_running: !slot.run.log.is_closed(),
+            image: slot.run.image.clone(),
+            variables: slot.run.container.variables.clone(),
+        })
+    }
+
+    /// Has the kubelet stop this run, if it is still the latest; what follows is up to the pod.
+    pub(crate) fn stop(&self, run: RunId) {
+        self.stops.lock().insert(run);
+        self.stopped.notify_one();
+    }
+
+    /// The next run that is to stop.
+    ///
+    /// Cancel safety: it is taken only by the poll that returns it.
+    pub(super) async fn told_to_stop(&self) -> RunId {
+        loop {
+            if let Some(run) = self.stops.lock().pop_first() {
+                return run;
+            }
+            self.stopped.notified().await;
+        }
     }
 
     /// The pod's containers run there.
@@ -264,7 +324,7 @@ impl Containers {
         command: Vec<String>,
         stdin: bool,
     ) -> Result<Session, Refusal> {
-        let Run { container, log } = self.running_one(pod, container)?;
+        let Run { container, log, .. } = self.running_one(pod, container)?;
         let program = command.first().cloned().unwrap_or_default();
         let (Process { output, input }, process) = container.process(command, stdin);
         let ended = async move {

@@ -50,7 +50,7 @@ pub(crate) fn thousandths(text: &str) -> Option<i128> {
 }
 
 /// The amount of `resource` that `quantity` says.
-pub(super) fn amount(resource: &str, quantity: &Quantity) -> i128 {
+pub(crate) fn amount(resource: &str, quantity: &Quantity) -> i128 {
     let thousandths = thousandths(&quantity.0).unwrap_or(0);
     match resource {
         "cpu" => thousandths,

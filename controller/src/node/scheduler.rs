@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::mirror::{self, Change, Mirror, ObjectKey};
 use crate::pod::reference;
 use crate::recorder::{EventType, Happening, Recorder};
+use crate::worker::gather;
 
 /// The profile this scheduler answers to.
 const SCHEDULER_NAME: &str = "default-scheduler";
@@ -110,6 +111,14 @@ pub(super) async fn run(ctx: Context) {
         retry = None;
         if !scheduler.is_synced() {
             continue;
+        }
+        if !scheduler.queue.is_empty() {
+            // All pods are looked at, however many wait.
+            gather(scheduler.pods.len()).await;
+            let mut more = Vec::new();
+            mirror::drain(&mut updates, &mut more);
+            more.into_iter()
+                .for_each(|update| scheduler.take_in(update));
         }
         if let Err(error) = scheduler.schedule().await {
             tracing::warn!(%error, "scheduling failed");

@@ -13,6 +13,7 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::binder::{self, PROVISIONED_BY, PROVISIONER, STORAGE_PROVISIONER};
+use super::expansion;
 use crate::context::Context;
 use crate::mirror::{self, answered};
 
@@ -81,12 +82,14 @@ async fn serve(ctx: &Context, update: &Update) -> Result<(), kube::Error> {
             Event::Apply(claim) | Event::InitApply(claim) if is_asked_for(claim) => {
                 provision(ctx, claim).await
             }
+            Event::Apply(claim) | Event::InitApply(claim) => expand(ctx, claim).await,
             _ => Ok(()),
         },
         Update::Volume(event) => match &**event {
             Event::Apply(volume) | Event::InitApply(volume) if is_done_with(volume) => {
                 delete(ctx, volume).await
             }
+            Event::Apply(volume) => tell_claim(ctx, volume).await,
             _ => Ok(()),
         },
     }
@@ -131,6 +134,34 @@ async fn provision(ctx: &Context, claim: &PersistentVolumeClaim) -> Result<(), k
         // Made before; the volume controller is about to bind it.
         Err(error) if answered(&error, 409) => Ok(()),
         created => created.map(drop),
+    }
+}
+
+/// Lets the volume of a claim grow with it.
+async fn expand(ctx: &Context, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
+    let spec = claim.spec.as_ref();
+    let Some(name) = spec.and_then(|spec| spec.volume_name.as_deref()) else {
+        return Ok(());
+    };
+    let volumes: Api<PersistentVolume> = Api::all(ctx.client.clone());
+    match volumes.get_opt(name).await? {
+        Some(volume) => expansion::expand(&ctx.client, claim, &volume).await,
+        None => Ok(()),
+    }
+}
+
+/// Lets the claim of a volume that has grown say so.
+async fn tell_claim(ctx: &Context, volume: &PersistentVolume) -> Result<(), kube::Error> {
+    let spec = volume.spec.as_ref();
+    let Some(claim) = spec.and_then(|spec| spec.claim_ref.as_ref()) else {
+        return Ok(());
+    };
+    let namespace = claim.namespace.as_deref().unwrap_or_default();
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(ctx.client.clone(), namespace);
+    let name = claim.name.as_deref().unwrap_or_default();
+    match claims.get_opt(name).await? {
+        Some(claim) => expansion::expand(&ctx.client, &claim, volume).await,
+        None => Ok(()),
     }
 }
 

@@ -50,6 +50,13 @@ async fn run_until_signal(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = kubeconfig::config(kubeconfig).await?;
     kubeconfig::version(&config).await?;
+    let has_kruise = controllers::serves_kruise(&config).await?;
+    let (files, without): (Vec<_>, Vec<_>) = files
+        .into_iter()
+        .partition(|file| has_kruise || !file.scenario.given.kruise);
+    for file in without.iter().filter(|_| !json) {
+        println!("skip {}  (the cluster has no OpenKruise)", file.name);
+    }
     let client = Client::try_from(config.clone())?;
     let manager = controllers::start(config, names)?;
     let namespaces = Namespaces::default();

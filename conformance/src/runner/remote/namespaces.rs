@@ -132,7 +132,12 @@ async fn release(
         let gvk = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        for object in api.list(&ListParams::default()).await? {
+        let listed = match api.list(&ListParams::default()).await {
+            // Not every cluster has all kinds.
+            Err(kube::Error::Api(status)) if status.code == 404 => continue,
+            listed => listed?,
+        };
+        for object in listed {
             let held = object.finalizers();
             let rest: Vec<_> = held
                 .iter()

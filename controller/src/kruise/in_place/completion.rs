@@ -32,7 +32,16 @@ pub(crate) struct RuntimeContainer {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Hashes {
     pub(crate) plain_hash: u64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(crate) extracted_env_from_metadata_hash: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields over by reference"
+)]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// Whether the pod is done with its update; the error says what is still to come.

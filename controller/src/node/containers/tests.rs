@@ -23,7 +23,11 @@ fn run(lines: &[&str]) -> Run {
         directory: "/".to_owned(),
         now: Arc::new(|| Timestamp::UNIX_EPOCH),
     };
-    Run { container, log }
+    Run {
+        container,
+        log,
+        image: String::new(),
+    }
 }
 
 fn containers() -> Containers {

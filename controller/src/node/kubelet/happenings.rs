@@ -29,6 +29,11 @@ impl Kubelet {
                 instance.exit = Some(exit);
                 record.processes.stop_probes(&name);
             }
+            // Who has told it to stop tells of it, too.
+            Happening::Stopped => {
+                let order = self.stopping_order(pod, None);
+                instance.stopping = instance.stopping.or(Some(order));
+            }
             Happening::Probed(kind, outcome) => {
                 let failure = outcome.failure.clone();
                 if let Some(failure) = failure.filter(|_| instance.exit.is_none()) {
@@ -107,15 +112,19 @@ impl Kubelet {
         message: &str,
         grace: Option<Duration>,
     ) {
-        let order = Stopping {
-            since: self.now(),
-            grace: grace.unwrap_or_else(|| grace_period(pod)),
-        };
+        let order = self.stopping_order(pod, grace);
         let alive = |instance: &&mut Instance| instance.exit.is_none();
         if let Some(instance) = record.instances.get_mut(name).filter(alive) {
             instance.stopping = Some(order);
             self.tell(pod, Some(name), EventType::Normal, "Killing", message)
                 .await;
+        }
+    }
+
+    fn stopping_order(&self, pod: &Pod, grace: Option<Duration>) -> Stopping {
+        Stopping {
+            since: self.now(),
+            grace: grace.unwrap_or_else(|| grace_period(pod)),
         }
     }
 

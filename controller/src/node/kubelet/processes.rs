@@ -10,7 +10,7 @@ use super::{Kubelet, Record, claim_names};
 use crate::clock::Now;
 use crate::mirror::{self, ObjectKey};
 use crate::node::container::{Log, Volume};
-use crate::node::containers::{Place, Run};
+use crate::node::containers::{Place, Run, RunId};
 use crate::node::environment::{Materials, Missing, Prepared};
 use crate::node::hook::{self, HookKind};
 use crate::node::instance::{Exit, Halt};
@@ -36,6 +36,8 @@ pub(super) enum Happening {
     Probed(ProbeKind, Outcome),
     /// A lifecycle hook has ended, well or not.
     Hooked(HookKind, bool),
+    /// Somebody beside the kubelet has told it to stop.
+    Stopped,
 }
 
 /// An occurrence, and the probe that goes on behind it.
@@ -147,6 +149,15 @@ impl Processes {
     ///
     /// Cancel safety: it is taken only by the poll that returns it.
     pub(super) async fn next(&mut self) -> Finding {
+        let containers = self.containers.clone();
+        tokio::select! {
+            biased;
+            finding = self.next_of_tasks() => finding,
+            run = containers.told_to_stop() => (occurrence_of(run), None),
+        }
+    }
+
+    async fn next_of_tasks(&mut self) -> Finding {
         loop {
             match self.tasks.join_next().await {
                 Some(Ok(Some(finding))) => return finding,
@@ -178,7 +189,7 @@ impl Processes {
                 continue;
             }
             new.push(name.clone());
-            let Run { container, log } = process.run.clone();
+            let Run { container, log, .. } = process.run.clone();
             let now = self.now.clone();
             let (argv, ends_at_once) = (std::mem::take(&mut process.argv), process.ends_at_once);
             let occurs = occurrence(uid, name, process.restarts);
@@ -271,6 +282,16 @@ impl Processes {
     }
 }
 
+/// A run that is to stop.
+fn occurrence_of(run: RunId) -> Occurrence {
+    Occurrence {
+        uid: run.uid,
+        container: run.container,
+        restarts: run.restarts,
+        what: Happening::Stopped,
+    }
+}
+
 /// Makes the occurrences of one run of a container.
 fn occurrence(
     uid: &str,
@@ -346,6 +367,7 @@ impl Kubelet {
             let run = Run {
                 container,
                 log: Arc::new(Log::default()),
+                image: spec.image.clone().unwrap_or_default(),
             };
             let containers = &self.processes.containers;
             containers.begin(&record.uid, &name, restarts, run.clone());

@@ -1,0 +1,92 @@
+//! `kubeproof webhooks`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use kube::Client;
+use kubeproof::kruise::{self, TlsWebhook};
+use kubeproof_apiserver::Tls;
+use kubeproof_controller::kruise::Gates;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Args)]
+pub(super) struct WebhooksArgs {
+    /// Names the API server that is to ask, and who may tell it so. OpenKruise's definitions are there
+    /// already.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: PathBuf,
+    /// Where to listen; port 0 takes any free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// By which name or address the API server reaches this machine [default: the address of --listen].
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+}
+
+pub(super) fn run(args: WebhooksArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(answer_until_signal(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
+    // Before anything is printed, so that a signal sent right after is not lost.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let config = super::kubeconfig::config(&args.kubeconfig).await?;
+    super::kubeconfig::version(&config).await?;
+    let client = Client::try_from(config)?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let address = listener.local_addr()?;
+    let host = args.host.unwrap_or_else(|| address.ip().to_string());
+    let tls = Tls::for_host(&host).with_context(|| format!("{host:?} names no host"))?;
+    let base = match host.contains(':') {
+        true => format!("https://[{host}]:{}", address.port()),
+        false => format!("https://{host}:{}", address.port()),
+    };
+    let authority = tls.authority_pem().to_owned();
+    let webhook = TlsWebhook {
+        tls,
+        client: client.clone(),
+        gates: Gates::default(),
+    };
+    let shutdown = async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let told = async {
+        // They answer while the server is told of them: what is stored may have to be converted.
+        kruise::register(&client, &base, &authority)
+            .await
+            .context("cannot register the webhooks")?;
+        println!(
+            "answering for {} on {base}",
+            kubeproof_controller::kruise::GROUP
+        );
+        shutdown.await;
+        kruise::withdraw(&client)
+            .await
+            .context("the webhooks are still registered")
+    };
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let ended = async {
+        let _ = stopped.await;
+    };
+    let told = async {
+        let outcome = told.await;
+        drop(stop);
+        outcome
+    };
+    let (served, told) = tokio::join!(kruise::serve(webhook, listener, ended), told);
+    served?;
+    told
+}
