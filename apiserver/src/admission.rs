@@ -79,6 +79,9 @@ pub(crate) fn admit_create(
         ("networking.k8s.io", "ingresses") => ingress_class::default_class(core, object),
         ("scheduling.k8s.io", "priorityclasses") => priority::admit_class(core, object)?,
         ("", "persistentvolumes") => protect(object, "kubernetes.io/pv-protection"),
+        ("storage.k8s.io", "volumeattributesclasses") => {
+            protect(object, "kubernetes.io/vac-protection");
+        }
         _ => {}
     }
     Ok(())

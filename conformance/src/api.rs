@@ -48,7 +48,7 @@ pub(crate) struct Resource {
     plural: String,
     kind: String,
     names: Vec<String>,
-    namespaced: bool,
+    pub(crate) namespaced: bool,
 }
 
 /// Speaks to one API server, in one namespace.

@@ -4,6 +4,7 @@
 //! order is always the same.
 
 mod binder;
+mod class_protection;
 mod expansion;
 pub(crate) mod provisioner;
 
@@ -14,6 +15,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::VolumeAttributesClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::Event;
@@ -30,6 +32,7 @@ enum Update {
     Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
     Volume(Box<Event<Arc<PersistentVolume>>>),
     Pod(Box<Event<Arc<Pod>>>),
+    Class(Box<Event<Arc<VolumeAttributesClass>>>),
 }
 
 struct Controller {
@@ -37,11 +40,14 @@ struct Controller {
     ctx: Context,
     claim_protection: Context,
     volume_protection: Context,
+    class_protection: Context,
     claims: Mirror<PersistentVolumeClaim>,
     volumes: Mirror<PersistentVolume>,
     pods: Mirror<Pod>,
+    classes: Mirror<VolumeAttributesClass>,
     dirty_claims: BTreeSet<ObjectKey>,
     dirty_volumes: BTreeSet<ObjectKey>,
+    dirty_classes: BTreeSet<ObjectKey>,
     failures: u32,
 }
 
@@ -49,6 +55,7 @@ struct Controller {
 pub async fn run(ctx: Context) {
     let claim_protection = ctx.for_component("pvc-protection-controller");
     let volume_protection = ctx.for_component("pv-protection-controller");
+    let class_protection = ctx.for_component("volumeattributesclass-protection-controller");
     let ctx = ctx.for_component("persistentvolume-controller");
     let client = ctx.client.clone();
     let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
@@ -62,16 +69,24 @@ pub async fn run(ctx: Context) {
             .map(Update::Pod)
             .boxed(),
     );
-    updates.push(mirror::watch(Api::all(client)).map(Update::Claim).boxed());
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Claim)
+            .boxed(),
+    );
+    updates.push(mirror::watch(Api::all(client)).map(Update::Class).boxed());
     let mut this = Controller {
         ctx,
         claim_protection,
         volume_protection,
+        class_protection,
         claims: Mirror::default(),
         volumes: Mirror::default(),
         pods: Mirror::default(),
+        classes: Mirror::default(),
         dirty_claims: BTreeSet::new(),
         dirty_volumes: BTreeSet::new(),
+        dirty_classes: BTreeSet::new(),
         failures: 0,
     };
     let mut retry: Option<Duration> = None;
@@ -86,13 +101,20 @@ pub async fn run(ctx: Context) {
             }
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
         }
-        if this.claims.is_synced() && this.volumes.is_synced() && this.pods.is_synced() {
+        if this.is_synced() {
             retry = this.work().await;
         }
     }
 }
 
 impl Controller {
+    fn is_synced(&self) -> bool {
+        self.claims.is_synced()
+            && self.volumes.is_synced()
+            && self.pods.is_synced()
+            && self.classes.is_synced()
+    }
+
     fn take_in(&mut self, update: Update) {
         match update {
             Update::Claim(event) => {
@@ -107,6 +129,7 @@ impl Controller {
                     self.dirty_volumes.extend(made);
                     self.dirty_claims.insert(change.key);
                 }
+                self.dirty_leaving_classes();
             }
             Update::Volume(event) => {
                 for change in self.volumes.handle(*event) {
@@ -124,6 +147,12 @@ impl Controller {
                     }
                     self.dirty_volumes.insert(change.key);
                 }
+                self.dirty_leaving_classes();
+            }
+            Update::Class(event) => {
+                let changes = self.classes.handle(*event);
+                self.dirty_classes
+                    .extend(changes.into_iter().map(|change| change.key));
             }
             Update::Pod(event) => {
                 for change in self.pods.handle(*event) {
@@ -156,6 +185,13 @@ impl Controller {
             if let Err(error) = self.sync_volume(&key).await {
                 tracing::debug!(name = key.name, %error, "volume not synced");
                 self.dirty_volumes.insert(key);
+                failed = true;
+            }
+        }
+        for key in std::mem::take(&mut self.dirty_classes) {
+            if let Err(error) = self.sync_class(&key).await {
+                tracing::debug!(name = key.name, %error, "class not synced");
+                self.dirty_classes.insert(key);
                 failed = true;
             }
         }

@@ -257,7 +257,8 @@ async fn show_table(testbed: &Testbed, step: &TableStep) -> Result<Vec<String>, 
         table::prepend_namespaces(&mut table);
     }
     let lines = table::render(&table, step.wide);
-    if lines.is_empty() && step.all_namespaces {
+    let everywhere = step.all_namespaces || !api.resource(&step.resource)?.namespaced;
+    if lines.is_empty() && everywhere {
         return Ok(vec!["No resources found".to_owned()]);
     }
     if lines.is_empty() {

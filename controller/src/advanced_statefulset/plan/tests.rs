@@ -20,6 +20,7 @@ fn told(plan: &Plan) -> Vec<String> {
             Action::Write(pod, PodWrite::Status(_)) => format!("condition of {}", pod.name_any()),
             Action::Write(pod, _) => format!("write {}", pod.name_any()),
             Action::UpdateInPlace(pod, _) => format!("in place {}", pod.name_any()),
+            Action::Resize(pod, _) => format!("claims of {} grow", pod.name_any()),
             Action::Count => "count".to_owned(),
             Action::Fail(error) => format!("fail: {error}"),
         };
