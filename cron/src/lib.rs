@@ -1,6 +1,6 @@
 //! Schedules of CronJobs: five fields, or a descriptor, in a time zone.
 //!
-//! [`fields`] reads what a field allows, [`every`] the spans of `@every`, and this file puts them
+//! `fields` reads what a field allows, `every` the spans of `@every`, and this file puts them
 //! together and finds the next time. The grammar, the words of the faults and what happens when
 //! clocks are set are those of the library that Kubernetes uses, robfig/cron v3 (`ParseStandard` and
 //! `SpecSchedule.Next`); crates for cron have grammars of their own.
