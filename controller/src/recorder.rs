@@ -19,7 +19,7 @@ use crate::context::Context;
 const NAME_ATTEMPTS_MAX: usize = 16;
 
 /// Normal or Warning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EventType {
     /// Something expected.
     Normal,
@@ -128,7 +128,7 @@ impl Recorder {
             ..core_v1::Event::default()
         };
         match self.write(&namespace, event, observed.name).await {
-            Ok(name) => self.state.lock().correlator.named(observed.key, name),
+            Ok(name) => self.state.lock().correlator.named(&observed.key, name),
             Err(error) => tracing::warn!(namespace, reason, %error, "event not written"),
         }
     }

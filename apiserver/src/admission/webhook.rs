@@ -24,7 +24,7 @@ use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
 use crate::status::ApiError;
-use crate::storage::{Storage, Table};
+use crate::storage::{Snapshot, Storage, Table};
 use crate::webhook::{self, Call};
 use answer::{Answer, Failure};
 use configuration::Webhook;
@@ -44,9 +44,18 @@ const CONDITIONS_MAX: usize = 1024;
 pub(crate) struct Configurations {
     mutating: OnceLock<Arc<Table>>,
     validating: OnceLock<Arc<Table>>,
+    /// The webhooks of either phase, as they were read last.
+    read: Mutex<[Option<Read>; 2]>,
     /// The conditions of webhooks that have been read, by their texts.
     conditions: Mutex<BTreeMap<String, Arc<Expression>>>,
     pub(super) policies: Policies,
+}
+
+/// The webhooks of a phase in the order in which they are asked, and what they were read from.
+#[derive(Debug)]
+struct Read {
+    from: Snapshot,
+    webhooks: Arc<[Webhook]>,
 }
 
 impl Configurations {
@@ -87,12 +96,25 @@ impl Configurations {
     }
 
     /// The webhooks of a phase in the order in which they are asked.
-    fn webhooks(&self, phase: Phase, storage: &Storage) -> Vec<Webhook> {
-        let snapshot = self.table(phase, storage).snapshot();
-        snapshot
+    fn webhooks(&self, phase: Phase, storage: &Storage) -> Arc<[Webhook]> {
+        let from = self.table(phase, storage).snapshot();
+        let mut held = self.read.lock();
+        let held = &mut held[phase as usize];
+        if let Some(read) = held.as_ref()
+            && read.from.has_objects_of(&from)
+        {
+            return Arc::clone(&read.webhooks);
+        }
+        let webhooks: Arc<[Webhook]> = from
             .range(None, None)
             .flat_map(|configuration| Webhook::of(&configuration.value()))
-            .collect()
+            .collect();
+        let read = Read {
+            from,
+            webhooks: Arc::clone(&webhooks),
+        };
+        *held = Some(read);
+        webhooks
     }
 }
 
@@ -268,7 +290,7 @@ impl Admission<'_> {
         self.validate_by_policies(object, old)?;
         let mut matching = Vec::new();
         let webhooks = self.webhooks(Phase::Validating);
-        for webhook in &webhooks {
+        for webhook in &*webhooks {
             if let Some(invocation) = self.invocation(webhook, object, old)? {
                 matching.push((webhook, invocation));
             }
@@ -284,7 +306,7 @@ impl Admission<'_> {
     }
 
     /// The webhooks to look at: none may stand in the way of the configurations themselves.
-    fn webhooks(&self, phase: Phase) -> Vec<Webhook> {
+    fn webhooks(&self, phase: Phase) -> Arc<[Webhook]> {
         let kind = self.requester.kind;
         let is_exempt = kind.group == GROUP
             && matches!(
@@ -297,7 +319,7 @@ impl Admission<'_> {
                     | "MutatingAdmissionPolicyBinding"
             );
         match is_exempt {
-            true => Vec::new(),
+            true => Arc::default(),
             false => self.core.webhooks.webhooks(phase, &self.core.storage),
         }
     }

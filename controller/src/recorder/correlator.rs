@@ -1,13 +1,16 @@
 //! Which occurrences are counted together, combined, or dropped, as client-go's correlator does it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::hash::Hash;
+use std::num::NonZeroUsize;
 
 use jiff::{SignedDuration, Timestamp};
+use lru::LruCache;
 
 use super::EventType;
 
 /// How many keys are remembered of each sort; the one used least recently is forgotten.
-const REMEMBERED_MAX: usize = 4096;
+const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is more than none");
 /// From so many different messages of one reason on, further ones share an Event.
 const SIMILAR_MAX: usize = 10;
 /// Messages are similar only if no longer pause parts them.
@@ -18,7 +21,7 @@ const SPAM_BURST: i32 = 25;
 const SPAM_INTERVAL: SignedDuration = SignedDuration::from_secs(300);
 
 /// The object an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Subject {
     pub(super) api_version: String,
     pub(super) kind: String,
@@ -28,7 +31,7 @@ pub(super) struct Subject {
 }
 
 /// What happened to it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Occurrence {
     pub(super) subject: Subject,
     /// Which part of the subject it is about.
@@ -39,7 +42,7 @@ pub(super) struct Occurrence {
 }
 
 /// Occurrences that share an Event: equal ones, or similar ones, whose message is left out.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EventKey {
     subject: Subject,
     event_type: EventType,
@@ -59,11 +62,27 @@ pub(super) struct Observed {
     pub(super) name: Option<String>,
 }
 
-#[derive(Default)]
 pub(super) struct Correlator {
-    similar: Recent<EventKey, Similar>,
-    seen: Recent<EventKey, Seen>,
-    spam: Recent<Subject, Timestamp>,
+    similar: LruCache<EventKey, Similar>,
+    seen: LruCache<EventKey, Seen>,
+    spam: LruCache<Subject, Timestamp>,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Self {
+            similar: recent(),
+            seen: recent(),
+            spam: recent(),
+        }
+    }
+}
+
+/// A map of `REMEMBERED_MAX` entries, for which no place is taken before they come.
+fn recent<K: Hash + Eq, V>() -> LruCache<K, V> {
+    let mut cache = LruCache::unbounded();
+    cache.resize(REMEMBERED_MAX);
+    cache
 }
 
 #[derive(Clone, Default)]
@@ -84,18 +103,14 @@ impl Correlator {
     pub(super) fn observe(&mut self, occurrence: Occurrence, now: Timestamp) -> Option<Observed> {
         let subject = occurrence.subject.clone();
         let (key, message) = self.combine(occurrence, now);
-        let seen = self.seen.get(&key);
-        let count = seen.as_ref().map_or(0, |seen| seen.count).saturating_add(1);
-        let first = seen.as_ref().map_or(now, |seen| seen.first);
-        let name = seen.and_then(|seen| seen.name);
-        self.seen.put(
-            key.clone(),
-            Seen {
-                count,
-                first,
-                name: name.clone(),
-            },
-        );
+        let unseen = || Seen {
+            count: 0,
+            first: now,
+            name: None,
+        };
+        let seen = self.seen.get_or_insert_mut_ref(&key, unseen);
+        seen.count = seen.count.saturating_add(1);
+        let Seen { count, first, name } = seen.clone();
         self.admits(subject, now).then_some(Observed {
             key,
             message,
@@ -106,15 +121,9 @@ impl Correlator {
     }
 
     /// Remembers under which name the Event of `key` was written.
-    pub(super) fn named(&mut self, key: EventKey, name: String) {
-        if let Some(seen) = self.seen.get(&key) {
-            self.seen.put(
-                key,
-                Seen {
-                    name: Some(name),
-                    ..seen
-                },
-            );
+    pub(super) fn named(&mut self, key: &EventKey, name: String) {
+        if let Some(seen) = self.seen.get_mut(key) {
+            seen.name = Some(name);
         }
     }
 
@@ -132,12 +141,14 @@ impl Correlator {
             reason,
             exact: None,
         };
-        let mut similar = self.similar.get(&shared).unwrap_or_default();
+        let similar = self
+            .similar
+            .get_or_insert_mut_ref(&shared, Similar::default);
         if similar
             .last
             .is_some_and(|last| now.duration_since(last) > SIMILAR_INTERVAL)
         {
-            similar = Similar::default();
+            *similar = Similar::default();
         }
         similar.messages.insert(message.clone());
         similar.last = Some(now);
@@ -146,7 +157,6 @@ impl Correlator {
             // Upstream forgets a random one.
             similar.messages.pop_first();
         }
-        self.similar.put(shared.clone(), similar);
         if is_combined {
             return (shared, format!("(combined from similar events): {message}"));
         }
@@ -161,7 +171,7 @@ impl Correlator {
 
     /// A bucket of `SPAM_BURST` tokens, kept as the time when it would be full but for one.
     fn admits(&mut self, subject: Subject, now: Timestamp) -> bool {
-        let full = self.spam.get(&subject).map_or(now, |full| full.max(now));
+        let full = self.spam.get(&subject).map_or(now, |full| now.max(*full));
         let admitted = full.duration_since(now) <= SPAM_INTERVAL * (SPAM_BURST - 1);
         let next = if admitted {
             full.saturating_add(SPAM_INTERVAL)
@@ -170,38 +180,6 @@ impl Correlator {
         };
         self.spam.put(subject, next.unwrap_or(full));
         admitted
-    }
-}
-
-/// A map that forgets what was written longest ago.
-struct Recent<K, V> {
-    entries: BTreeMap<K, (u64, V)>,
-    written: u64,
-}
-
-impl<K, V> Default for Recent<K, V> {
-    fn default() -> Self {
-        Self {
-            entries: BTreeMap::new(),
-            written: 0,
-        }
-    }
-}
-
-impl<K: Clone + Ord, V: Clone> Recent<K, V> {
-    fn get(&self, key: &K) -> Option<V> {
-        self.entries.get(key).map(|(_, value)| value.clone())
-    }
-
-    fn put(&mut self, key: K, value: V) {
-        self.written += 1;
-        self.entries.insert(key, (self.written, value));
-        if self.entries.len() > REMEMBERED_MAX {
-            let oldest = self.entries.iter().min_by_key(|(_, (written, _))| *written);
-            if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-                self.entries.remove(&key);
-            }
-        }
     }
 }
 
@@ -234,7 +212,7 @@ mod tests {
         let mut correlator = Correlator::default();
         let first = correlator.observe(occurrence("web", "a"), at(1)).unwrap();
         assert_eq!((first.count, first.name.clone()), (1, None));
-        correlator.named(first.key, "web.1".to_owned());
+        correlator.named(&first.key, "web.1".to_owned());
         let second = correlator.observe(occurrence("web", "a"), at(5)).unwrap();
         assert_eq!(
             (second.count, second.first, second.name.as_deref()),

@@ -158,8 +158,13 @@ impl Admission<'_> {
                 || (is_event(gvr) && is_event(own))
         };
         let catalog = self.core.definitions.catalog();
-        let groups = catalog.groups().iter();
+        let groups = match is_event(own) {
+            true => vec!["", event::GROUP],
+            false => vec![own.group.as_str()],
+        };
         let resources = groups
+            .into_iter()
+            .filter_map(|group| catalog.group(group))
             .flat_map(|group| &group.versions)
             .flat_map(|version| &version.resources);
         resources
