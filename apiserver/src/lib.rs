@@ -48,5 +48,5 @@ pub use server::{
     ApiServer, ApiServerBuilder, ForkError, LoadError, Loader, ManifestError, Manifests, Tls,
     serve, serve_each, serve_tls,
 };
-pub use storage::{EventType, JournalEntry, WatchControl};
+pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

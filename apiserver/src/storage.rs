@@ -2,6 +2,7 @@
 //!
 //! One [`Storage`] holds a [`Table`] per resource; all share one revision counter, as etcd has.
 
+mod journal;
 mod object;
 mod table;
 
@@ -12,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use dashmap::mapref::multiple::RefMulti;
-use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::event;
 
+use journal::Journal;
+pub use journal::{JournalEntry, JournaledObject};
 pub(crate) use object::{ObjectKey, StoredObject};
 pub use table::WatchControl;
 pub(crate) use table::{
@@ -49,31 +50,12 @@ impl EventType {
     }
 }
 
-/// One commit, as the journal keeps it.
-#[derive(Clone, Debug)]
-pub struct JournalEntry {
-    /// The `resourceVersion` the commit took.
-    pub rv: u64,
-    /// When it happened, on the server's clock.
-    pub time: Timestamp,
-    /// The resource written.
-    pub gvr: GroupVersionResource,
-    /// What happened.
-    pub event: EventType,
-    /// `User-Agent` of the writer, empty for the server itself.
-    pub user_agent: Arc<str>,
-    /// The object after the commit; for a deletion its last state.
-    pub object: Arc<Value>,
-    /// The object before the commit.
-    pub previous: Option<Arc<Value>>,
-}
-
 /// The revision counter and what is told of every commit; shared by all tables.
 #[derive(Debug)]
 pub(crate) struct Revisions {
     counter: AtomicU64,
     latest: watch::Sender<u64>,
-    journal: Option<Mutex<Vec<JournalEntry>>>,
+    journal: Option<Mutex<Journal>>,
 }
 
 impl Revisions {
@@ -89,7 +71,7 @@ impl Revisions {
 
     fn record(&self, entry: impl FnOnce() -> JournalEntry) {
         if let Some(journal) = &self.journal {
-            journal.lock().push(entry());
+            journal.lock().record(entry());
         }
     }
 }
@@ -260,7 +242,7 @@ impl Storage {
         let Some(journal) = &self.revisions.journal else {
             return Vec::new();
         };
-        let mut entries = journal.lock().clone();
+        let mut entries = journal.lock().entries().to_vec();
         entries.sort_by_key(|entry| entry.rv);
         entries
     }
@@ -270,7 +252,8 @@ impl Storage {
         let Some(journal) = &self.revisions.journal else {
             return Vec::new();
         };
-        journal.lock().get(seen..).unwrap_or_default().to_vec()
+        let journal = journal.lock();
+        journal.entries().get(seen..).unwrap_or_default().to_vec()
     }
 }
 

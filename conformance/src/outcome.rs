@@ -117,7 +117,7 @@ fn present<'a>(journal: &'a [JournalEntry], resource: &str) -> Vec<&'a Value> {
         );
         match entry.event {
             kubeproof_apiserver::EventType::Deleted => objects.remove(&key),
-            _ => objects.insert(key, entry.object.as_ref()),
+            _ => objects.insert(key, &*entry.object),
         };
     }
     objects.into_values().collect()

@@ -59,7 +59,8 @@ where
         if let Some(known) = known.and_then(|known| known.downcast().ok()) {
             return Ok(Self(known));
         }
-        let mut object: K = serde_json::from_str(text.get()).map_err(D::Error::custom)?;
+        let less = without_managed_fields(text.get());
+        let mut object: K = serde_json::from_str(&less).map_err(D::Error::custom)?;
         object.meta_mut().managed_fields = None;
         let object = Arc::new(object);
         RECENT.with_borrow_mut(|recent| recent.put(key, text, object.clone()));
@@ -94,6 +95,31 @@ impl<K: Resource + Clone> Resource for Shared<K> {
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         Arc::make_mut(&mut self.0).meta_mut()
     }
+}
+
+/// The parts of an object that lead to its `managedFields`, as they are written.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    metadata: WrittenMeta<'a>,
+}
+
+#[derive(Deserialize)]
+struct WrittenMeta<'a> {
+    #[serde(borrow, rename = "managedFields")]
+    managed_fields: &'a RawValue,
+}
+
+/// The text of an object with an empty list for `managedFields`, which are half of what there is to
+/// decode.
+fn without_managed_fields(text: &str) -> Cow<'_, str> {
+    let Ok(written) = serde_json::from_str::<Written<'_>>(text) else {
+        return Cow::Borrowed(text);
+    };
+    let fields = written.metadata.managed_fields.get();
+    let start = fields.as_ptr() as usize - text.as_ptr() as usize;
+    let (before, after) = (&text[..start], &text[start + fields.len()..]);
+    Cow::Owned([before, "[]", after].concat())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,6 +208,16 @@ mod tests {
         assert_eq!(second.data.as_ref().unwrap()["key"], "2");
         let other: Arc<Secret> = read(&json!({ "metadata": { "name": "a" } }));
         assert_eq!(other.metadata.name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn managed_fields_are_left_out_and_nothing_else() {
+        let of = |metadata: &str| format!(r#"{{"metadata":{metadata},"data":{{"a":"b"}}}}"#);
+        let with = of(r#"{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"}"#);
+        let without = of(r#"{"name":"a","managedFields":[],"uid":"u"}"#);
+        assert_eq!(without_managed_fields(&with), without);
+        let deeper = r#"{"metadata":{"name":"a"},"spec":{"managedFields":[1]}}"#;
+        assert_eq!(without_managed_fields(deeper), deeper);
     }
 
     #[test]

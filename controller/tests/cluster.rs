@@ -231,7 +231,7 @@ async fn equal_runs_write_equal_journals() {
         cluster.settle().await;
         let journal = cluster.server.journal();
         let line = |entry: &JournalEntry| {
-            let object = &entry.object;
+            let object = &*entry.object;
             let meta = &object["metadata"];
             format!(
                 "{} {:?} {} {object}",

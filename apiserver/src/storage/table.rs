@@ -14,7 +14,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::{EventType, JournalEntry, ObjectKey, Revisions, StoredObject};
+use super::{EventType, JournalEntry, JournaledObject, ObjectKey, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
 
 /// How many objects of a table hold their values beside their texts: those of a few writes, whose
@@ -344,8 +344,8 @@ impl Table {
                 gvr: self.gvr.clone(),
                 event: event.event_type,
                 user_agent: Arc::clone(commit.user_agent),
-                object: event.object.value(),
-                previous: event.previous.as_ref().map(|previous| previous.value()),
+                object: JournaledObject::of(&event.object),
+                previous: event.previous.as_ref().map(JournaledObject::of),
             });
             let object = Arc::clone(&event.object);
             // Both are looked at by those who watch.

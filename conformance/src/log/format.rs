@@ -249,7 +249,7 @@ impl<'a> Commit<'a> {
                 .into_iter()
                 .find(|event| event.as_str() == self.event)?,
             user_agent: Arc::from(&*self.by),
-            object: Arc::new(self.object.clone().into_owned()),
+            object: self.object.clone().into_owned().into(),
             previous: None,
         })
     }

@@ -80,7 +80,6 @@ pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use jiff::Timestamp;
     use kubeproof_apiserver::EventType;
@@ -100,7 +99,7 @@ mod tests {
             },
             event: EventType::Modified,
             user_agent: user_agent.into(),
-            object: Arc::new(json!({"metadata": {"name": name}})),
+            object: json!({"metadata": {"name": name}}).into(),
             previous: None,
         }
     }

@@ -24,9 +24,7 @@ impl World {
         let key = key(&entry.object);
         match entry.event {
             EventType::Deleted => objects.remove(&key),
-            EventType::Added | EventType::Modified => {
-                objects.insert(key, Arc::clone(&entry.object))
-            }
+            EventType::Added | EventType::Modified => objects.insert(key, entry.object.shared()),
         };
     }
 

@@ -195,8 +195,8 @@ async fn follow(
             gvr: gvr.clone(),
             event,
             user_agent: "".into(),
-            object,
-            previous,
+            object: object.into(),
+            previous: previous.map(Into::into),
         });
         seen.latest.send_modify(|latest| *latest = rv.max(*latest));
     }

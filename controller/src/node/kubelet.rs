@@ -8,6 +8,7 @@ mod happenings;
 mod notices;
 mod outages;
 mod processes;
+mod records;
 mod steps;
 mod takeover;
 mod view;
@@ -34,6 +35,7 @@ use crate::recorder::Recorder;
 use admission::Rejection;
 use outages::Outages;
 use processes::{Occurrence, PodProcesses, Processes};
+use records::Records;
 
 enum Update {
     Pod(Box<Event<Arc<Pod>>>),
@@ -90,7 +92,7 @@ struct Kubelet {
     namespaces: Mirror<Namespace>,
     hosts: Mirror<Node>,
     recorder: Recorder,
-    records: BTreeMap<String, Record>,
+    records: Records,
     processes: Processes,
     faults: Faults,
     outages: Outages,
@@ -131,7 +133,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         namespaces: Mirror::default(),
         hosts: Mirror::default(),
         recorder: Recorder::new(ctx.clone(), "kubelet"),
-        records: BTreeMap::new(),
+        records: Records::default(),
         processes: Processes::new(containers, ctx.now.clone()),
         outages: Outages::of(faults.all()),
         faults,
@@ -178,8 +180,7 @@ impl Kubelet {
     }
 
     fn next_wake(&self) -> impl Future<Output = ()> + use<> {
-        let wake = self.records.values().filter_map(|record| record.wake).min();
-        let wait = wake.map(|wake| {
+        let wait = self.records.next_wake().map(|wake| {
             Duration::try_from(wake.duration_since(self.now())).unwrap_or(Duration::ZERO)
         });
         async move {
@@ -191,13 +192,8 @@ impl Kubelet {
     }
 
     fn mark_due(&mut self) {
-        let now = self.now();
-        let due = self
-            .records
-            .values()
-            .filter(|record| record.wake.is_some_and(|wake| wake <= now));
-        let due: Vec<ObjectKey> = due.map(|record| record.key.clone()).collect();
-        self.dirty.extend(due);
+        let due = self.records.due(self.now());
+        self.dirty.extend(due.map(|record| record.key.clone()));
     }
 
     fn take_in(&mut self, update: Update) {
@@ -231,8 +227,11 @@ impl Kubelet {
             // Forced away or finished: whatever ran stops now.
             (Some(old), None) => {
                 let uid = mirror::uid(&*old);
-                if let Some(record) = self.unheard(&uid) {
-                    record.vanished = Some(old);
+                if self.is_unheard(&uid) {
+                    if let Some(mut record) = self.records.take(&uid) {
+                        record.vanished = Some(old);
+                        self.records.put(record);
+                    }
                     return;
                 }
                 self.forget(&uid, Some(old));
@@ -245,7 +244,7 @@ impl Kubelet {
 
     /// Stops what runs of a pod that is gone.
     fn forget(&mut self, uid: &str, pod: Option<Arc<Pod>>) {
-        let record = self.records.remove(uid);
+        let record = self.records.take(uid);
         self.processes.forget_pod(uid);
         let alive = record.map(|record| record.alive()).unwrap_or_default();
         if let Some(pod) = pod.filter(|_| !alive.is_empty()) {
@@ -254,7 +253,7 @@ impl Kubelet {
     }
 
     async fn take_in_occurrence(&mut self, occurrence: Occurrence, prober: Option<Prober>) {
-        let Some(mut record) = self.records.remove(&occurrence.uid) else {
+        let Some(mut record) = self.records.take(&occurrence.uid) else {
             return;
         };
         record.processes.keep(&occurrence, prober);
@@ -262,13 +261,13 @@ impl Kubelet {
         if let Some(pod) = self.pods.get(&key).cloned() {
             self.happen(&pod, &mut record, occurrence).await;
         }
-        self.records.insert(record.uid.clone(), record);
+        self.records.put(record);
         self.dirty.insert(key);
     }
 
     fn mark_records(&mut self, concerns: impl Fn(&Record) -> bool) {
-        let keys = self.records.values().filter(|record| concerns(record));
-        let keys: Vec<ObjectKey> = keys.map(|record| record.key.clone()).collect();
+        let concerned = self.records.all().filter(|record| concerns(record));
+        let keys = concerned.map(|record| record.key.clone());
         self.dirty.extend(keys);
     }
 
@@ -278,7 +277,7 @@ impl Kubelet {
             return;
         };
         let uid = mirror::uid(&*pod);
-        let mut record = match self.records.remove(&uid) {
+        let mut record = match self.records.take(&uid) {
             Some(record) => record,
             None => match self.admit(key, &pod) {
                 Some(record) => record,
@@ -287,7 +286,7 @@ impl Kubelet {
         };
         if !self.outages.is_up(record.node) {
             record.wake = None;
-            self.records.insert(uid, record);
+            self.records.put(record);
             return;
         }
         Self::heed_readiness(&pod, &mut record);
@@ -297,7 +296,7 @@ impl Kubelet {
             None => None,
         };
         if self.is_rejected(&pod, &mut record).await {
-            self.records.insert(uid, record);
+            self.records.put(record);
             return;
         }
         loop {
@@ -330,7 +329,7 @@ impl Kubelet {
                 }
             }
         }
-        self.records.insert(uid, record);
+        self.records.put(record);
     }
 }
 

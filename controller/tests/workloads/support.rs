@@ -159,7 +159,7 @@ impl Cluster {
             .iter()
             .filter(|entry| entry.gvr.resource != "leases");
         let told = |entry: &JournalEntry| {
-            format!("{} {:?} {}", entry.user_agent, entry.event, entry.object)
+            format!("{} {:?} {}", entry.user_agent, entry.event, *entry.object)
         };
         entries.map(told).collect()
     }

@@ -29,16 +29,14 @@ impl Admission<'_> {
         object: Option<&Value>,
         old: Option<&Value>,
     ) -> Result<Option<Invocation>, ApiError> {
-        // Upstream tells of a namespace that is not there only if the rest matches.
         let entry = &webhook.entry;
-        let in_namespace = self.matches_namespace(entry, object);
-        if matches!(in_namespace, Ok(false)) || !matches_object(entry, object, old) {
-            return Ok(None);
-        }
         let Some(invocation) = self.rule(&entry["rules"], &entry["matchPolicy"]) else {
             return Ok(None);
         };
-        in_namespace?;
+        // Upstream tells of a namespace that is not there only if the rest matches.
+        if !matches_object(entry, object, old) || !self.matches_namespace(entry, object)? {
+            return Ok(None);
+        }
         let holds = self.conditions_hold(webhook, &invocation, object, old)?;
         Ok(holds.then_some(invocation))
     }
@@ -139,6 +137,9 @@ impl Admission<'_> {
         if match_policy == "Exact" {
             return None;
         }
+        // All forms have the same plural.
+        let rules = || rules().filter(|rule| covers(rule, &gvr.resource));
+        rules().next()?;
         let equivalents = self.equivalents();
         rules().find_map(|rule| {
             let mut equivalents = equivalents.iter();
@@ -183,23 +184,19 @@ impl Admission<'_> {
     }
 
     fn rule_matches(&self, rule: &Value, gvr: &GroupVersionResource) -> bool {
-        let names = |field: &str| {
-            let names = rule[field].as_array().into_iter().flatten();
-            names.filter_map(Value::as_str)
-        };
-        let has = |field: &str, wanted: &str| names(field).any(|own| own == "*" || own == wanted);
+        let has =
+            |field: &str, wanted: &str| names(rule, field).any(|own| own == "*" || own == wanted);
         // Only policies can name objects.
-        let is_named = match names("resourceNames").next() {
+        let is_named = match names(rule, "resourceNames").next() {
             None => true,
-            Some(_) => names("resourceNames").any(|own| own == self.name),
+            Some(_) => names(rule, "resourceNames").any(|own| own == self.name),
         };
         self.scope_matches(rule, gvr)
             && is_named
             && has("operations", self.operation.as_str())
             && has("apiGroups", &gvr.group)
             && has("apiVersions", &gvr.version)
-            && names("resources").any(|own| {
-                let (resource, subresource) = own.split_once('/').unwrap_or((own, ""));
+            && resources(rule).any(|(resource, subresource)| {
                 (resource == "*" || resource == gvr.resource)
                     && (subresource == "*" || subresource == self.requester.subresource)
             })
@@ -243,6 +240,20 @@ impl Admission<'_> {
         })?;
         Ok(selector.matches(&found.value()["metadata"]["labels"]))
     }
+}
+
+fn names<'a>(rule: &'a Value, field: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let names = rule[field].as_array().into_iter().flatten();
+    names.filter_map(Value::as_str)
+}
+
+/// The resources and subresources that a rule names.
+fn resources(rule: &Value) -> impl Iterator<Item = (&str, &str)> {
+    names(rule, "resources").map(|own| own.split_once('/').unwrap_or((own, "")))
+}
+
+fn covers(rule: &Value, plural: &str) -> bool {
+    resources(rule).any(|(resource, _)| resource == "*" || resource == plural)
 }
 
 /// An object matches as it was or as it will be.

@@ -1,7 +1,5 @@
 //! Each property finds what it forbids, and nothing in what is allowed.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::GroupVersionResource;
 use kubeproof_apiserver::{EventType, JournalEntry};
@@ -39,7 +37,7 @@ impl Journal {
                 && entry.object["metadata"]["name"] == object["metadata"]["name"]
         };
         let previous = self.0.iter().rev().find(named);
-        let previous = previous.map(|entry| Arc::clone(&entry.object));
+        let previous = previous.map(|entry| entry.object.clone());
         self.0.push(JournalEntry {
             rv: self.0.len() as u64 + 1,
             time: Timestamp::UNIX_EPOCH,
@@ -50,7 +48,7 @@ impl Journal {
             },
             event,
             user_agent: user_agent.into(),
-            object: Arc::new(object),
+            object: object.into(),
             previous,
         });
     }

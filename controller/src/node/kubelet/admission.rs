@@ -35,9 +35,9 @@ impl Kubelet {
             namespace: String::new(),
             name: name.clone(),
         })?;
-        let others = self.records.values().filter(|record| {
+        let others = self.records.of_node(node).filter(|record| {
             let over = matches!(record.stage, Stage::Ended | Stage::Released);
-            record.node == node && !over && record.rejection.is_none()
+            !over && record.rejection.is_none()
         });
         let mut load = Load::default();
         let competes = pod.spec.as_ref().is_some_and(fit::competes);

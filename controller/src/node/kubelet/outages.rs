@@ -49,30 +49,30 @@ impl Kubelet {
     }
 
     fn power_off(&mut self, node: usize) {
-        for record in self.records.values_mut() {
-            if record.node == node {
+        let of_node = self.records.of_node(node);
+        let uids: Vec<String> = of_node.map(|record| record.uid.clone()).collect();
+        for uid in uids {
+            if let Some(mut record) = self.records.take(&uid) {
                 record.processes.stop();
                 record.is_powered_off = true;
                 record.wake = None;
+                self.records.put(record);
             }
         }
     }
 
     /// The node hears of what it has missed: pods that are gone are stopped now.
     fn reconnect(&mut self, node: usize) {
-        let of_node = self
-            .records
-            .iter()
-            .filter(|(_, record)| record.node == node);
+        let of_node = self.records.of_node(node);
         let (gone, left): (Vec<_>, Vec<_>) = of_node
-            .map(|(uid, record)| (uid.clone(), record.key.clone()))
+            .map(|record| (record.uid.clone(), record.key.clone()))
             .partition(|(uid, key)| {
                 let pod = self.pods.get(key);
                 pod.is_none_or(|pod| mirror::uid(&**pod) != *uid)
             });
         for (uid, _) in gone {
-            let record = self.records.get_mut(&uid);
-            let pod = record.and_then(|record| record.vanished.take());
+            let record = self.records.get(&uid);
+            let pod = record.and_then(|record| record.vanished.clone());
             self.forget(&uid, pod);
         }
         self.dirty.extend(left.into_iter().map(|(_, key)| key));
@@ -120,10 +120,10 @@ impl Kubelet {
         }
     }
 
-    /// The record that is kept although the pod is gone: its node has not heard of it.
-    pub(super) fn unheard(&mut self, uid: &str) -> Option<&mut Record> {
-        let record = self.records.get_mut(uid)?;
-        (!self.outages.is_up(record.node)).then_some(record)
+    /// Whether a record is kept although the pod is gone: its node does not hear of it.
+    pub(super) fn is_unheard(&self, uid: &str) -> bool {
+        let record = self.records.get(uid);
+        record.is_some_and(|record| !self.outages.is_up(record.node))
     }
 }
 

@@ -1,0 +1,63 @@
+//! The records of all pods, with those that are due and those of a node at hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::Record;
+
+/// Records by the uid of their pods. One is taken out to be changed, and put back.
+#[derive(Default)]
+pub(super) struct Records {
+    by_uid: BTreeMap<String, Record>,
+    wakes: BTreeSet<(Timestamp, String)>,
+    by_node: BTreeMap<usize, BTreeSet<String>>,
+}
+
+impl Records {
+    pub(super) fn put(&mut self, record: Record) {
+        let uid = record.uid.clone();
+        self.take(&uid);
+        if let Some(wake) = record.wake {
+            self.wakes.insert((wake, uid.clone()));
+        }
+        let of_node = self.by_node.entry(record.node).or_default();
+        of_node.insert(uid.clone());
+        self.by_uid.insert(uid, record);
+    }
+
+    pub(super) fn take(&mut self, uid: &str) -> Option<Record> {
+        let record = self.by_uid.remove(uid)?;
+        if let Some(wake) = record.wake {
+            self.wakes.remove(&(wake, uid.to_owned()));
+        }
+        if let Some(of_node) = self.by_node.get_mut(&record.node) {
+            of_node.remove(uid);
+        }
+        Some(record)
+    }
+
+    pub(super) fn get(&self, uid: &str) -> Option<&Record> {
+        self.by_uid.get(uid)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &Record> {
+        self.by_uid.values()
+    }
+
+    pub(super) fn of_node(&self, node: usize) -> impl Iterator<Item = &Record> {
+        let of_node = self.by_node.get(&node).into_iter().flatten();
+        of_node.filter_map(|uid| self.by_uid.get(uid))
+    }
+
+    /// When the first of them is due.
+    pub(super) fn next_wake(&self) -> Option<Timestamp> {
+        self.wakes.first().map(|(wake, _)| *wake)
+    }
+
+    /// Those that are due by then.
+    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Record> {
+        let due = self.wakes.iter().take_while(move |(wake, _)| *wake <= now);
+        due.filter_map(|(_, uid)| self.by_uid.get(uid))
+    }
+}
