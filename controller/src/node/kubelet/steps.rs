@@ -17,6 +17,7 @@ use crate::node::lifecycle::{self, Ending, Readiness, Stage, Step};
 use crate::node::part::Part;
 use crate::node::status::{self, DEADLINE_EXCEEDED, Report};
 use crate::recorder::EventType;
+use crate::shared::Shared;
 
 impl Kubelet {
     /// Does one step; if something is missing for it, says what.
@@ -218,11 +219,13 @@ impl Kubelet {
             now,
         };
         let patch = Patch::Strategic(report.patch());
-        let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
+        // The answer is what watches are about to tell of.
+        let pods: Api<Shared<Pod>> =
+            Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
         let params = PatchParams::default();
         let written = pods.patch_status(&record.key.name, &params, &patch).await?;
         record.written_version = outages::version(&written);
-        record.written = written.status;
+        record.written = written.0.status.clone();
         Ok(())
     }
 
