@@ -7,7 +7,7 @@ mod limit_ranger;
 pub(crate) mod plugins;
 pub(crate) mod pod_resources;
 mod pod_security;
-mod policy;
+pub(crate) mod policy;
 mod priority;
 pub(crate) mod quota;
 mod runtime_class;

@@ -2,6 +2,7 @@
 
 mod ast;
 mod checker;
+mod cluster;
 mod cost;
 mod declarations;
 mod definition;
@@ -24,6 +25,7 @@ mod unify;
 mod validator;
 mod value;
 
+pub(crate) use cluster::ClusterState;
 pub(crate) use definition::{RuleFaults, RuleScope};
 pub(crate) use library::authorization::{Authorizer, Question, Verdict};
 pub(crate) use policy::{Activation, Expression, Outcome, Returns, Scope};

@@ -2,6 +2,7 @@
 //!
 //! A [`Fault`] says which requests it is about, which of those it meets, and what becomes of them.
 //! Rules are looked at in the order in which they were made; the first that meets a request decides.
+//! Faults that are planned strike before, on the way: what they let through comes to the others.
 //! Nothing here is drawn at random: the same requests in the same order meet the same faults.
 //!
 //! - `rules`: the faults of a server, and what they do to whom
@@ -80,6 +81,14 @@ impl Effect {
     #[must_use]
     pub fn is_of_events(&self) -> bool {
         matches!(self, Self::Break | Self::Expire | Self::Miss(_))
+    }
+
+    /// Whether a request that it meets is carried out nevertheless, if nothing else keeps it.
+    fn reaches_server(&self) -> bool {
+        !matches!(
+            self,
+            Self::Refuse(_) | Self::Unreachable | Self::Crash(Crash::Before)
+        )
     }
 
     /// Whether it is what a request is shown that changes, not whether it is answered.

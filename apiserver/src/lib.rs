@@ -6,6 +6,7 @@
 //! - `schema`: the fields of every kind, decoding into them, quantities
 //! - [`status`]: everything a handler may answer with instead of an object
 //! - `cel`: the expression language of validation rules
+//! - [`invariant`]: what is to hold at every revision, in CEL
 //! - `field_manager`: who owns which fields, and server-side apply
 //! - `patch`: JSON, merge and strategic merge patches
 //! - `admission`: what a cluster's default admission plugins do to writes
@@ -27,6 +28,7 @@ mod field_manager;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod invariant;
 mod kubelet;
 pub mod meta;
 mod patch;

@@ -3,7 +3,7 @@
 //! Facts about kinds (names, columns, subresources) are data in `catalog`; behaviour is a
 //! [`Strategy`] in the kind's own file.
 
-mod admission_policy;
+pub(crate) mod admission_policy;
 mod api_service;
 mod app_armor;
 pub(crate) mod bootstrap;

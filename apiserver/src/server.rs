@@ -295,18 +295,19 @@ impl ApiServer {
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
         let rv = self.core.storage.revision();
-        let effect = faults.meet(Asked::of(&info, user_agent), &body, rv);
-        match &effect {
-            Some(Effect::Refuse(refusal)) => {
-                return response::error(&refusal.to_error(), accepted);
+        let effects = faults.meet(Asked::of(&info, user_agent), &body, rv);
+        for effect in &effects {
+            match effect {
+                Effect::Delay(time) => tokio::time::sleep(*time).await,
+                Effect::Crash(Crash::Before) => match faults.crash().await {},
+                _ => {}
             }
-            Some(Effect::Unreachable) => {
-                return response::error(&Refusal::unreachable(), accepted);
-            }
-            Some(Effect::Delay(time)) => tokio::time::sleep(*time).await,
-            Some(Effect::Crash(Crash::Before)) => match faults.crash().await {},
-            _ => {}
         }
+        let refusal = effects.iter().find_map(|effect| match effect {
+            Effect::Refuse(refusal) => Some(refusal.to_error()),
+            Effect::Unreachable => Some(Refusal::unreachable()),
+            _ => None,
+        });
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let request = handlers::Request {
             core: &self.core,
@@ -321,12 +322,18 @@ impl ApiServer {
             upgrade: Mutex::new(upgrade),
             warnings: Mutex::default(),
         };
-        let response = respond(request).await;
-        match effect {
-            Some(Effect::LoseAnswer) => response.map(|_| ResponseBody::dropped()),
-            Some(Effect::Crash(Crash::After)) => match faults.crash().await {},
-            _ => response,
+        let response = match refusal {
+            Some(error) => response::error(&error, accepted),
+            None => respond(request).await,
+        };
+        for effect in &effects {
+            match effect {
+                Effect::LoseAnswer => return response.map(|_| ResponseBody::dropped()),
+                Effect::Crash(Crash::After) => match faults.crash().await {},
+                _ => {}
+            }
         }
+        response
     }
 
     /// The user of a request and the `flow` it falls under; the user may do what it asks for.

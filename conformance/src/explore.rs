@@ -169,7 +169,7 @@ fn attempt(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> 
         Ok(run) => compare(
             &reference.transcript,
             run.transcript.as_ref(),
-            &run.violations(),
+            &scenario.unsaid(run.violations(&scenario.stated)),
         ),
     }
 }

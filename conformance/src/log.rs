@@ -50,7 +50,7 @@ pub fn record(file: &ScenarioFile, options: &RunOptions) -> (Result<Run, RunErro
     let log = match &run {
         Err(error) => write(&recipe, Happened::default(), Some(Err(error.to_string()))),
         Ok(run) => {
-            let violations = run.violations();
+            let violations = run.violations(&file.scenario.stated);
             let happened = Happened {
                 journal: &run.journal,
                 steps: &run.steps,
@@ -112,7 +112,7 @@ pub(crate) fn write(
     lines.sort_by_key(|(rv, place, _)| (*rv, *place));
     let violations = happened.violations.iter().map(|violation| Violated {
         rv: violation.rv,
-        property: violation.property.into(),
+        property: violation.property.as_str().into(),
         what: violation.what.as_str().into(),
     });
     let end = end.map(|end| match end {

@@ -1,15 +1,27 @@
 //! What has to hold at every revision of a run, whatever its golden says.
 //!
 //! A property looks at each write with the state of the cluster behind it, and tells of what it finds
-//! wrong. They judge what is stored, so they hold for any controller of these kinds.
+//! wrong. Those that are built in judge what is stored, so they hold for any controller of these kinds.
+//! Others are stated by scenarios, in CEL, and by testbeds, in CEL or Rust.
 
+mod clone_set;
+#[cfg(test)]
+mod journal;
+mod pods;
 mod stateful_set;
 mod unrest;
 mod world;
 
+use std::fmt;
+use std::sync::Arc;
+
 use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
+use kubeproof_apiserver::invariant::Invariants;
+use kubeproof_apiserver::status::FieldPath;
+use serde_json::Value;
 
+pub use kubeproof_apiserver::invariant::{Declaration, Variable};
 pub use world::World;
 
 /// Something that must not happen.
@@ -18,13 +30,13 @@ pub struct Violation {
     /// The version of the write that did it.
     pub rv: u64,
     /// The property.
-    pub property: &'static str,
+    pub property: String,
     /// What happened.
     pub what: String,
 }
 
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} (revision {})", self.property, self.what, self.rv)
     }
 }
@@ -32,30 +44,112 @@ impl std::fmt::Display for Violation {
 /// Judges one write. Each keeps what it has to remember.
 pub trait Property {
     /// Its name.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// What is wrong with `entry`, which has led to `world`.
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String>;
 }
 
-/// What is wrong with a run: its writes and the requests that led to them.
+/// Makes a property that remembers nothing yet.
+#[derive(Clone)]
+pub struct Made(Arc<dyn Fn() -> Box<dyn Property> + Send + Sync>);
+
+impl Made {
+    /// A property that `make` makes.
+    pub(crate) fn new<P: Property + 'static>(make: impl Fn() -> P + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || Box::new(make())))
+    }
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Made").field(&(self.0)().name()).finish()
+    }
+}
+
+/// Properties that are not built in.
+#[derive(Clone, Debug, Default)]
+pub struct Stated {
+    /// In CEL.
+    pub(crate) invariants: Arc<Invariants>,
+    /// In Rust.
+    pub(crate) made: Vec<Made>,
+}
+
+impl Stated {
+    /// Reads properties in CEL, which may be about objects of every built-in kind, and of those that
+    /// `objects` define.
+    ///
+    /// # Errors
+    /// What is wrong with them, as a policy would be refused.
+    pub(crate) fn compile(declarations: &[Declaration], objects: &[Value]) -> Result<Self, String> {
+        let defining = objects
+            .iter()
+            .filter(|object| object["kind"] == "CustomResourceDefinition");
+        let kinds = defining.filter_map(|object| object["spec"]["names"]["kind"].as_str());
+        let invariants = Invariants::compile(declarations, kinds, &FieldPath::new("properties"));
+        let invariants = Arc::new(invariants.map_err(|errors| errors.to_string())?);
+        Ok(Self {
+            invariants,
+            made: Vec::new(),
+        })
+    }
+}
+
+/// A run, as properties look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed<'a> {
+    /// Every write.
+    pub journal: &'a [JournalEntry],
+    /// The requests that led to them.
+    pub points: &'a [Point],
+    /// Writes up to this version are what is given: properties that are stated look at them, and judge those
+    /// behind them.
+    pub given_rv: u64,
+}
+
+/// What is wrong with a run.
 #[must_use]
-pub fn violations(journal: &[JournalEntry], points: &[Point]) -> Vec<Violation> {
-    let mut properties: Vec<Box<dyn Property>> = stateful_set::all();
-    properties.push(Box::new(unrest::WriteLoop::default()));
+pub fn violations(observed: Observed<'_>, stated: &Stated) -> Vec<Violation> {
+    let mut built_in: Vec<Box<dyn Property>> = stateful_set::all();
+    built_in.extend(clone_set::all());
+    built_in.push(Box::new(unrest::WriteLoop::default()));
+    let mut made: Vec<_> = stated.made.iter().map(|made| (made.0)()).collect();
+    let mut observer = stated.invariants.observe();
     let mut world = World::default();
     let mut found = Vec::new();
-    for entry in journal {
+    for entry in observed.journal {
         world.take(entry);
-        for property in &mut properties {
-            let judged = property.judge(entry, &world);
-            found.extend(judged.into_iter().map(|what| Violation {
+        let is_given = entry.rv <= observed.given_rv;
+        let mut tell = |property: &str, what: String| {
+            found.push(Violation {
                 rv: entry.rv,
-                property: property.name(),
+                property: property.to_owned(),
                 what,
-            }));
+            });
+        };
+        for property in &mut built_in {
+            let judged = property.judge(entry, &world);
+            judged
+                .into_iter()
+                .for_each(|what| tell(property.name(), what));
+        }
+        for property in &mut made {
+            let judged = property.judge(entry, &world).into_iter();
+            judged
+                .filter(|_| !is_given)
+                .for_each(|what| tell(property.name(), what));
+        }
+        if is_given {
+            observer.pass(entry);
+        } else {
+            let broken = observer.judge(entry).into_iter();
+            broken.for_each(|one| tell(one.name, one.message));
         }
     }
-    found.extend(unrest::hot_requeues(points));
+    found.extend(unrest::hot_requeues(observed.points));
     found
 }
+
+#[cfg(test)]
+mod tests;

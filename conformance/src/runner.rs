@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::outcome;
-use crate::properties::{self, Violation};
+use crate::properties::{self, Observed, Stated, Violation};
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
 use crate::testbed::{Outside, QUIET, Testbed, TestbedError, TestbedOptions};
@@ -131,10 +131,15 @@ struct Section {
 }
 
 impl Run {
-    /// What properties of controllers it violates.
+    /// What properties of controllers it violates, those stated among them.
     #[must_use]
-    pub fn violations(&self) -> Vec<Violation> {
-        properties::violations(&self.journal, &self.points)
+    pub fn violations(&self, stated: &Stated) -> Vec<Violation> {
+        let observed = Observed {
+            journal: &self.journal,
+            points: &self.points,
+            given_rv: self.steps.first().map_or(0, |step| step.after_rv),
+        };
+        properties::violations(observed, stated)
     }
 }
 

@@ -10,6 +10,10 @@ use std::path::{Path, PathBuf};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::{Profile, Settings};
 use serde::Deserialize;
+use serde_json::Value;
+
+use crate::kruise;
+use crate::properties::{Declaration, Stated, Violation};
 
 pub use duration::HumanDuration;
 pub use manifest::{Manifest, read_objects};
@@ -45,6 +49,12 @@ pub struct Scenario {
     pub given: Given,
     /// What is done, in order.
     pub steps: Vec<Step>,
+    /// What holds at each revision from the first step on, in CEL.
+    #[serde(default)]
+    pub properties: Vec<Declaration>,
+    /// The same, ready to be judged by.
+    #[serde(skip)]
+    pub(crate) stated: Stated,
     /// The properties that it violates, to show what is wrong with the controller.
     #[serde(default)]
     pub violates: BTreeSet<String>,
@@ -277,6 +287,7 @@ impl ScenarioFile {
             files.insert(file.to_owned(), text.clone());
             Ok(text)
         })?;
+        scenario.stated = scenario.compile_properties()?;
         Ok(Self {
             name,
             path: PathBuf::new(),
@@ -308,6 +319,31 @@ impl Scenario {
     #[must_use]
     pub fn explains_order(&self) -> bool {
         self.differs.iter().any(|one| one.with == ORDER)
+    }
+
+    /// Those of `violations` that the scenario does not say.
+    #[must_use]
+    pub fn unsaid(&self, mut violations: Vec<Violation>) -> Vec<Violation> {
+        violations.retain(|one| !self.violates.contains(&one.property));
+        violations
+    }
+
+    /// Reads the properties, which may be about the kinds that the scenario defines.
+    fn compile_properties(&self) -> Result<Stated, String> {
+        if self.properties.is_empty() {
+            return Ok(Stated::default());
+        }
+        let steps = self.given.steps.iter().chain(&self.steps);
+        let created = steps.filter_map(|step| match &step.verb {
+            Verb::Apply(manifest) | Verb::Create(manifest) => Some(manifest),
+            _ => None,
+        });
+        let objects = self.given.objects.iter().chain(created);
+        let mut objects: Vec<Value> = objects.flat_map(|one| one.objects.clone()).collect();
+        if self.given.kruise {
+            objects.extend(kruise::objects());
+        }
+        Stated::compile(&self.properties, &objects)
     }
 
     /// Puts the content of each file that a manifest names in its place.

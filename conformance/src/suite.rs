@@ -8,7 +8,6 @@ use similar::TextDiff;
 
 use crate::explore;
 use crate::log;
-use crate::properties::Violation;
 use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
 
@@ -158,7 +157,7 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
                         Verdict::Failed(_) => differ_late(&file.scenario, golden, options),
                     },
                 };
-                match (violates(&file.scenario, &run.violations()), compared) {
+                match (violates(&file.scenario, run), compared) {
                     (Some(why), Verdict::Passed) => Verdict::Failed(why),
                     (_, compared) => compared,
                 }
@@ -217,13 +216,12 @@ pub async fn check_remote(
     }
 }
 
-/// How a run of `scenario` violates properties that it does not say it violates; `None` when none.
+/// How `run`, one of `scenario`, violates properties that it does not say it violates; `None` when
+/// none.
 #[must_use]
-pub fn violates(scenario: &Scenario, violations: &[Violation]) -> Option<String> {
-    let unsaid = violations
-        .iter()
-        .filter(|one| !scenario.violates.contains(one.property));
-    let told: Vec<String> = unsaid.map(ToString::to_string).collect();
+pub fn violates(scenario: &Scenario, run: &Run) -> Option<String> {
+    let unsaid = scenario.unsaid(run.violations(&scenario.stated));
+    let told: Vec<String> = unsaid.iter().map(ToString::to_string).collect();
     (!told.is_empty()).then(|| told.join("\n"))
 }
 

@@ -6,6 +6,7 @@ mod crashes;
 mod logged;
 mod outside;
 mod remote;
+mod snapshot;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,14 @@ use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
+use serde_json::Value;
 
 use crate::api::{Api, ApiError};
 use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
+use crate::properties::{self, Declaration, Made, Observed, Stated, Violation};
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
@@ -34,6 +37,8 @@ pub(crate) use crashes::StaleReads;
 pub use outside::Outside;
 use outside::Running;
 use remote::Remote;
+use snapshot::Past;
+pub use snapshot::Snapshot;
 
 pub(crate) use remote::WATCHED;
 
@@ -84,6 +89,10 @@ pub struct TestbedOptions {
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
     pub manifests: Manifests,
+    /// What is to hold at every revision, in CEL.
+    pub properties: Vec<Declaration>,
+    /// The same in Rust.
+    pub made: Vec<Made>,
     /// Controllers of one's own.
     pub subjects: Vec<Subject>,
     /// A program that is a controller. With it everything happens in real time, which needs a runtime whose
@@ -111,6 +120,8 @@ impl Default for TestbedOptions {
             kruise: None,
             timings: Timings::default(),
             manifests: Manifests::new(),
+            properties: Vec::new(),
+            made: Vec::new(),
             subjects: Vec::new(),
             outside: None,
             shown: Vec::new(),
@@ -122,6 +133,7 @@ impl Default for TestbedOptions {
 pub struct Testbed {
     api: Api,
     shown: Vec<String>,
+    stated: Stated,
     cluster: Cluster,
 }
 
@@ -142,6 +154,10 @@ pub struct Simulated {
     recipe: Recipe,
     /// The program under test.
     outside: Option<Running>,
+    /// What it consists of, but for what the server has been given.
+    options: TestbedOptions,
+    /// What was before it began.
+    past: Past,
 }
 
 /// A testbed that does not start or come to rest.
@@ -162,6 +178,9 @@ pub enum TestbedError {
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
+    /// A property is none: what is wrong with its CEL.
+    #[error("{0}")]
+    Property(String),
     /// A text is no YAML of objects.
     #[error("{0}")]
     Yaml(String),
@@ -196,8 +215,7 @@ impl Testbed {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
-    pub async fn start(options: TestbedOptions) -> Result<Self, TestbedError> {
-        let recipe = Recipe::of_testbed(options.seed, options.order);
+    pub async fn start(mut options: TestbedOptions) -> Result<Self, TestbedError> {
         let clock = match options.outside {
             None => Clock::simulated(EPOCH),
             Some(_) => Clock::real(),
@@ -208,7 +226,7 @@ impl Testbed {
             .journal(true)
             .bookmark_period(BOOKMARK_PERIOD)
             .max_unavailable_stateful_set(options.statefulset.max_unavailable);
-        let mut manifests = options.manifests;
+        let mut manifests = std::mem::take(&mut options.manifests);
         if let Some(gates) = options.kruise {
             let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
             let webhook = kruise::webhook(gates, None);
@@ -218,7 +236,26 @@ impl Testbed {
                 manifests = with.expect("an object of JSON has a form in JSON");
             }
         }
+        let mut stated = Stated::default();
+        if !options.properties.is_empty() {
+            let objects: Vec<Value> = manifests.clone().into_iter().collect();
+            let compiled = Stated::compile(&options.properties, &objects);
+            stated = compiled.map_err(TestbedError::Property)?;
+        }
+        stated.made.clone_from(&options.made);
         let server = builder.build_with(manifests).await?;
+        Self::begin(server, clock, options, (stated, Past::default())).await
+    }
+
+    /// Starts nodes and controllers of a server that holds all that is given.
+    async fn begin(
+        server: ApiServer,
+        clock: Clock,
+        options: TestbedOptions,
+        (stated, past): (Stated, Past),
+    ) -> Result<Self, TestbedError> {
+        let recipe = Recipe::of_testbed(options.seed, options.order);
+        let kept = options.clone();
         let recorder = Recorder::new(server.clone());
         let (notes, turns) = (Notes::default(), Turns::seeded(options.order));
         let noted = (options.notes || options.outside.is_some()).then(|| notes.clone());
@@ -272,6 +309,8 @@ impl Testbed {
             crashes,
             recipe,
             outside,
+            options: kept,
+            past,
         };
         if let Some(running) = &cluster.outside {
             running.has_begun(&cluster.server, &cluster.notes).await?;
@@ -279,6 +318,7 @@ impl Testbed {
         Ok(Self {
             api,
             shown: options.shown,
+            stated,
             cluster: Cluster::Simulated(Box::new(cluster)),
         })
     }
@@ -298,6 +338,7 @@ impl Testbed {
         Ok(Self {
             api,
             shown: Vec::new(),
+            stated: Stated::default(),
             cluster,
         })
     }
@@ -352,7 +393,7 @@ impl Testbed {
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
         match &self.cluster {
-            Cluster::Simulated(cluster) => cluster.server.journal(),
+            Cluster::Simulated(cluster) => cluster.past.followed_by(cluster.server.journal()),
             Cluster::Remote(cluster) => cluster.journal(),
         }
     }
@@ -393,6 +434,21 @@ impl Testbed {
             Cluster::Simulated(cluster) => cluster.server.subscribe(),
             Cluster::Remote(cluster) => cluster.subscribe(),
         }
+    }
+
+    /// How properties are violated so far, those built in and those of the builder. What a builder states is not
+    /// asked of writes up to the version `given_rv`; with 0 it is of all.
+    #[must_use]
+    pub fn violations(&self, given_rv: u64) -> Vec<Violation> {
+        let points = self
+            .simulated()
+            .map_or_else(|_| Vec::new(), Simulated::points);
+        let observed = Observed {
+            journal: &self.journal(),
+            points: &points,
+            given_rv,
+        };
+        properties::violations(observed, &self.stated)
     }
 
     /// Creates the objects of a YAML text, or merges them into those that exist.
@@ -537,7 +593,8 @@ impl Simulated {
     pub(crate) fn begin(&self, plan: &Plan) {
         self.server.record_points();
         for (index, fault) in plan.faults().iter().enumerate() {
-            self.inject(fault.to_fault(&format!("plan {}", index + 1)));
+            self.server
+                .plan(fault.to_fault(&format!("plan {}", index + 1)));
         }
         self.crashes.with_stale_reads(plan.stale_reads());
     }

@@ -29,7 +29,7 @@ fn main() {
 fn check(path: &Path) -> Result<(), Failed> {
     let file = ScenarioFile::read(path)?;
     let run = runner::run_whole(&file.scenario, &RunOptions::default())?;
-    if let Some(why) = suite::violates(&file.scenario, &run.violations()) {
+    if let Some(why) = suite::violates(&file.scenario, &run) {
         return Err(why.into());
     }
     let transcript = run.transcript?;

@@ -138,8 +138,10 @@ impl Manager {
             manager.spawn(provisioner.boxed(), stopped.clone());
         }
         if options.nodes > 0 && KRUISE_CONTROLLERS.iter().any(|name| chosen(name)) {
-            let containers = manager.machines.containers.clone();
-            let daemon = kruise::daemon::run(ctx.clone(), containers);
+            let (ctx, containers) = (ctx.clone(), manager.machines.containers.clone());
+            let daemon = run_again(Arc::clone(&manager.restart), move || {
+                kruise::daemon::run(ctx.clone(), containers.clone()).boxed()
+            });
             manager.spawn(daemon.boxed(), stopped.clone());
         }
         let nodes = node::run(ctx, manager.machines.clone(), conduct);

@@ -335,8 +335,7 @@ impl Controller {
         let api: Api<PersistentVolumeClaim> = Api::namespaced(client, &key.namespace);
         let patched = api.patch(&key.name, &params, &Patch::Merge(patch)).await;
         match patched {
-            // The mirror was behind; the event on the way brings the claim back here.
-            Err(error) if answered(&error, 409) || answered(&error, 404) => Ok(true),
+            Err(error) if answered(&error, 404) => Ok(true),
             patched => patched.map(|_| true),
         }
     }

@@ -17,6 +17,9 @@ use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta, name};
 use crate::status::ApiError;
 use crate::storage::{Storage, StoredObject, Table};
+pub(crate) use compiled::{Compiled, Validation, compile_variables};
+pub(crate) use validate::message;
+
 use compiled::Policy;
 
 /// Whether a policy changes objects or looks at them.

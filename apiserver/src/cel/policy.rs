@@ -12,7 +12,7 @@ use super::{
     eval::EvalError,
     library::authorization::{Authorization, Authorizer, Question},
     message,
-    program::{Program, compile},
+    program::{CALL_COST_MAX, Program, compile},
     types::Type,
     value::{Key, List, ListKind, Map, Value},
 };
@@ -59,6 +59,7 @@ impl Returns {
 }
 
 /// The names that expressions may use.
+#[derive(Clone)]
 pub(crate) struct Scope {
     environment: Environment,
     /// The types of the variables declared so far.
@@ -89,6 +90,14 @@ impl Scope {
     pub(crate) fn of_device() -> Self {
         Self {
             environment: declared::of_device(),
+            variables: None,
+        }
+    }
+
+    /// A cluster that holds objects of these kinds.
+    pub(crate) fn of_cluster<'k>(kinds: impl IntoIterator<Item = &'k str>) -> Self {
+        Self {
+            environment: declared::of_cluster(kinds),
             variables: None,
         }
     }
@@ -209,6 +218,7 @@ pub(crate) struct Activation {
     values: BTreeMap<&'static str, Value>,
     variables: BTreeMap<Key, Value>,
     budget: u64,
+    call_cost_max: u64,
 }
 
 impl Activation {
@@ -219,6 +229,17 @@ impl Activation {
             values: data.collect(),
             variables: BTreeMap::new(),
             budget: BUDGET,
+            call_cost_max: CALL_COST_MAX,
+        }
+    }
+
+    /// Values that may be looked at at any cost: nobody waits for a request meanwhile.
+    pub(super) fn unpriced(values: BTreeMap<&'static str, Value>) -> Self {
+        Self {
+            values,
+            variables: BTreeMap::new(),
+            budget: u64::MAX,
+            call_cost_max: u64::MAX,
         }
     }
 
@@ -243,7 +264,9 @@ impl Activation {
                 "composited variable {name:?} fails to compile: {why}"
             )),
             Ok(expression) => {
-                let (value, cost) = expression.program.evaluate(&self.values);
+                let (value, cost) = expression
+                    .program
+                    .evaluate_within(&self.values, self.call_cost_max);
                 self.budget = self.budget.saturating_sub(cost);
                 value.unwrap_or_else(|error| {
                     let why = error.message();
@@ -270,7 +293,9 @@ impl Activation {
     /// # Errors
     /// Why it has none, in upstream's words.
     pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, String> {
-        let (value, cost) = expression.program.evaluate(&self.values);
+        let (value, cost) = expression
+            .program
+            .evaluate_within(&self.values, self.call_cost_max);
         let text = &expression.text;
         let spent = "validation failed due to running out of cost budget, no further validation \
                      rules will be run";
@@ -300,7 +325,7 @@ impl Activation {
 }
 
 /// Data as expressions see it where nothing is known of its type.
-fn of_json(json: &Json) -> Value {
+pub(super) fn of_json(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(value) => Value::Bool(*value),

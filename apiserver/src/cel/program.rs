@@ -112,10 +112,19 @@ impl Compiled {
 impl Program {
     /// The value of the expression with these variables, and what it cost to find.
     pub(crate) fn evaluate(&self, variables: &BTreeMap<&str, Value>) -> (Evaluated, u64) {
+        self.evaluate_within(variables, CALL_COST_MAX)
+    }
+
+    /// The same at a cost of `cost_max` at most.
+    pub(crate) fn evaluate_within(
+        &self,
+        variables: &BTreeMap<&str, Value>,
+        cost_max: u64,
+    ) -> (Evaluated, u64) {
         if self.depth > SHALLOW_DEPTH_MAX {
-            return on_own_stack(|| evaluate(&self.checked, variables, CALL_COST_MAX));
+            return on_own_stack(|| evaluate(&self.checked, variables, cost_max));
         }
-        evaluate(&self.checked, variables, CALL_COST_MAX)
+        evaluate(&self.checked, variables, cost_max)
     }
 }
 

@@ -45,6 +45,8 @@ struct Rule {
     seen: u32,
     met: u32,
     is_lifted: bool,
+    /// It strikes on the way, whatever others do.
+    is_planned: bool,
 }
 
 /// Who asks for what, as far as rules look at it.
@@ -182,10 +184,34 @@ impl Rule {
         true
     }
 
+    /// Counts a request or event that another has met.
+    fn passes(&mut self, asked: &Asked, now: Timestamp) {
+        self.seen += u32::from(self.is_about(asked, now));
+    }
+
     /// Whether the rule is about this request, which is not counted by it.
     fn is_about(&self, asked: &Asked, now: Timestamp) -> bool {
         !self.is_over(now) && self.fault.requests.include(asked)
     }
+}
+
+/// The first rule that meets. Of those planned each counts what another has met, as points count it.
+fn meeting<'r>(
+    rules: impl Iterator<Item = &'r mut Rule>,
+    asked: &Asked,
+    now: Timestamp,
+) -> Option<&'r Rule> {
+    let mut met: Option<&Rule> = None;
+    for rule in rules {
+        if met.is_some() {
+            if rule.is_planned {
+                rule.passes(asked, now);
+            }
+        } else if rule.meets(asked, now) {
+            met = Some(rule);
+        }
+    }
+    met
 }
 
 impl Faults {
@@ -205,6 +231,16 @@ impl Faults {
     }
 
     pub(crate) fn inject(&self, fault: Fault) {
+        self.add(fault, false);
+    }
+
+    /// A fault that meets requests before they come to those of [`Self::inject`], which do not count
+    /// what they are not shown.
+    pub(crate) fn plan(&self, fault: Fault) {
+        self.add(fault, true);
+    }
+
+    fn add(&self, fault: Fault, is_planned: bool) {
         let ends = fault.lasts.map(|lasts| {
             let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
             self.clock.now().saturating_add(lasts)
@@ -215,6 +251,7 @@ impl Faults {
             seen: 0,
             met: 0,
             is_lifted: false,
+            is_planned,
         });
         self.state.in_force.fetch_add(1, Ordering::SeqCst);
     }
@@ -287,24 +324,38 @@ impl Faults {
         self.state.in_force.load(Ordering::SeqCst) == 0
     }
 
-    /// What becomes of a request; `None` for nothing out of the ordinary. `rv` is the version of
-    /// the last write.
-    pub(crate) fn meet(&self, asked: Option<Asked>, body: &[u8], rv: u64) -> Option<Effect> {
+    /// What becomes of a request, in this order: on the way, and where it is carried out if it gets
+    /// there. `rv` is the version of the last write.
+    pub(crate) fn meet(&self, asked: Option<Asked>, body: &[u8], rv: u64) -> Vec<Effect> {
         if self.is_idle() {
-            return None;
+            return Vec::new();
         }
-        let (asked, now) = (asked?.named_in(body), self.clock.now());
+        let Some(asked) = asked.map(|asked| asked.named_in(body)) else {
+            return Vec::new();
+        };
+        let now = self.clock.now();
         if let Some(points) = &mut *self.state.points.lock() {
             points.pass(&asked, None, rv);
         }
+        let mut effects = Vec::new();
         let mut rules = self.state.rules.lock();
-        let mut active = rules.iter_mut().filter(|rule| {
-            let effect = &rule.fault.effect;
-            !effect.is_of_events() && !effect.is_of_views() && !matches!(effect, Effect::Repeat(_))
-        });
-        let rule = active.find_map(|rule| rule.meets(&asked, now).then_some(rule))?;
-        self.note_meeting(&rule.fault, &asked, (asked.verb_text(), rv));
-        Some(rule.fault.effect.clone())
+        for is_planned in [true, false] {
+            let active = rules.iter_mut().filter(|rule| {
+                let effect = &rule.fault.effect;
+                let is_of_requests = !effect.is_of_events()
+                    && !effect.is_of_views()
+                    && !matches!(effect, Effect::Repeat(_));
+                is_of_requests && rule.is_planned == is_planned
+            });
+            if let Some(rule) = meeting(active, &asked, now) {
+                self.note_meeting(&rule.fault, &asked, (asked.verb_text(), rv));
+                effects.push(rule.fault.effect.clone());
+            }
+            if effects.iter().any(|effect| !effect.reaches_server()) {
+                break;
+            }
+        }
+        effects
     }
 
     /// What becomes of an event about the object `name` that is to be delivered.
@@ -322,12 +373,15 @@ impl Faults {
             points.pass(&watch, Some(event), rv);
         }
         let mut rules = self.state.rules.lock();
-        let mut active = rules
-            .iter_mut()
-            .filter(|rule| rule.fault.effect.is_of_events());
-        let rule = active.find_map(|rule| rule.meets(&watch, now).then_some(rule))?;
-        self.note_meeting(&rule.fault, &watch, (event.as_str(), rv));
-        match rule.fault.effect {
+        let rule = [true, false].into_iter().find_map(|is_planned| {
+            let active = rules
+                .iter_mut()
+                .filter(|rule| rule.fault.effect.is_of_events() && rule.is_planned == is_planned);
+            let rule = meeting(active, &watch, now)?;
+            self.note_meeting(&rule.fault, &watch, (event.as_str(), rv));
+            Some(rule.fault.effect.clone())
+        });
+        match rule? {
             Effect::Break => Some(EventEffect::Break),
             Effect::Expire => Some(EventEffect::Expire),
             Effect::Miss(time) => Some(EventEffect::Miss(time)),

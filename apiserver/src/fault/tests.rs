@@ -49,10 +49,10 @@ async fn a_rule_meets_as_many_requests_as_it_says_and_ends_in_time() {
         effect: Effect::LoseAnswer,
     });
     let meet = |body: &[u8]| faults.meet(Some(create.clone()), body, 1);
-    assert_eq!(meet(b"{}"), None);
-    assert_eq!(meet(named), None);
-    assert_eq!(meet(named), Some(Effect::LoseAnswer));
-    assert_eq!(meet(named), None);
+    assert_eq!(meet(b"{}"), []);
+    assert_eq!(meet(named), []);
+    assert_eq!(meet(named), [Effect::LoseAnswer]);
+    assert_eq!(meet(named), []);
     assert_eq!(faults.met()[0].1, 1);
     faults.inject(Fault {
         name: "minute".to_owned(),
@@ -62,9 +62,9 @@ async fn a_rule_meets_as_many_requests_as_it_says_and_ends_in_time() {
         lasts: Some(Duration::from_secs(60)),
         effect: Effect::Unreachable,
     });
-    assert_eq!(meet(b"{}"), Some(Effect::Unreachable));
+    assert_eq!(meet(b"{}"), [Effect::Unreachable]);
     tokio::time::advance(Duration::from_secs(60)).await;
-    assert_eq!(meet(b"{}"), None);
+    assert_eq!(meet(b"{}"), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +118,7 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
     let meet = |name: &str| faults.meet(Some(create.clone()), pod(name).as_bytes(), 7);
     faults.record_points();
     for name in ["web-0", "web-1", "web-0"] {
-        assert_eq!(meet(name), None);
+        assert_eq!(meet(name), []);
     }
     let points = faults.points();
     let told: Vec<String> = points.iter().map(ToString::to_string).collect();
@@ -136,7 +136,7 @@ fn points_name_the_faults_that_meet_them_and_no_others() {
     again.inject(points[2].fault("third", Effect::LoseAnswer));
     let met: Vec<bool> = ["web-0", "web-1", "web-0", "web-0"]
         .map(|name| again.meet(Some(create.clone()), pod(name).as_bytes(), 7))
-        .map(|effect| effect.is_some())
+        .map(|effects| !effects.is_empty())
         .into();
     assert_eq!(met, [false, false, true, false]);
 }
@@ -150,7 +150,7 @@ fn events_are_counted_by_the_object_they_are_about() {
         "after": 1, "times": 1, "expire": true,
     })));
     let meet = |name| faults.meet_event(&watch, (name, EventType::Modified, 3));
-    assert_eq!(faults.meet(Some(watch.clone()), b"", 3), None);
+    assert_eq!(faults.meet(Some(watch.clone()), b"", 3), []);
     assert_eq!(meet("web-1"), None);
     assert_eq!(meet("web-0"), None);
     assert_eq!(meet("web-1"), Some(EventEffect::Expire));
@@ -172,4 +172,31 @@ async fn a_view_is_what_all_rules_together_leave() {
         (faults.view(&watch).lag, faults.view(&watch).ends),
         (0, None)
     );
+}
+
+#[test]
+fn what_is_planned_strikes_before_what_is_injected() {
+    let faults = Faults::new(Clock::real());
+    let create = asked(&Method::POST, "/api/v1/namespaces/default/pods");
+    let on = json!({ "verb": "create", "resource": "pods" });
+    let with = |more: Value| {
+        let mut fault = json!({ "name": "x", "on": on });
+        let fields = more.as_object().unwrap().clone();
+        fault.as_object_mut().unwrap().extend(fields);
+        rule(fault)
+    };
+    let refusal = || with(json!({ "refuse": { "code": 403 } })).effect;
+    faults.inject(with(json!({ "after": 1, "refuse": { "code": 403 } })));
+    faults.plan(with(json!({ "times": 1, "crash": "before" })));
+    faults.plan(with(json!({ "after": 2, "times": 1, "loseAnswer": true })));
+    faults.plan(with(json!({ "after": 3, "times": 1, "crash": "after" })));
+    faults.plan(with(json!({ "after": 3, "times": 1, "loseAnswer": true })));
+    let meet = || faults.meet(Some(create.clone()), b"{}", 1);
+    assert_eq!(meet(), [Effect::Crash(Crash::Before)]);
+    assert_eq!(meet(), [], "the first that came there is let through");
+    assert_eq!(meet(), [Effect::LoseAnswer, refusal()]);
+    assert_eq!(meet(), [Effect::Crash(Crash::After), refusal()]);
+    // Two at one point: the second strikes when it is tried again.
+    assert_eq!(meet(), [Effect::LoseAnswer, refusal()]);
+    assert_eq!(meet(), [refusal()]);
 }

@@ -3,6 +3,8 @@
 mod expressions;
 mod validation;
 
+pub(crate) use expressions::{validate_validation, validate_variables};
+
 use serde_json::{Map, Value};
 
 use super::Strategy;

@@ -91,6 +91,13 @@ impl ApiServer {
         }
     }
 
+    /// Lets `fault` go wrong on the way to the server, before requests come to faults that are
+    /// injected. One that lets a request through leaves it to these what becomes of it there; what
+    /// it does not let through they do not count. It counts what others meet, as points do.
+    pub fn plan(&self, fault: Fault) {
+        self.core.faults.plan(fault);
+    }
+
     /// Ends the faults of that name; false when there is none in force.
     pub fn lift(&self, name: &str) -> bool {
         self.core.faults.lift(name)

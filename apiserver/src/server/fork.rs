@@ -8,6 +8,7 @@ use super::flow_control::FlowControl;
 use super::{ApiServer, Core};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
+use crate::clock::Clock;
 use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::fault::Faults;
@@ -44,7 +45,15 @@ impl ApiServer {
     /// webhooks, and has no faults, no kubelet and an empty journal.
     #[must_use]
     pub fn fork(&self) -> Self {
-        self.forked(None).expect("the present is there")
+        let clock = self.core.clock.forked();
+        self.forked(None, clock).expect("the present is there")
+    }
+
+    /// The same with a clock of its own: simulated time is that of one runtime, and a fork may live in
+    /// another.
+    #[must_use]
+    pub fn fork_under(&self, clock: Clock) -> Self {
+        self.forked(None, clock).expect("the present is there")
     }
 
     /// The same of a past revision. What is not stored is as it is now: tokens, names to be drawn.
@@ -52,7 +61,7 @@ impl ApiServer {
     /// # Errors
     /// [`ForkError`] when the revision is not remembered, or has not been given out yet.
     pub fn fork_at(&self, revision: u64) -> Result<Self, ForkError> {
-        let forked = self.forked(Some(revision));
+        let forked = self.forked(Some(revision), self.core.clock.forked());
         forked.map_err(|error| match error {
             WindowError::Expired { compacted } => ForkError::Forgotten {
                 revision,
@@ -75,9 +84,8 @@ impl ApiServer {
         definition::after_fork(&self.core);
     }
 
-    fn forked(&self, revision: Option<u64>) -> Result<Self, WindowError> {
+    fn forked(&self, revision: Option<u64>, clock: Clock) -> Result<Self, WindowError> {
         let core = &self.core;
-        let clock = core.clock.forked();
         let storage = Arc::new(core.storage.fork(revision)?);
         let forked = Self::cyclic(|weak| Core {
             faults: Faults::new(clock.clone()),

@@ -280,19 +280,23 @@ fn show(value: &Value) -> String {
     }
 }
 
-pub(super) fn invalid_message(kind: &GroupKind, name: &str, errors: &FieldErrors) -> String {
-    let text = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
-    let mut parts: Vec<String> = Vec::new();
-    for cause in errors.causes() {
-        let part = text(cause);
-        if !parts.contains(&part) {
-            parts.push(part);
+impl fmt::Display for FieldErrors {
+    /// All of them, each once, as the aggregate of upstream's field errors has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = Vec::new();
+        for cause in &self.causes {
+            let part = format!("{}: {}", cause.field, cause.message);
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        }
+        match parts.as_slice() {
+            [one] => f.write_str(one),
+            _ => write!(f, "[{}]", parts.join(", ")),
         }
     }
-    let list = if let [one] = parts.as_slice() {
-        one.clone()
-    } else {
-        format!("[{}]", parts.join(", "))
-    };
-    format!("{kind} {name:?} is invalid: {list}")
+}
+
+pub(super) fn invalid_message(kind: &GroupKind, name: &str, errors: &FieldErrors) -> String {
+    format!("{kind} {name:?} is invalid: {errors}")
 }

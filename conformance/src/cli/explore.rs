@@ -1,23 +1,27 @@
 //! `kubeproof explore`.
 
+mod found;
+mod jobs;
 mod page;
 
-use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use kubeproof::explore::{self, Divergence, Kind, Options, Plan, Reference};
+use indicatif::{ProgressBar, ProgressStyle};
+use kubeproof::explore::{self, Kind, Options, Plan, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
-use kubeproof::{log, report, suite};
-use serde_json::json;
+use kubeproof::{log, report};
 
 use super::outside::{self, OutsideArgs};
 use super::run::leave::{file_name, write};
 use super::run::scenario_paths;
-use page::cells;
+use super::threads;
+use found::Found;
 
 #[derive(Args)]
 pub(super) struct ExploreArgs {
@@ -55,43 +59,6 @@ pub(super) struct ExploreArgs {
     json: bool,
 }
 
-/// A scenario with its run without faults.
-struct Subject {
-    file: ScenarioFile,
-    reference: Reference,
-}
-
-/// A run that came to another outcome.
-struct Diverged<'a> {
-    subject: &'a Subject,
-    plan: Plan,
-    /// The seed of its order.
-    order: u64,
-    divergence: Divergence,
-}
-
-impl Diverged<'_> {
-    /// Whether its scenario says so.
-    fn is_explained(&self) -> bool {
-        let scenario = &self.subject.file.scenario;
-        let by_order = self.order > 0 && scenario.explains_order();
-        by_order || scenario.explains(&self.plan.to_string())
-    }
-
-    /// The command that runs it again.
-    fn replay(&self) -> String {
-        let path = self.subject.file.path.display();
-        let plan = match self.plan.faults() {
-            [] => format!("kubeproof run {path}"),
-            _ => format!("kubeproof explore {path} --plan '{}'", self.plan),
-        };
-        match self.order {
-            0 => plan,
-            order => format!("{plan} --seed {order}"),
-        }
-    }
-}
-
 pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let base = RunOptions {
         outside: args.outside.program(),
@@ -121,86 +88,44 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         from: args.from.into_iter().collect(),
         pairs_max: args.pairs,
     };
-    let subjects = outside::each(&base, files, |file| {
-        let reference = Reference::with(&file.scenario, &base);
-        reference.map(|reference| Subject { file, reference })
-    });
-    let subjects = subjects.into_iter().collect::<Result<Vec<_>, _>>();
-    let subjects = subjects.context("a scenario does not run without faults either")?;
-    let with_plans = subjects.iter().flat_map(|subject| {
-        let singles = subject.reference.plans(&options);
-        let pairs = explore::pairs(&singles, options.pairs_max);
-        let plans: Vec<Plan> = singles.into_iter().chain(pairs).collect();
-        let plans_of_seed_0 = plans.clone().into_iter();
-        let others = (1..=args.seeds).flat_map(move |order| {
-            let plans = std::iter::once(Plan::default()).chain(plans.clone());
-            plans.map(move |plan| (plan, order))
-        });
-        let plans = plans_of_seed_0.map(|plan| (plan, 0)).chain(others);
-        plans.map(move |(plan, order)| (subject, plan, order))
-    });
-    let jobs: Vec<(&Subject, Plan, u64)> = with_plans.collect();
-    let ran = args.report.as_ref().map(|_| cells(&jobs));
-    let runs = jobs.len();
-    let diverged = outside::each(&base, jobs, |(subject, plan, order)| {
-        let options = RunOptions {
-            plan: plan.clone(),
-            order,
-            ..base.clone()
-        };
-        let (scenario, reference) = (&subject.file.scenario, &subject.reference);
-        let divergence = explore::explore_with(scenario, reference, &options)?;
-        Some(Diverged {
-            subject,
-            plan,
-            order,
-            divergence,
-        })
-    });
-    let diverged: Vec<Diverged<'_>> = diverged.into_iter().flatten().collect();
-    let (explained, unexplained): (Vec<_>, Vec<_>) =
-        diverged.into_iter().partition(Diverged::is_explained);
     if let Some(dir) = &args.logs {
-        leave_logs(dir, &unexplained)?;
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
-    if let Some((dir, ran)) = args.report.as_ref().zip(ran) {
-        let page = page::of(&subjects, (ran, &base), (&unexplained, &explained));
+    let progress = progress_bar(files.len());
+    let mut found = Found::new(args.json, args.logs, args.report.is_some(), &progress);
+    let shown = args.report.as_ref().map(|_| files.clone());
+    let told = threads::in_order(
+        outside::at_once(&base),
+        jobs::of(files, &base, &options, args.seeds),
+        |job| job.run(&base),
+        |done| match found.take(done) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        },
+    );
+    progress.finish_and_clear();
+    if let ControlFlow::Break(error) = told {
+        return Err(error);
+    }
+    if let Some((dir, files)) = args.report.as_ref().zip(shown) {
+        let page = page::of(files, found.matrix(), &base);
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
     }
-    if args.json {
-        tell_json(&unexplained);
-    } else {
-        tell(&unexplained);
-    }
-    if !explained.is_empty() && !args.json {
-        println!("{} differ as their scenarios say", explained.len());
-    }
-    println!("{runs} runs, {} diverged", unexplained.len());
-    Ok(match unexplained.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    found.tell_numbers();
+    Ok(match found.diverged() {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     })
 }
 
-/// Writes a log of each difference, of the run with the shortest plan.
-fn leave_logs(dir: &Path, diverged: &[Diverged<'_>]) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    for (index, (one, _)) in shortest(diverged).into_iter().enumerate() {
-        let file = &one.subject.file;
-        let name = format!(
-            "{}.{}.log.jsonl",
-            suite::snapshot_name(&file.name),
-            index + 1
-        );
-        let options = RunOptions {
-            plan: one.plan.clone(),
-            order: one.order,
-            ..RunOptions::default()
-        };
-        write_log(&dir.join(name), file, &options)?;
+fn progress_bar(scenarios: usize) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
     }
-    Ok(())
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} scenarios, {msg}")
+        .expect("the template has only known keys");
+    ProgressBar::new(scenarios as u64).with_style(style)
 }
 
 fn write_log(path: &Path, file: &ScenarioFile, options: &RunOptions) -> anyhow::Result<()> {
@@ -237,48 +162,4 @@ fn replay(
     println!("{}\n{}", divergence.outcome, divergence.timelines);
     println!("1 runs, 1 diverged");
     Ok(ExitCode::FAILURE)
-}
-
-/// Tells of each scenario's differences once, with the shortest plan that leads to it.
-fn tell(diverged: &[Diverged<'_>]) {
-    for (one, others) in shortest(diverged) {
-        println!("DIFF {}: {}", one.subject.file.name, one.plan);
-        for line in one.divergence.outcome.lines() {
-            println!("     {line}");
-        }
-        if others > 0 {
-            println!("     the same with {others} other plans");
-        }
-        println!("     replay: {}", one.replay());
-    }
-}
-
-fn tell_json(diverged: &[Diverged<'_>]) {
-    for one in diverged {
-        let told = json!({
-            "scenario": one.subject.file.name,
-            "plan": one.plan.to_string(),
-            "seed": one.order,
-            "outcome": one.divergence.outcome,
-            "timelines": one.divergence.timelines,
-        });
-        println!("{told}");
-    }
-}
-
-/// The first of those with the fewest faults among equal divergences, with how many others there are.
-fn shortest<'a, 'b>(diverged: &'b [Diverged<'a>]) -> Vec<(&'b Diverged<'a>, usize)> {
-    let mut found: BTreeMap<(&str, &str), (usize, &Diverged<'_>, usize)> = BTreeMap::new();
-    for (index, one) in diverged.iter().enumerate() {
-        let key = (&*one.subject.file.name, &*one.divergence.outcome);
-        let entry = found.entry(key).or_insert((index, one, 0));
-        if one.plan.faults().len() < entry.1.plan.faults().len() {
-            entry.1 = one;
-        }
-        entry.2 += 1;
-    }
-    let mut found: Vec<_> = found.into_values().collect();
-    found.sort_by_key(|(index, _, _)| *index);
-    let told = found.into_iter().map(|(_, one, times)| (one, times - 1));
-    told.collect()
 }

@@ -62,8 +62,13 @@ pub(super) fn each<J: Send, R: Send>(
     jobs: Vec<J>,
     work: impl Fn(J) -> R + Sync,
 ) -> Vec<R> {
+    threads::at_once(at_once(options), jobs, work)
+}
+
+/// How many runs with these options are done at once.
+pub(super) fn at_once(options: &RunOptions) -> usize {
     match options.outside {
-        None => threads::each(jobs, work),
-        Some(_) => threads::at_once(AT_ONCE, jobs, work),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+        Some(_) => AT_ONCE,
     }
 }

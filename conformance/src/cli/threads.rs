@@ -1,14 +1,15 @@
 //! Work on all processors.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::mpsc::sync_channel;
+
 use parking_lot::Mutex;
 
-/// What `work` makes of each of `jobs`, in their order; a thread for each processor.
-pub(super) fn each<J: Send, R: Send>(jobs: Vec<J>, work: impl Fn(J) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    at_once(threads, jobs, work)
-}
+/// So many results wait for being told; then work waits.
+const UNTOLD_MAX: usize = 64;
 
-/// The same with so many threads.
+/// What `work` makes of each of `jobs`, in their order, on so many threads.
 pub(super) fn at_once<J: Send, R: Send>(
     threads: usize,
     jobs: Vec<J>,
@@ -32,13 +33,77 @@ pub(super) fn at_once<J: Send, R: Send>(
     results.into_iter().flatten().collect()
 }
 
+/// Does `work` on `jobs`, which are made as they are needed, on so many threads; `tell` is given the
+/// results in the order of the jobs, each as soon as those before it are there, until it breaks off.
+pub(super) fn in_order<J: Send, R: Send, B>(
+    threads: usize,
+    jobs: impl Iterator<Item = J> + Send,
+    work: impl Fn(J) -> R + Sync,
+    mut tell: impl FnMut(R) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let waiting = Mutex::new(jobs.enumerate());
+    let (sender, results) = sync_channel(UNTOLD_MAX);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, waiting, work) = (sender.clone(), &waiting, &work);
+            scope.spawn(move || {
+                loop {
+                    let Some((place, job)) = waiting.lock().next() else {
+                        return;
+                    };
+                    // Nobody listens when it was broken off.
+                    if sender.send((place, work(job))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let (mut early, mut next) = (BTreeMap::new(), 0);
+        for (place, result) in results {
+            early.insert(place, result);
+            while let Some(result) = early.remove(&next) {
+                tell(result)?;
+                next += 1;
+            }
+        }
+        ControlFlow::Continue(())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn results_are_told_in_order_until_it_breaks_off() {
+        let mut told = Vec::new();
+        let all = in_order(
+            3,
+            0..1000_u32,
+            |job| job,
+            |result| {
+                told.push(result);
+                ControlFlow::<()>::Continue(())
+            },
+        );
+        assert!(all.is_continue());
+        assert_eq!(told, (0..1000).collect::<Vec<_>>());
+        let endless = in_order(
+            2,
+            0_u32..,
+            |job| job,
+            |result| match result {
+                500 => ControlFlow::Break(result),
+                _ => ControlFlow::Continue(()),
+            },
+        );
+        assert_eq!(endless, ControlFlow::Break(500));
+    }
+
+    #[test]
     fn results_come_in_the_order_of_the_jobs() {
-        let squares = each((0..100_u32).collect(), |job| job * job);
+        let squares = at_once(3, (0..100_u32).collect(), |job| job * job);
         assert_eq!(squares, (0..100).map(|job| job * job).collect::<Vec<_>>());
     }
 }

@@ -100,13 +100,13 @@ async fn carry_through(
 ) -> Result<Run, Box<dyn Error>> {
     testbed.settle(QUIET).await?;
     testbed.simulated()?.begin(plan);
+    let given_rv = testbed.resource_version();
     script(testbed).await?;
     testbed.settle(QUIET).await?;
-    let points = testbed.simulated()?.points();
     Ok(Run {
         outcome: portable_outcome(&format!("\noutcome\n{}", testbed.outcome().await?)),
         timeline: testbed.timeline(),
-        violations: properties::violations(&testbed.journal(), &points),
-        points,
+        violations: testbed.violations(given_rv),
+        points: testbed.simulated()?.points(),
     })
 }

@@ -1,25 +1,64 @@
-//! What StatefulSets promise.
+//! What StatefulSets promise, Kubernetes' and OpenKruise's.
 //!
 //! A controller decides upon what its caches show. So what was true at some time since a pod was
-//! created counts as true: a pod that was ready once and is not any more forbids nothing.
+//! created counts as true: a pod that was ready once and is not any more forbids nothing; and of what
+//! has been asked for since the controller said what it has seen, anything may be what it acts upon.
+
+mod advanced;
 
 use std::collections::BTreeSet;
 
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
+use super::pods::{
+    ReadyOnce, controller, is_deletion, is_finished, is_terminating, is_update_revision,
+    missing_claims, name, namespace, revision, shared_claims, uid,
+};
 use super::{Property, World};
-
-const SETS: &str = "statefulsets.apps";
 
 /// The properties of StatefulSets.
 pub(super) fn all() -> Vec<Box<dyn Property>> {
-    vec![
+    let mut all: Vec<Box<dyn Property>> = vec![
         Box::new(OneClaimOnePod),
         Box::new(OnePodPerOrdinal),
+        Box::new(OwnClaims),
         Box::new(Ordered::default()),
         Box::new(Partitioned),
-    ]
+    ];
+    all.extend(advanced::all());
+    all
+}
+
+/// Whose StatefulSets they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Native,
+    Advanced,
+}
+
+impl Family {
+    fn of(api_version: &str) -> Option<Self> {
+        match api_version.split_once('/')?.0 {
+            "apps" => Some(Self::Native),
+            "apps.kruise.io" => Some(Self::Advanced),
+            _ => None,
+        }
+    }
+
+    fn resource(self) -> &'static str {
+        match self {
+            Self::Native => "statefulsets.apps",
+            Self::Advanced => "statefulsets.apps.kruise.io",
+        }
+    }
+
+    fn controller(self) -> &'static str {
+        match self {
+            Self::Native => "statefulset-controller",
+            Self::Advanced => "asts-controller",
+        }
+    }
 }
 
 /// A pod of a StatefulSet.
@@ -28,97 +67,86 @@ struct Pod<'a> {
     object: &'a Value,
     set: &'a Value,
     ordinal: i64,
+    family: Family,
 }
 
 impl<'a> Pod<'a> {
     /// `None` for what is no pod, or not one of a set that there is.
     fn of(object: &'a Value, world: &'a World) -> Option<Self> {
-        let metadata = &object["metadata"];
-        let owners = metadata["ownerReferences"].as_array()?.iter();
-        let owner = owners
-            .filter(|owner| owner["controller"] == true && owner["kind"] == "StatefulSet")
-            .find(|owner| owner["apiVersion"] == "apps/v1")?;
-        let namespace = metadata["namespace"].as_str()?;
-        let set = world.get(SETS, namespace, owner["name"].as_str()?)?;
-        let ordinal = metadata["name"].as_str()?.rsplit_once('-')?.1;
+        let owner = controller(object).filter(|owner| owner["kind"] == "StatefulSet")?;
+        let family = Family::of(owner["apiVersion"].as_str()?)?;
+        let set = world.get(
+            family.resource(),
+            namespace(object),
+            owner["name"].as_str()?,
+        )?;
+        let ordinal = name(object).rsplit_once('-')?.1;
         (set["metadata"]["uid"] == owner["uid"]).then_some(())?;
         Some(Self {
             object,
             set,
             ordinal: ordinal.parse().ok()?,
+            family,
         })
     }
 
-    fn name(&self) -> &'a str {
-        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    /// The pod that `entry` makes, if the controller does.
+    fn created(entry: &'a JournalEntry, world: &'a World) -> Option<Self> {
+        let pod = (entry.event == EventType::Added).then(|| Pod::of(&entry.object, world))?;
+        pod.filter(|pod| pod.is_written_by_controller(entry))
     }
 
-    fn uid(&self) -> String {
-        self.object["metadata"]["uid"].to_string()
+    fn name(&self) -> &'a str {
+        name(self.object)
     }
 
     /// The pods of the same set, this one included.
     fn all_of_set(&self, world: &'a World) -> impl Iterator<Item = Pod<'a>> {
-        let (namespace, uid) = (
-            self.set["metadata"]["namespace"].as_str(),
-            &self.set["metadata"]["uid"],
-        );
-        let pods = world.in_namespace("pods", namespace.unwrap_or_default());
+        let owner = uid(self.set);
+        let pods = world.in_namespace("pods", namespace(self.set));
         let pods = pods.filter_map(|object| Pod::of(object, world));
-        pods.filter(move |pod| pod.set["metadata"]["uid"] == *uid)
+        pods.filter(move |pod| uid(pod.set) == owner)
     }
 
-    fn is_terminating(&self) -> bool {
-        !self.object["metadata"]["deletionTimestamp"].is_null()
+    fn is_written_by_controller(&self, entry: &JournalEntry) -> bool {
+        entry.user_agent.starts_with(self.family.controller())
     }
 
-    fn is_finished(&self) -> bool {
-        matches!(
-            self.object["status"]["phase"].as_str(),
-            Some("Failed" | "Succeeded")
-        )
-    }
-
-    fn is_ready(&self) -> bool {
-        let conditions = self.object["status"]["conditions"].as_array();
-        let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-    }
-
+    /// Whether pods start and stop one after the other, and it is known which there are to be.
     fn is_ordered(&self) -> bool {
-        self.set["spec"]["podManagementPolicy"] != "Parallel"
+        let spec = &self.set["spec"];
+        let is_gated = self.family == Family::Advanced && !spec["ordinals"]["start"].is_null();
+        spec["podManagementPolicy"] != "Parallel" && !is_gated
     }
 
-    fn start(&self) -> i64 {
-        self.set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0)
-    }
-
-    /// Behind the last ordinal that there should be.
-    fn end(&self) -> i64 {
-        self.start() + self.set["spec"]["replicas"].as_i64().unwrap_or(1)
+    fn slots(&self) -> BTreeSet<i64> {
+        slots(self.family, self.set)
     }
 }
 
-/// Whether `entry` is the controller's own.
-fn is_by_controller(entry: &JournalEntry) -> bool {
-    entry.user_agent.starts_with("statefulset-controller")
-}
-
-/// Whether `entry` is about a pod that the controller deletes: marked, or removed unmarked.
-fn is_deletion(entry: &JournalEntry) -> bool {
-    let marked = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
-    let was_marked = entry
-        .previous
-        .as_ref()
-        .is_some_and(|previous| marked(previous));
-    let is_over = entry.event == EventType::Deleted || marked(&entry.object);
-    is_by_controller(entry) && is_over && !was_marked
+/// The ordinals of the pods that there should be.
+///
+/// Whether an Advanced StatefulSet heeds `ordinals.start` is a matter of a feature gate that nothing stored tells
+/// of; with a start, each of its ordinals may be one.
+fn slots(family: Family, set: &Value) -> BTreeSet<i64> {
+    let spec = &set["spec"];
+    let replicas = usize::try_from(spec["replicas"].as_i64().unwrap_or(1)).unwrap_or(0);
+    let start = spec["ordinals"]["start"].as_i64().unwrap_or(0);
+    let reserved = advanced::reserved(set);
+    let from = |start: i64| {
+        let free = (start..).filter(|ordinal| !reserved.contains(ordinal));
+        free.take(replicas)
+    };
+    match family {
+        Family::Native => (start..).take(replicas).collect(),
+        Family::Advanced => from(0).chain(from(start)).collect(),
+    }
 }
 
 struct OnePodPerOrdinal;
 
 impl Property for OnePodPerOrdinal {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "at most one pod per ordinal"
     }
 
@@ -139,14 +167,8 @@ impl Property for OnePodPerOrdinal {
 
 struct OneClaimOnePod;
 
-fn claims(pod: &Value) -> BTreeSet<&str> {
-    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    let claims = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
-    claims.collect()
-}
-
 impl Property for OneClaimOnePod {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "never two pods with one claim"
     }
 
@@ -157,42 +179,33 @@ impl Property for OneClaimOnePod {
         else {
             return Vec::new();
         };
-        let templates = pod.set["spec"]["volumeClaimTemplates"].as_array();
-        let templates: Vec<&str> = templates
-            .into_iter()
-            .flatten()
-            .filter_map(|template| template["metadata"]["name"].as_str())
-            .collect();
-        let own: BTreeSet<&str> = claims(pod.object)
-            .into_iter()
-            .filter(|claim| {
-                let mut templates = templates.iter();
-                templates.any(|template| claim.starts_with(&format!("{template}-")))
-            })
-            .collect();
-        let others = pod.all_of_set(world);
-        let others = others.filter(|other| other.name() != pod.name() && !other.is_finished());
-        let shared = others.flat_map(|other| {
-            let shared = claims(other.object);
-            let shared: Vec<_> = shared.intersection(&own).copied().collect();
-            let (one, two) = (other.name(), pod.name());
-            shared
-                .into_iter()
-                .map(move |claim| format!("{one} and {two} both have {claim}"))
-        });
-        shared.collect()
+        let others = pod.all_of_set(world).map(|other| other.object);
+        shared_claims((pod.object, pod.set), others)
+    }
+}
+
+/// A pod is created with the claims of its ordinal, which are there.
+struct OwnClaims;
+
+impl Property for OwnClaims {
+    fn name(&self) -> &str {
+        "a pod has its own claims"
+    }
+
+    fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
+        let created = Pod::created(entry, world);
+        created.map_or_else(Vec::new, |pod| missing_claims((pod.object, pod.set), world))
     }
 }
 
 /// Ordered starts, stops and updates.
 #[derive(Default)]
 struct Ordered {
-    /// The uids of pods that have been ready at some time.
-    ready_once: BTreeSet<String>,
+    ready: ReadyOnce,
 }
 
 impl Property for Ordered {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "ordered start, stop and update"
     }
 
@@ -200,45 +213,41 @@ impl Property for Ordered {
         let Some(pod) = Pod::of(&entry.object, world) else {
             return Vec::new();
         };
-        if pod.is_ready() {
-            self.ready_once.insert(pod.uid());
-        }
-        let ready = |other: &Pod<'_>| self.ready_once.contains(&other.uid());
+        self.ready.take(entry);
+        let ready = |other: &Pod<'_>| self.ready.has(other.object);
         let others: Vec<Pod<'_>> = pod.all_of_set(world).collect();
+        let at = |ordinal: i64| others.iter().find(|other| other.ordinal == ordinal);
+        let (slots, name) = (pod.slots(), pod.name());
+        let is_by_controller = pod.is_written_by_controller(entry);
         let mut found = Vec::new();
-        if entry.event == EventType::Added && is_by_controller(entry) && pod.is_ordered() {
-            let waiting = (pod.start()..pod.ordinal.min(pod.end())).find(|ordinal| {
-                let predecessor = others.iter().find(|other| other.ordinal == *ordinal);
-                !predecessor.is_some_and(ready)
-            });
+        if entry.event == EventType::Added && is_by_controller && pod.is_ordered() {
+            let mut before = slots.range(..pod.ordinal);
+            let waiting = before.find(|ordinal| !at(**ordinal).is_some_and(ready));
             found.extend(waiting.map(|ordinal| {
-                format!(
-                    "{} starts, and ordinal {ordinal} has never been ready",
-                    pod.name()
-                )
+                format!("{name} starts, and ordinal {ordinal} has never been ready")
             }));
         }
-        if is_deletion(entry) && pod.ordinal >= pod.end() && pod.is_ordered() {
-            let higher = others.iter().find(|other| other.ordinal > pod.ordinal);
-            found.extend(
-                higher.map(|higher| format!("{} stops before {}", pod.name(), higher.name())),
-            );
+        let is_deleted = is_by_controller && is_deletion(entry);
+        if is_deleted && !slots.contains(&pod.ordinal) && pod.is_ordered() {
+            let mut condemned = others
+                .iter()
+                .filter(|other| !slots.contains(&other.ordinal));
+            let higher = condemned.find(|other| other.ordinal > pod.ordinal);
+            found.extend(higher.map(|higher| format!("{name} stops before {}", higher.name())));
         }
-        let is_update = is_deletion(entry)
-            && (pod.start()..pod.end()).contains(&pod.ordinal)
-            && !pod.is_finished()
+        let is_update = is_deleted
+            && pod.family == Family::Native
+            && slots.contains(&pod.ordinal)
+            && !is_finished(pod.object)
             && pod.set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"].is_null()
-            && pod.set["metadata"]["deletionTimestamp"].is_null();
+            && !is_terminating(pod.set);
         if is_update {
-            let unready = (pod.ordinal + 1..pod.end()).find(|ordinal| {
-                let successor = others.iter().find(|other| other.ordinal == *ordinal);
-                !successor.is_some_and(|other| ready(other) && !other.is_terminating())
+            let mut above = slots.range(pod.ordinal + 1..);
+            let unready = above.find(|ordinal| {
+                !at(**ordinal).is_some_and(|other| ready(other) && !is_terminating(other.object))
             });
             found.extend(unready.map(|ordinal| {
-                format!(
-                    "{} is taken down, and ordinal {ordinal} is not ready",
-                    pod.name()
-                )
+                format!("{name} is taken down, and ordinal {ordinal} is not ready")
             }));
         }
         found
@@ -249,25 +258,20 @@ impl Property for Ordered {
 struct Partitioned;
 
 impl Property for Partitioned {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "no pod of the update revision below the partition"
     }
 
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
-        let Some(pod) = (entry.event == EventType::Added && is_by_controller(entry))
-            .then(|| Pod::of(&entry.object, world))
-            .flatten()
-        else {
+        let created = Pod::created(entry, world);
+        let Some(pod) = created.filter(|pod| pod.family == Family::Native) else {
             return Vec::new();
         };
         let rolling = &pod.set["spec"]["updateStrategy"]["rollingUpdate"];
         let partition = rolling["partition"].as_i64().unwrap_or(0);
-        let status = &pod.set["status"];
-        let revision = &entry.object["metadata"]["labels"]["controller-revision-hash"];
-        let is_new = *revision == status["updateRevision"]
-            && status["currentRevision"].is_string()
-            && *revision != status["currentRevision"];
-        match is_new && pod.ordinal < pod.start() + partition {
+        let start = pod.set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0);
+        let is_new = is_update_revision(pod.set, revision(pod.object));
+        match is_new && pod.ordinal < start + partition {
             true => vec![format!(
                 "{} is created with partition {partition}",
                 pod.name()

@@ -23,7 +23,7 @@ pub(super) struct WriteLoop {
 }
 
 impl Property for WriteLoop {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "no write loops"
     }
 
@@ -72,7 +72,7 @@ pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
     let hot = asked.into_iter().filter(|(_, times)| *times >= ASKED_MAX);
     let violations = hot.map(|((rv, what), times)| Violation {
         rv,
-        property: "no hot requeue",
+        property: "no hot requeue".to_owned(),
         what: format!("{} {times} times while nothing changes", what.trim_end()),
     });
     violations.collect()

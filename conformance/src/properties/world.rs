@@ -14,6 +14,8 @@ type Key = (String, String);
 #[derive(Clone, Debug, Default)]
 pub struct World {
     objects: BTreeMap<String, BTreeMap<Key, Arc<Value>>>,
+    /// By uid and generation.
+    asked: BTreeMap<String, BTreeMap<i64, Arc<Value>>>,
 }
 
 impl World {
@@ -26,6 +28,25 @@ impl World {
             EventType::Deleted => objects.remove(&key),
             EventType::Added | EventType::Modified => objects.insert(key, entry.object.shared()),
         };
+        let metadata = &entry.object["metadata"];
+        let is_workload = entry.gvr.resource.ends_with("sets");
+        if is_workload && entry.event != EventType::Deleted {
+            let (uid, generation) = (metadata["uid"].as_str(), metadata["generation"].as_i64());
+            if let Some((uid, generation)) = uid.zip(generation) {
+                let known = self.asked.entry(uid.to_owned()).or_default();
+                // Its controller has seen what it says it has: what was before binds nobody any more.
+                let observed = entry.object["status"]["observedGeneration"].as_i64();
+                known.retain(|known, _| *known >= observed.unwrap_or(0));
+                known.insert(generation, entry.object.shared());
+            }
+        }
+    }
+
+    /// What its owner has asked of the object of this uid, by generation: what its controller has seen
+    /// last by its own word, and what has been asked since. It may act upon any of these.
+    pub fn asked(&self, uid: &str) -> impl Iterator<Item = &Value> {
+        let known = self.asked.get(uid).into_iter().flatten();
+        known.map(|(_, object)| &**object)
     }
 
     /// The objects of `resource`, such as `pods` or `statefulsets.apps`, in `namespace`, by name.

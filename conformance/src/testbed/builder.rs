@@ -8,6 +8,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kubeproof_apiserver::Manifests;
 
+use crate::properties::{Declaration, Made, Property};
+
 use super::{Testbed, TestbedError, TestbedOptions};
 
 /// Makes a controller's future, anew after each crash.
@@ -108,6 +110,22 @@ impl TestbedBuilder {
         F: Future<Output = ()> + Send + 'static,
     {
         self.options.subjects.push(Subject::new(user_agent, run));
+        self
+    }
+
+    /// What is to hold at every revision, in CEL; [`Testbed::violations`] and `explore` tell where it does not.
+    /// It may be about objects of the kinds built in and of those that the manifests define.
+    pub fn property(mut self, declaration: Declaration) -> Self {
+        self.options.properties.push(declaration);
+        self
+    }
+
+    /// The same in Rust: `make` is called for each run, as properties remember what they have seen.
+    pub fn property_in_rust<P: Property + 'static>(
+        mut self,
+        make: impl Fn() -> P + Send + Sync + 'static,
+    ) -> Self {
+        self.options.made.push(Made::new(make));
         self
     }
 

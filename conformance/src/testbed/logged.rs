@@ -2,7 +2,6 @@
 
 use super::{Testbed, TestbedError};
 use crate::log::{self, Happened};
-use crate::properties;
 
 impl Testbed {
     /// The log of what happened so far, as [`crate::log`] describes it; requests are in it if
@@ -13,9 +12,8 @@ impl Testbed {
     /// [`TestbedError::NotSimulated`]
     pub fn log(&self) -> Result<String, TestbedError> {
         let cluster = self.simulated()?;
-        let (journal, points) = (self.journal(), cluster.points());
+        let (journal, violations) = (self.journal(), self.violations(0));
         let (exchanges, meetings) = (self.exchanges(), self.fault_meetings());
-        let violations = properties::violations(&journal, &points);
         let happened = Happened {
             journal: &journal,
             steps: &[],

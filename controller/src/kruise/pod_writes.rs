@@ -88,12 +88,8 @@ impl PodWriter {
     pub(crate) async fn write(&self, pod: &Pod, write: &PodWrite) -> Result<Option<Pod>, Error> {
         let (name, params) = (pod.name_any(), PostParams::default());
         match write {
-            PodWrite::Status(changed) => {
-                unless_outdated(self.pods.replace_status(&name, &params, changed).await)
-            }
-            PodWrite::Replace(changed) => {
-                unless_outdated(self.pods.replace(&name, &params, changed).await)
-            }
+            PodWrite::Status(changed) => self.unless_outdated(changed, Part::Status).await,
+            PodWrite::Replace(changed) => self.unless_outdated(changed, Part::Whole).await,
             PodWrite::State {
                 state,
                 restored,
@@ -160,6 +156,35 @@ impl PodWriter {
         in_place::follow_gates(pod, self.now);
     }
 
+    async fn put(&self, pod: &Pod, part: Part) -> Result<Pod, Error> {
+        let (name, params) = (pod.name_any(), PostParams::default());
+        Ok(match part {
+            Part::Status => self.pods.replace_status(&name, &params, pod).await?,
+            Part::Whole => self.pods.replace(&name, &params, pod).await?,
+        })
+    }
+
+    /// Writes the pod, or nothing where somebody has written it since: that brings another sync,
+    /// which decides anew. A conflict with nobody is tried again.
+    ///
+    /// Upstream counts both as failures of this one, and tries again at once.
+    async fn unless_outdated(&self, changed: &Pod, part: Part) -> Result<Option<Pod>, Error> {
+        let mut delays = BACKOFF_DELAYS.into_iter();
+        loop {
+            let error = match self.put(changed, part).await {
+                Ok(written) => return Ok(Some(written)),
+                Err(error) => error,
+            };
+            if error.is_conflict() {
+                let current = self.pods.get(&changed.name_any()).await?;
+                if current.resource_version() != changed.resource_version() {
+                    return Ok(None);
+                }
+            }
+            conflict::wait(&mut delays, error).await?;
+        }
+    }
+
     /// Changes the pod; after a conflict, as the server has it then.
     async fn insist(
         &self,
@@ -167,31 +192,15 @@ impl PodWriter {
         change: impl Fn(&mut Pod),
         part: Part,
     ) -> Result<Pod, Error> {
-        let (name, params) = (pod.name_any(), PostParams::default());
         let mut delays = BACKOFF_DELAYS.into_iter();
         loop {
             change(&mut pod);
-            let written = match part {
-                Part::Status => self.pods.replace_status(&name, &params, &pod).await,
-                Part::Whole => self.pods.replace(&name, &params, &pod).await,
-            };
-            match written {
+            match self.put(&pod, part).await {
                 Ok(written) => return Ok(written),
-                Err(error) => conflict::wait(&mut delays, error.into()).await?,
+                Err(error) => conflict::wait(&mut delays, error).await?,
             }
-            pod = self.pods.get(&name).await?;
+            pod = self.pods.get(&pod.name_any()).await?;
         }
-    }
-}
-
-/// Nothing where somebody has written the pod since: that brings another sync, which decides anew.
-///
-/// Upstream counts it as a failure of this one, and tries again at once.
-fn unless_outdated(written: Result<Pod, kube::Error>) -> Result<Option<Pod>, Error> {
-    match written.map_err(Error::from) {
-        Ok(written) => Ok(Some(written)),
-        Err(error) if error.is_conflict() => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

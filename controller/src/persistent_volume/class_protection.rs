@@ -49,8 +49,7 @@ impl Controller {
         let api: Api<VolumeAttributesClass> = Api::all(client);
         let params = PatchParams::default();
         match api.patch(&key.name, &params, &Patch::Merge(patch)).await {
-            // The mirror was behind; the event on the way brings the class back here.
-            Err(error) if answered(&error, 409) || answered(&error, 404) => Ok(()),
+            Err(error) if answered(&error, 404) => Ok(()),
             patched => patched.map(|_| ()),
         }
     }

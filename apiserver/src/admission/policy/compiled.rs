@@ -6,7 +6,7 @@ use crate::cel::{Expression, Returns, Scope};
 use crate::meta::object::name;
 
 /// An expression, or what is wrong with it.
-pub(super) type Compiled = Result<Expression, String>;
+pub(crate) type Compiled = Result<Expression, String>;
 
 /// A policy.
 pub(super) struct Policy {
@@ -25,11 +25,11 @@ pub(super) struct Policy {
 }
 
 /// What a policy asks for.
-pub(super) struct Validation {
-    pub(super) expression: Compiled,
-    pub(super) message_expression: Option<Compiled>,
+pub(crate) struct Validation {
+    pub(crate) expression: Compiled,
+    pub(crate) message_expression: Option<Compiled>,
     /// What is said if there is no better message.
-    pub(super) message: String,
+    pub(crate) message: String,
     pub(super) reason: String,
 }
 
@@ -53,13 +53,7 @@ impl Policy {
         if param_kind.is_some() {
             scope = scope.with_params();
         }
-        let mut variables = Vec::new();
-        for variable in items(spec, "variables") {
-            let own = text(variable, "name");
-            let compiled = scope.compile(text(variable, "expression"), Returns::Anything);
-            scope.declare(own, compiled.as_ref().ok());
-            variables.push((own.to_owned(), compiled));
-        }
+        let variables = compile_variables(spec, &mut scope);
         let each = |list: &str, field: &str, returns: Returns| -> Vec<Compiled> {
             let own = items(spec, list).map(|item| text(item, field).trim());
             own.map(|text| scope.compile(text, returns)).collect()
@@ -89,7 +83,7 @@ impl Policy {
 }
 
 impl Validation {
-    fn compile(validation: &Value, scope: &Scope) -> Self {
+    pub(crate) fn compile(validation: &Value, scope: &Scope) -> Self {
         let expression = text(validation, "expression");
         let of_message = text(validation, "messageExpression");
         let message = match text(validation, "message").trim() {
@@ -111,6 +105,18 @@ impl Validation {
             reason: reason.to_owned(),
         }
     }
+}
+
+/// The variables of a policy, which are declared for what follows.
+pub(crate) fn compile_variables(spec: &Value, scope: &mut Scope) -> Vec<(String, Compiled)> {
+    let mut variables = Vec::new();
+    for variable in items(spec, "variables") {
+        let own = text(variable, "name");
+        let compiled = scope.compile(text(variable, "expression"), Returns::Anything);
+        scope.declare(own, compiled.as_ref().ok());
+        variables.push((own.to_owned(), compiled));
+    }
+    variables
 }
 
 fn items<'v>(value: &'v Value, field: &str) -> impl Iterator<Item = &'v Value> {

@@ -234,7 +234,7 @@ fn denials(activation: &mut Activation, policy: &Policy, binding: &Value) -> Vec
 }
 
 /// The message that an expression makes if it is fit to be shown, or the one stated.
-fn message(activation: &mut Activation, validation: &Validation) -> String {
+pub(crate) fn message(activation: &mut Activation, validation: &Validation) -> String {
     let made = validation.message_expression.as_ref();
     let made = made.and_then(|own| own.as_ref().ok());
     if let Some(Ok(Outcome::Text(text))) = made.map(|own| activation.evaluate(own)) {

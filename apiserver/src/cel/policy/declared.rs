@@ -117,6 +117,36 @@ pub(super) fn of_device() -> Environment {
     environment
 }
 
+/// The objects of a cluster, and the write that led to them.
+pub(super) fn of_cluster<'k>(kinds: impl IntoIterator<Item = &'k str>) -> Environment {
+    let mut environment = Environment::default();
+    let mut declare = |variables: &[&str], name: &str, fields: BTreeMap<String, Type>| {
+        let of = object(name, fields);
+        environment.objects.insert(name.into(), of);
+        for variable in variables {
+            let of = Type::Object(name.into());
+            environment.variables.insert((*variable).into(), of);
+        }
+    };
+    let lists = kinds.into_iter();
+    let lists = lists.map(|kind| (kind.to_owned(), Type::list(Type::Dyn)));
+    let lists = lists.collect();
+    declare(&["objects", "previous"], "kubernetes.Objects", lists);
+    let fields = [
+        ("type", Type::String),
+        ("resource", Type::String),
+        ("userAgent", Type::String),
+        ("resourceVersion", Type::Int),
+        ("time", Type::Timestamp),
+    ];
+    let fields = fields.map(|(name, of)| (name.to_owned(), of));
+    declare(&["event"], "kubernetes.WatchEvent", BTreeMap::from(fields));
+    for variable in ["object", "oldObject"] {
+        environment.variables.insert(variable.into(), Type::Dyn);
+    }
+    environment
+}
+
 /// A type with these fields.
 pub(super) fn object(name: &str, fields: BTreeMap<String, Type>) -> Arc<DeclType> {
     let fields = fields.into_iter().map(|(name, of)| {

@@ -39,7 +39,7 @@ const RESERVED: [&str; 21] = [
 ];
 
 /// Finds the faults of the variables, and declares them for what follows.
-pub(super) fn validate_variables(
+pub(crate) fn validate_variables(
     spec: &Value,
     scope: &mut Scope,
     path: &FieldPath,
@@ -108,7 +108,8 @@ pub(super) fn validate_validations(
     }
 }
 
-fn validate_validation(
+/// The faults of one thing asked, and of its messages.
+pub(crate) fn validate_validation(
     validation: &Value,
     scope: &Scope,
     path: &FieldPath,

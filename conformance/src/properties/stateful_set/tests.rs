@@ -1,104 +1,26 @@
 //! Each property finds what it forbids, and nothing in what is allowed.
 
-use jiff::Timestamp;
-use kubeproof_apiserver::meta::GroupVersionResource;
-use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_apiserver::EventType;
 use serde_json::{Value, json};
 
-use super::super::violations;
+use super::super::journal::{Journal, Owner};
 
-const CONTROLLER: &str = "statefulset-controller";
-
-/// Writes of a set and its pods.
-#[derive(Default)]
-struct Journal(Vec<JournalEntry>);
+const OWNER: Owner = Owner {
+    api_version: "apps/v1",
+    kind: "StatefulSet",
+    resource: "statefulsets",
+    controller: "statefulset-controller",
+};
 
 impl Journal {
     /// A journal that begins with a set.
     fn of_set(spec: Value, status: Value) -> Self {
-        let mut journal = Self::default();
-        let set = json!({
-            "metadata": {"namespace": "default", "name": "web", "uid": "set"},
-            "spec": spec, "status": status,
-        });
-        journal.write("apps", "statefulsets", EventType::Added, ("kubectl", set));
-        journal
-    }
-
-    fn write(
-        &mut self,
-        group: &str,
-        resource: &str,
-        event: EventType,
-        (user_agent, object): (&str, Value),
-    ) {
-        let named = |entry: &&JournalEntry| {
-            entry.gvr.resource == resource
-                && entry.object["metadata"]["name"] == object["metadata"]["name"]
-        };
-        let previous = self.0.iter().rev().find(named);
-        let previous = previous.map(|entry| entry.object.clone());
-        self.0.push(JournalEntry {
-            rv: self.0.len() as u64 + 1,
-            time: Timestamp::UNIX_EPOCH,
-            gvr: GroupVersionResource {
-                group: group.to_owned(),
-                version: "v1".to_owned(),
-                resource: resource.to_owned(),
-            },
-            event,
-            user_agent: user_agent.into(),
-            object: object.into(),
-            previous,
-        });
-    }
-
-    fn pod(mut self, event: EventType, user_agent: &str, pod: Value) -> Self {
-        self.write("", "pods", event, (user_agent, pod));
-        self
-    }
-
-    fn created(self, name: &str) -> Self {
-        self.pod(EventType::Added, CONTROLLER, pod(name, &json!({})))
-    }
-
-    fn ready(self, name: &str) -> Self {
-        self.pod(EventType::Modified, "kubelet", ready(name))
-    }
-
-    fn deleted(self, name: &str) -> Self {
-        let mut pod = ready(name);
-        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        self.pod(EventType::Modified, CONTROLLER, pod)
-    }
-
-    /// The violations, as `property: what`.
-    fn told(&self) -> Vec<String> {
-        let found = violations(&self.0, &[]);
-        let told = found
-            .iter()
-            .map(|one| format!("{}: {}", one.property, one.what));
-        told.collect()
+        Self::of(OWNER, spec, status)
     }
 }
 
-/// A pod of the set, with these labels.
 fn pod(name: &str, labels: &Value) -> Value {
-    json!({
-        "metadata": {
-            "namespace": "default", "name": name, "uid": name, "labels": labels,
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "set",
-                "controller": true,
-            }],
-        },
-    })
-}
-
-fn ready(name: &str) -> Value {
-    let mut pod = pod(name, &json!({}));
-    pod["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-    pod
+    OWNER.pod(name, labels)
 }
 
 #[test]
@@ -143,25 +65,32 @@ fn a_pod_is_taken_down_when_those_above_it_are_ready() {
 
 #[test]
 fn pods_of_one_ordinal_or_with_one_claim_are_found() {
-    let spec = json!({
-        "replicas": 2, "podManagementPolicy": "Parallel",
-        "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
-    });
-    let set = || Journal::of_set(spec.clone(), json!({}));
+    let spec = json!({"replicas": 2, "podManagementPolicy": "Parallel"});
+    let set = Journal::of_set(spec.clone(), json!({}));
     assert_eq!(
-        set().created("web-1").created("web-01").told(),
+        set.created("web-1").created("web-01").told(),
         ["at most one pod per ordinal: web-1 and web-01 are both there"]
     );
-    let with_claim = |name: &str| {
+    let mut spec = spec;
+    spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
+    let with_claim = |journal: Journal, name: &str| {
         let mut pod = pod(name, &json!({}));
         pod["spec"]["volumes"] = json!([{"persistentVolumeClaim": {"claimName": "data-web-0"}}]);
-        pod
+        journal.pod(EventType::Added, OWNER.controller, pod)
     };
-    let added = EventType::Added;
-    let shared = set().pod(added, CONTROLLER, with_claim("web-0"));
+    let set = || Journal::of_set(spec.clone(), json!({}));
+    let one = || with_claim(set().claim("data-web-0"), "web-0");
+    assert_eq!(one().told(), [""; 0]);
     assert_eq!(
-        shared.pod(added, CONTROLLER, with_claim("web-1")).told(),
-        ["never two pods with one claim: web-0 and web-1 both have data-web-0"]
+        with_claim(one(), "web-1").told(),
+        [
+            "never two pods with one claim: web-0 and web-1 both have data-web-0",
+            "a pod has its own claims: web-1 is created without data-web-1",
+        ]
+    );
+    assert_eq!(
+        with_claim(set(), "web-0").told(),
+        ["a pod has its own claims: web-0 is created, and there is no claim data-web-0"]
     );
 }
 
@@ -174,7 +103,7 @@ fn nothing_new_is_created_below_the_partition() {
         let status = json!({"currentRevision": "old", "updateRevision": "new"});
         let pod = pod("web-0", &json!({"controller-revision-hash": revision}));
         let set = Journal::of_set(spec, status);
-        set.pod(EventType::Added, CONTROLLER, pod).told()
+        set.pod(EventType::Added, OWNER.controller, pod).told()
     };
     assert_eq!(created("old"), [""; 0]);
     assert_eq!(

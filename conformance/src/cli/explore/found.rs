@@ -1,0 +1,227 @@
+//! What is found, told as it is found. Nothing is kept but one of several equal differences, and
+//! beyond its scenario's end only what a report shows.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use indicatif::ProgressBar;
+use kubeproof::explore::{Divergence, Plan};
+use kubeproof::report::Matrix;
+use kubeproof::report::matrix::{self, Cell};
+use kubeproof::runner::RunOptions;
+use kubeproof::suite;
+use serde_json::json;
+
+use super::jobs::{Done, Ran, Subject};
+use super::{page, write_log};
+
+/// The cells of each scenario, by the kind of fault.
+pub(super) type Cells = BTreeMap<&'static str, Cell>;
+
+/// What exploring has found so far.
+pub(super) struct Found<'p> {
+    json: bool,
+    logs: Option<PathBuf>,
+    /// What a report shows, if there is to be one.
+    shown: Option<Shown>,
+    progress: &'p ProgressBar,
+    runs: usize,
+    diverged: usize,
+    explained: usize,
+    /// The differences of the present scenario, by what they are.
+    open: BTreeMap<String, Open>,
+    cells: Cells,
+}
+
+/// A difference, of the run in which it was found first.
+struct Open {
+    /// How many others there were before.
+    place: usize,
+    ran: Ran,
+    timelines: String,
+    others: usize,
+}
+
+#[derive(Default)]
+struct Shown {
+    rows: Vec<(String, Cells)>,
+    divergences: Vec<matrix::Diverged>,
+}
+
+impl<'p> Found<'p> {
+    pub(super) fn new(
+        json: bool,
+        logs: Option<PathBuf>,
+        has_report: bool,
+        progress: &'p ProgressBar,
+    ) -> Self {
+        Self {
+            json,
+            logs,
+            shown: has_report.then(Shown::default),
+            progress,
+            runs: 0,
+            diverged: 0,
+            explained: 0,
+            open: BTreeMap::new(),
+            cells: Cells::new(),
+        }
+    }
+
+    /// How many runs came to another outcome, and nothing says why.
+    pub(super) fn diverged(&self) -> usize {
+        self.diverged
+    }
+
+    /// Takes what is done, in the order of the jobs.
+    ///
+    /// # Errors
+    /// When a scenario does not run without faults either, or a log cannot be written.
+    pub(super) fn take(&mut self, done: Done) -> anyhow::Result<()> {
+        match done {
+            Done::Failed(file, error) => {
+                let error = anyhow::Error::new(error).context(file.name);
+                return Err(error.context("a scenario does not run without faults either"));
+            }
+            Done::Ran(ran, divergence) => self.take_run(ran, divergence),
+            Done::End(subject) => self.end(&subject)?,
+        }
+        Ok(())
+    }
+
+    fn take_run(&mut self, ran: Ran, divergence: Option<Divergence>) {
+        self.runs += 1;
+        let message = || format!("{} runs, {} diverged", self.runs, self.diverged);
+        self.progress.set_message(message());
+        let cell = self.cells.entry(page::kind(&ran.plan)).or_default();
+        cell.runs += 1;
+        let Some(divergence) = divergence else {
+            return;
+        };
+        if ran.is_explained() {
+            cell.explained += 1;
+            self.explained += 1;
+            return;
+        }
+        cell.diverged += 1;
+        self.diverged += 1;
+        if self.json {
+            self.say(&in_json(&ran, &divergence));
+        }
+        if let Some(open) = self.open.get_mut(&divergence.outcome) {
+            open.others += 1;
+            return;
+        }
+        if !self.json {
+            self.say(&in_words(&ran, &divergence));
+        }
+        let open = Open {
+            place: self.open.len(),
+            ran,
+            timelines: divergence.timelines,
+            others: 0,
+        };
+        self.open.insert(divergence.outcome, open);
+    }
+
+    /// Closes the differences of a scenario.
+    fn end(&mut self, subject: &Subject) -> anyhow::Result<()> {
+        let name = &subject.file.name;
+        let open = std::mem::take(&mut self.open).into_iter();
+        let mut closed: Vec<(String, Open)> = open.collect();
+        closed.sort_by_key(|(_, one)| one.place);
+        for (_, one) in &closed {
+            if one.others > 0 && !self.json {
+                let plan = words(&one.ran.plan, one.ran.order);
+                self.say(&format!(
+                    "SAME {name}: {plan}\n     with {} other plans",
+                    one.others
+                ));
+            }
+            self.leave_log(one)?;
+        }
+        let cells = std::mem::take(&mut self.cells);
+        if let Some(shown) = &mut self.shown {
+            shown.rows.push((name.clone(), cells));
+            let told = closed.into_iter().map(|(outcome, one)| matrix::Diverged {
+                scenario: name.clone(),
+                plan: words(&one.ran.plan, one.ran.order),
+                others: one.others,
+                outcome,
+                replay: one.ran.replay(),
+                timelines: one.timelines,
+            });
+            shown.divergences.extend(told);
+        }
+        self.progress.inc(1);
+        Ok(())
+    }
+
+    /// Writes a log of the run, if there is to be one.
+    fn leave_log(&self, one: &Open) -> anyhow::Result<()> {
+        let Some(dir) = &self.logs else {
+            return Ok(());
+        };
+        let file = &one.ran.subject.file;
+        let (name, number) = (suite::snapshot_name(&file.name), one.place + 1);
+        let options = RunOptions {
+            plan: one.ran.plan.clone(),
+            order: one.ran.order,
+            ..RunOptions::default()
+        };
+        write_log(
+            &dir.join(format!("{name}.{number}.log.jsonl")),
+            file,
+            &options,
+        )
+    }
+
+    fn say(&self, text: &str) {
+        self.progress.suspend(|| println!("{text}"));
+    }
+
+    /// Tells how many runs there were.
+    pub(super) fn tell_numbers(&self) {
+        if self.explained > 0 && !self.json {
+            println!("{} differ as their scenarios say", self.explained);
+        }
+        println!("{} runs, {} diverged", self.runs, self.diverged);
+    }
+
+    /// What a report shows of it.
+    pub(super) fn matrix(&mut self) -> Matrix {
+        let shown = self.shown.take().unwrap_or_default();
+        page::matrix(shown.rows, shown.divergences)
+    }
+}
+
+/// A plan, with the seed of its order.
+fn words(plan: &Plan, order: u64) -> String {
+    match (plan.faults(), order) {
+        (_, 0) => plan.to_string(),
+        ([], order) => format!("seed {order}"),
+        (_, order) => format!("{plan} (seed {order})"),
+    }
+}
+
+fn in_words(ran: &Ran, divergence: &Divergence) -> String {
+    let (name, plan) = (&ran.subject.file.name, words(&ran.plan, ran.order));
+    let lines = divergence.outcome.lines();
+    let lines: Vec<String> = lines.map(|line| format!("     {line}")).collect();
+    let replay = ran.replay();
+    format!(
+        "DIFF {name}: {plan}\n{}\n     replay: {replay}",
+        lines.join("\n")
+    )
+}
+
+fn in_json(ran: &Ran, divergence: &Divergence) -> String {
+    let told = json!({
+        "scenario": ran.subject.file.name,
+        "plan": ran.plan.to_string(),
+        "seed": ran.order,
+        "outcome": divergence.outcome,
+        "timelines": divergence.timelines,
+    });
+    told.to_string()
+}

@@ -1,0 +1,125 @@
+//! The runs of an exploration, made one after the other as they are needed.
+
+use std::sync::Arc;
+
+use kubeproof::explore::{self, Divergence, Options, Plan, Reference};
+use kubeproof::runner::{RunError, RunOptions};
+use kubeproof::scenario::ScenarioFile;
+
+/// A scenario with its run without faults.
+pub(super) struct Subject {
+    pub(super) file: ScenarioFile,
+    pub(super) reference: Reference,
+}
+
+/// What is done next.
+pub(super) enum Job {
+    /// The run without faults failed.
+    Failed(ScenarioFile, RunError),
+    /// One run.
+    Run(Arc<Subject>, Plan, u64),
+    /// There are no more of this scenario.
+    End(Arc<Subject>),
+}
+
+/// What has been done.
+pub(super) enum Done {
+    Failed(ScenarioFile, RunError),
+    /// A run, and how it differs.
+    Ran(Ran, Option<Divergence>),
+    End(Arc<Subject>),
+}
+
+/// A run.
+pub(super) struct Ran {
+    pub(super) subject: Arc<Subject>,
+    pub(super) plan: Plan,
+    /// The seed of its order.
+    pub(super) order: u64,
+}
+
+impl Job {
+    /// Does it.
+    pub(super) fn run(self, base: &RunOptions) -> Done {
+        match self {
+            Self::Failed(file, error) => Done::Failed(file, error),
+            Self::End(subject) => Done::End(subject),
+            Self::Run(subject, plan, order) => {
+                let options = RunOptions {
+                    plan: plan.clone(),
+                    order,
+                    ..base.clone()
+                };
+                let (scenario, reference) = (&subject.file.scenario, &subject.reference);
+                let divergence = explore::explore_with(scenario, reference, &options);
+                let ran = Ran {
+                    subject,
+                    plan,
+                    order,
+                };
+                Done::Ran(ran, divergence)
+            }
+        }
+    }
+}
+
+impl Ran {
+    /// Whether the scenario says that it differs.
+    pub(super) fn is_explained(&self) -> bool {
+        let scenario = &self.subject.file.scenario;
+        let by_order = self.order > 0 && scenario.explains_order();
+        by_order || scenario.explains(&self.plan.to_string())
+    }
+
+    /// The command that runs it again.
+    pub(super) fn replay(&self) -> String {
+        let path = self.subject.file.path.display();
+        let plan = match self.plan.faults() {
+            [] => format!("kubeproof run {path}"),
+            _ => format!("kubeproof explore {path} --plan '{}'", self.plan),
+        };
+        match self.order {
+            0 => plan,
+            order => format!("{plan} --seed {order}"),
+        }
+    }
+}
+
+/// All jobs, scenario by scenario. Those with fewer faults come first, so that the first of several
+/// equal differences is one with the shortest plan.
+pub(super) fn of(
+    files: Vec<ScenarioFile>,
+    base: &RunOptions,
+    options: &Options,
+    seeds: u64,
+) -> impl Iterator<Item = Job> + Send {
+    files
+        .into_iter()
+        .flat_map(move |file| -> Box<dyn Iterator<Item = Job> + Send> {
+            match Reference::with(&file.scenario, base) {
+                Err(error) => Box::new(std::iter::once(Job::Failed(file, error))),
+                Ok(reference) => {
+                    let subject = Arc::new(Subject { file, reference });
+                    Box::new(of_subject(subject, options, seeds))
+                }
+            }
+        })
+}
+
+fn of_subject(
+    subject: Arc<Subject>,
+    options: &Options,
+    seeds: u64,
+) -> impl Iterator<Item = Job> + Send + use<> {
+    let singles = subject.reference.plans(options);
+    let pairs = explore::pairs(&singles, options.pairs_max);
+    let in_orders = |orders: std::ops::RangeInclusive<u64>, plans: Vec<Plan>| {
+        orders.flat_map(move |order| plans.clone().into_iter().map(move |plan| (plan, order)))
+    };
+    let orders_alone = in_orders(1..=seeds, vec![Plan::default()]);
+    let runs = orders_alone.chain(in_orders(0..=seeds, singles));
+    let runs = runs.chain(in_orders(0..=seeds, pairs));
+    let (of_run, of_end) = (Arc::clone(&subject), subject);
+    let runs = runs.map(move |(plan, order)| Job::Run(Arc::clone(&of_run), plan, order));
+    runs.chain(std::iter::once_with(move || Job::End(of_end)))
+}

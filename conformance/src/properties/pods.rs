@@ -1,0 +1,185 @@
+//! Pods of workloads, as properties look at them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubeproof_apiserver::{EventType, JournalEntry};
+use serde_json::Value;
+
+use super::World;
+
+const REVISION: &str = "controller-revision-hash";
+
+/// The owner reference of a pod's controller; `None` of what is no pod.
+pub(super) fn controller(object: &Value) -> Option<&Value> {
+    (object["kind"] == "Pod").then_some(())?;
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == true)
+}
+
+pub(super) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+pub(super) fn namespace(object: &Value) -> &str {
+    object["metadata"]["namespace"].as_str().unwrap_or_default()
+}
+
+pub(super) fn uid(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+pub(super) fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object["metadata"]["labels"][key].as_str()
+}
+
+/// The name of the revision that the pod says it is of.
+pub(super) fn revision(pod: &Value) -> Option<&str> {
+    label(pod, REVISION)
+}
+
+pub(super) fn is_terminating(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+pub(super) fn is_finished(pod: &Value) -> bool {
+    matches!(
+        pod["status"]["phase"].as_str(),
+        Some("Failed" | "Succeeded")
+    )
+}
+
+/// Neither terminating nor finished.
+pub(super) fn is_active(pod: &Value) -> bool {
+    !is_terminating(pod) && !is_finished(pod)
+}
+
+pub(super) fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+/// The names of the claims that a pod mounts.
+pub(super) fn claims(pod: &Value) -> BTreeSet<&str> {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let claims = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    claims.collect()
+}
+
+/// The names of a set's claim templates.
+pub(super) fn claim_templates(set: &Value) -> impl Iterator<Item = &str> {
+    let templates = set["spec"]["volumeClaimTemplates"].as_array();
+    let templates = templates.into_iter().flatten();
+    templates.filter_map(|template| template["metadata"]["name"].as_str())
+}
+
+/// Whether `entry` is about a pod that is deleted by it: marked, or removed unmarked.
+pub(super) fn is_deletion(entry: &JournalEntry) -> bool {
+    let was_marked = entry.previous.as_deref().is_some_and(is_terminating);
+    (entry.event == EventType::Deleted || is_terminating(&entry.object)) && !was_marked
+}
+
+/// Whether `entry` gives a pod that there is another revision.
+pub(super) fn is_relabeled(entry: &JournalEntry) -> bool {
+    let previous = entry.previous.as_deref();
+    entry.event == EventType::Modified
+        && previous.is_some_and(|previous| revision(previous) != revision(&entry.object))
+}
+
+/// Whether `entry` has containers of a pod that there is started anew.
+pub(super) fn is_changed_in_place(entry: &JournalEntry) -> bool {
+    let containers = |pod: &Value| pod["spec"]["containers"].clone();
+    let previous = entry.previous.as_deref();
+    entry.event == EventType::Modified
+        && previous.is_some_and(|previous| containers(previous) != containers(&entry.object))
+}
+
+/// Whether the set says of the revision that it is the one to come, and not the one that was.
+pub(super) fn is_update_revision(set: &Value, revision: Option<&str>) -> bool {
+    let status = &set["status"];
+    let (current, update) = (&status["currentRevision"], &status["updateRevision"]);
+    revision.is_some() && revision == update.as_str() && current.is_string() && current != update
+}
+
+/// A number, or a share of `of`, rounded down or up; `default` where nothing is said.
+pub(super) fn int_or_percent(value: &Value, of: i64, is_up: bool, default: i64) -> i64 {
+    if let Some(number) = value.as_i64() {
+        return number;
+    }
+    let percent = value.as_str().and_then(|text| text.strip_suffix('%'));
+    let Some(percent) = percent.and_then(|text| text.parse::<i64>().ok()) else {
+        return default;
+    };
+    let share = percent * of;
+    match is_up {
+        true => (share + 99).div_euclid(100),
+        false => share.div_euclid(100),
+    }
+}
+
+/// Which pods have been ready since they were made, or since their containers were changed.
+///
+/// A controller decides upon what its caches show. So a pod that was ready once and is not any more
+/// counts as ready: that it failed may not be known yet.
+#[derive(Debug, Default)]
+pub(super) struct ReadyOnce(BTreeMap<String, bool>);
+
+impl ReadyOnce {
+    /// Learns from a write; returns whether the pod counted as ready before it.
+    pub(super) fn take(&mut self, entry: &JournalEntry) -> bool {
+        let pod = &entry.object;
+        let known = self.0.entry(uid(pod).to_owned()).or_default();
+        let before = *known;
+        if is_changed_in_place(entry) {
+            *known = false;
+        } else if is_ready(pod) {
+            *known = true;
+        }
+        before
+    }
+
+    pub(super) fn has(&self, pod: &Value) -> bool {
+        self.0.get(uid(pod)) == Some(&true)
+    }
+}
+
+/// Pods of one owner that mount a claim in common with `pod`, among claims from its templates.
+pub(super) fn shared_claims<'a>(
+    (pod, set): (&'a Value, &Value),
+    others: impl Iterator<Item = &'a Value>,
+) -> Vec<String> {
+    let templates: Vec<&str> = claim_templates(set).collect();
+    let is_from_template = |claim: &&str| {
+        let mut templates = templates.iter();
+        templates.any(|template| claim.starts_with(&format!("{template}-")))
+    };
+    let own: BTreeSet<&str> = claims(pod).into_iter().filter(is_from_template).collect();
+    let others = others.filter(|other| name(other) != name(pod) && !is_finished(other));
+    let shared = others.flat_map(|other| {
+        let shared: Vec<&str> = claims(other).intersection(&own).copied().collect();
+        let told = shared.into_iter();
+        told.map(move |claim| format!("{} and {} both have {claim}", name(other), name(pod)))
+    });
+    shared.collect()
+}
+
+/// Claims from templates that a new pod does not mount, or that there are not.
+pub(super) fn missing_claims((pod, set): (&Value, &Value), world: &World) -> Vec<String> {
+    let own = claims(pod);
+    let templates = claim_templates(set);
+    let faults = templates.filter_map(|template| {
+        let claim = format!("{template}-{}", name(pod));
+        if !own.contains(claim.as_str()) {
+            return Some(format!("{} is created without {claim}", name(pod)));
+        }
+        let found = world.get("persistentvolumeclaims", namespace(pod), &claim);
+        match found {
+            Some(_) => None,
+            None => Some(format!(
+                "{} is created, and there is no claim {claim}",
+                name(pod)
+            )),
+        }
+    });
+    faults.collect()
+}

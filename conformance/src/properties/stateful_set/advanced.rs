@@ -1,0 +1,174 @@
+//! What OpenKruise's StatefulSets promise besides.
+//!
+//! Source: openkruise/kruise pkg/controller/statefulset/stateful_set_control.go.
+
+use std::collections::BTreeSet;
+
+use kubeproof_apiserver::JournalEntry;
+use serde_json::Value;
+
+use super::super::pods::{
+    ReadyOnce, int_or_percent, is_active, is_changed_in_place, is_deletion, is_ready, is_relabeled,
+    is_terminating, is_update_revision, revision, uid,
+};
+use super::super::{Property, World};
+use super::{Family, Pod, slots};
+
+/// The properties of Advanced StatefulSets alone.
+pub(super) fn all() -> Vec<Box<dyn Property>> {
+    vec![
+        Box::new(Reserved),
+        Box::new(MaxUnavailable::default()),
+        Box::new(Partitioned),
+    ]
+}
+
+/// The ordinals that no pod is to have. One that is none leaves nothing reserved.
+pub(super) fn reserved(set: &Value) -> BTreeSet<i64> {
+    let stated = set["spec"]["reserveOrdinals"].as_array();
+    let range = |value: &Value| match value.as_str() {
+        None => value.as_i64().map(|one| one..=one),
+        Some(text) => {
+            let (first, last) = text.split_once('-')?;
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        }
+    };
+    let ranges: Option<Vec<_>> = stated.into_iter().flatten().map(range).collect();
+    ranges.unwrap_or_default().into_iter().flatten().collect()
+}
+
+/// The pod that `entry` is about, if the controller of Advanced StatefulSets wrote it.
+fn written<'a>(entry: &'a JournalEntry, world: &'a World) -> Option<Pod<'a>> {
+    let pod = Pod::of(&entry.object, world)?;
+    (pod.family == Family::Advanced && pod.is_written_by_controller(entry)).then_some(pod)
+}
+
+/// No pod is created at a reserved ordinal.
+struct Reserved;
+
+impl Property for Reserved {
+    fn name(&self) -> &str {
+        "no pod at a reserved ordinal"
+    }
+
+    fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
+        let created = Pod::created(entry, world);
+        let Some(pod) = created.filter(|pod| pod.family == Family::Advanced) else {
+            return Vec::new();
+        };
+        let mut asked = world.asked(uid(pod.set));
+        match asked.all(|set| reserved(set).contains(&pod.ordinal)) {
+            true => vec![format!("{} is created", pod.name())],
+            false => Vec::new(),
+        }
+    }
+}
+
+/// No pod that is up is taken down, by deletion or by an update in place, when as many are down
+/// already as may be.
+///
+/// Down is what is missing, terminating, or was never ready since it was made or changed.
+#[derive(Default)]
+struct MaxUnavailable {
+    ready: ReadyOnce,
+}
+
+impl Property for MaxUnavailable {
+    fn name(&self) -> &str {
+        "no more unavailable than maxUnavailable"
+    }
+
+    fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
+        if entry.gvr.resource != "pods" {
+            return Vec::new();
+        }
+        let was_ready = self.ready.take(entry);
+        let is_up = was_ready && entry.previous.as_deref().is_some_and(is_ready);
+        let is_taken_down = is_deletion(entry) || is_changed_in_place(entry);
+        let Some(pod) = written(entry, world).filter(|_| is_up && is_taken_down) else {
+            return Vec::new();
+        };
+        if is_terminating(pod.set) || !is_active(entry.previous.as_deref().unwrap_or(pod.object)) {
+            return Vec::new();
+        }
+        let up: BTreeSet<i64> = pod
+            .all_of_set(world)
+            .filter(|other| is_active(other.object) && self.ready.has(other.object))
+            .map(|other| other.ordinal)
+            .collect();
+        let excess = world.asked(uid(pod.set)).map(|set| {
+            let slots = slots(pod.family, set);
+            if !slots.contains(&pod.ordinal) {
+                return None;
+            }
+            let replicas = set["spec"]["replicas"].as_i64().unwrap_or(1);
+            let stated = &set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+            let max = int_or_percent(stated, replicas, false, 1).max(1);
+            let others = slots.iter().filter(|slot| **slot != pod.ordinal);
+            let down = others.filter(|slot| !up.contains(*slot)).count();
+            (i64::try_from(down).unwrap_or(i64::MAX) >= max).then_some((down, max))
+        });
+        let excess: Option<Vec<_>> = excess.collect();
+        let worst = excess.and_then(|excess| excess.into_iter().min());
+        let told = worst.map(|(down, max)| {
+            format!(
+                "{} is taken down, {down} are down already, and maxUnavailable is {max}",
+                pod.name()
+            )
+        });
+        told.into_iter().collect()
+    }
+}
+
+/// As many pods as the partition says stay as they are.
+struct Partitioned;
+
+impl Partitioned {
+    /// Whether `set` has `pod` stay as it is.
+    fn holds_back(set: &Value, pod: &Pod<'_>, old: i64, is_created: bool) -> bool {
+        let rolling = &set["spec"]["updateStrategy"]["rollingUpdate"];
+        let partition = rolling["partition"].as_i64().unwrap_or(0);
+        if !rolling["unorderedUpdate"].is_null() {
+            return old < partition;
+        }
+        let slots = slots(pod.family, set);
+        let below = match is_created {
+            // What is reserved does not count for a new pod, and does for one that is there.
+            true => slots.range(..pod.ordinal).count(),
+            false => return pod.ordinal < partition,
+        };
+        slots.contains(&pod.ordinal) && i64::try_from(below).unwrap_or(i64::MAX) < partition
+    }
+}
+
+impl Property for Partitioned {
+    fn name(&self) -> &str {
+        "no pod of the update revision below the partition"
+    }
+
+    fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
+        let is_created = entry.previous.is_none();
+        let Some(pod) = written(entry, world).filter(|_| is_created || is_relabeled(entry)) else {
+            return Vec::new();
+        };
+        if !is_update_revision(pod.set, revision(pod.object)) {
+            return Vec::new();
+        }
+        let others = pod.all_of_set(world);
+        let old = others.filter(|other| {
+            is_active(other.object)
+                && other.ordinal != pod.ordinal
+                && !is_update_revision(pod.set, revision(other.object))
+        });
+        let old = i64::try_from(old.count()).unwrap_or(i64::MAX);
+        let mut asked = world.asked(uid(pod.set));
+        let verb = if is_created { "created" } else { "updated" };
+        match asked.all(|set| Self::holds_back(set, &pod, old, is_created)) {
+            true => vec![format!("{} is {verb}", pod.name())],
+            false => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What a testbed holds at one moment, from which others begin.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
+
+use super::{Testbed, TestbedError, TestbedOptions};
+use crate::properties::Stated;
+
+/// A simulated cluster at one moment: what is set up once, and tested many times.
+///
+/// It is bound to no runtime and may be shared between threads. Its objects are shared with all that
+/// begin from it, so that taking it and beginning from it cost the same however many there are.
+#[derive(Clone)]
+pub struct Snapshot {
+    server: ApiServer,
+    time: Timestamp,
+    options: TestbedOptions,
+    stated: Stated,
+    past: Past,
+}
+
+/// The writes that led to where a testbed began.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Past(Arc<Vec<JournalEntry>>);
+
+impl Past {
+    /// These writes, and then those.
+    pub(super) fn followed_by(&self, later: Vec<JournalEntry>) -> Vec<JournalEntry> {
+        if self.0.is_empty() {
+            return later;
+        }
+        let mut all = Vec::clone(&self.0);
+        all.extend(later);
+        all
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Snapshot");
+        let shown = shown.field("time", &self.time);
+        shown
+            .field("writes", &self.past.0.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Testbed {
+    /// What the cluster holds now: objects, past events, the time, the journal. What is under way is not
+    /// in it, nor what controllers and kubelets remember: it is taken when everything has come to rest
+    /// ([`Testbed::settle`]). Faults are not in it either.
+    ///
+    /// # Errors
+    /// [`TestbedError::NotSimulated`], also of one whose controller is a program outside.
+    pub fn snapshot(&self) -> Result<Snapshot, TestbedError> {
+        let cluster = self.simulated()?;
+        if cluster.outside.is_some() {
+            return Err(TestbedError::NotSimulated);
+        }
+        Ok(Snapshot {
+            server: cluster.server.fork(),
+            time: self.now(),
+            options: TestbedOptions {
+                shown: self.shown.clone(),
+                namespace: self.api.namespace().to_owned(),
+                ..cluster.options.clone()
+            },
+            stated: self.stated.clone(),
+            past: Past(Arc::new(self.journal())),
+        })
+    }
+}
+
+impl Snapshot {
+    /// Begins a testbed of its own there: the same nodes and controllers, started anew as after a
+    /// restart of all of them, and virtual time that goes on from that moment. What happens in it no
+    /// other sees. Its journal and its timeline begin with what led to the snapshot.
+    ///
+    /// # Errors
+    /// [`TestbedError`] when a controller does not start or discovery fails.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub async fn start(&self) -> Result<Testbed, TestbedError> {
+        let clock = Clock::simulated(self.time);
+        let server = self.server.fork_under(clock.clone());
+        let stated = self.stated.clone();
+        Testbed::begin(
+            server,
+            clock,
+            self.options.clone(),
+            (stated, self.past.clone()),
+        )
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests;
