@@ -46,7 +46,7 @@ pub use kubelet::{
 pub use registry::embedded;
 pub use server::{
     ApiServer, ApiServerBuilder, ForkError, LoadError, Loader, ManifestError, Manifests, Tls,
-    serve, serve_tls,
+    serve, serve_each, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, WatchControl};
 pub use webhook::Webhook;

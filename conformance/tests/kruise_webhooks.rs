@@ -4,10 +4,7 @@
 #[path = "support/process.rs"]
 mod process;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
-
-use process::{file, get, kubeproof, output, post, serve, stdout, terminate};
+use process::{file, get, kubeproof, output, post, serve, start, stdout, terminate};
 use serde_json::{Value, json};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../");
@@ -15,18 +12,6 @@ const OLD: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/default/clonesets";
 const NEW: &str = "/apis/apps.kruise.io/v1beta1/namespaces/default/clonesets";
 const CONFIGURATIONS: &str =
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-
-/// Starts the program and waits for its first line.
-fn start(arguments: &[&str]) -> (Child, String) {
-    let mut child = kubeproof(arguments)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut line = String::new();
-    let mut reader = BufReader::new(child.stdout.as_mut().expect("it is piped"));
-    reader.read_line(&mut line).expect("it says that it runs");
-    (child, line)
-}
 
 /// The status code and the object of an answer.
 fn parsed(answer: &str) -> (u16, Value) {
@@ -76,7 +61,7 @@ fn workloads_run_with_webhooks_and_controllers_of_other_processes() {
     let (code, stored) = parsed(&post(&url, OLD, &without));
     assert_eq!((code, &stored["spec"]["updateStrategy"]), (201, &json!({})));
 
-    let (webhooks, line) = start(&["webhooks", "--kubeconfig", path]);
+    let (webhooks, line) = start(&mut kubeproof(&["webhooks", "--kubeconfig", path]));
     assert!(
         line.starts_with("answering for apps.kruise.io on https://127.0.0.1:"),
         "{line}"
@@ -122,7 +107,13 @@ fn workloads_run_with_webhooks_and_controllers_of_other_processes() {
     ];
     let scenarios = scenarios.map(|name| format!("{ROOT}conformance/scenarios/{name}.yaml"));
     let names = "advanced-statefulset,cloneset";
-    let (controllers, line) = start(&["controllers", "--kubeconfig", path, "--controllers", names]);
+    let (controllers, line) = start(&mut kubeproof(&[
+        "controllers",
+        "--kubeconfig",
+        path,
+        "--controllers",
+        names,
+    ]));
     assert!(
         line.starts_with("running advanced-statefulset, cloneset "),
         "{line}"

@@ -5,9 +5,9 @@ mod process;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use process::{file, get, kubeproof, output, post, serve, stdout, terminate};
+use process::{file, get, kubeproof, output, post, serve, start, stdout, terminate};
 use serde_json::Value;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/");
@@ -19,19 +19,6 @@ fn kubeconfig(test: &str) -> String {
     path.to_str()
         .expect("cargo's directories are UTF-8")
         .to_owned()
-}
-
-/// Starts the program and waits for its first line.
-fn start(arguments: &[&str]) -> (Child, String) {
-    let mut child = kubeproof(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    let mut line = String::new();
-    let mut reader = BufReader::new(child.stdout.as_mut().expect("it is piped"));
-    reader.read_line(&mut line).expect("it says that it runs");
-    (child, line)
 }
 
 /// Reads the watch at `path` until an event that `is_awaited`.
@@ -76,7 +63,7 @@ fn scenarios_run_with_the_controllers_of_the_cluster() {
     let (server, url) = serve(&alone);
     let names = "statefulset,serviceaccount,garbage-collector,namespace";
     let controllers = ["controllers", "--kubeconfig", &path, "--controllers", names];
-    let (controllers, line) = start(&controllers);
+    let (controllers, line) = start(&mut kubeproof(&controllers));
     assert!(line.starts_with("running statefulset, "), "{line}");
     let ordered = format!("{SCENARIOS}statefulset/sts-create-ordered.yaml");
     let silent = format!("{SCENARIOS}node/node-notready.yaml");
@@ -203,8 +190,10 @@ fn a_server_that_refuses_or_is_not_there_is_named() {
     );
     let anonymous = anonymous.to_str().expect("cargo's directories are UTF-8");
     let names = ["--controllers", "statefulset"];
-    let (mut forbidden, _) =
-        start(&[&["controllers", "--kubeconfig", anonymous][..], &names].concat());
+    let (mut forbidden, _) = start(
+        kubeproof(&[&["controllers", "--kubeconfig", anonymous][..], &names].concat())
+            .stderr(Stdio::piped()),
+    );
     let mut told = BufReader::new(forbidden.stderr.take().expect("it is piped"));
     let mut line = String::new();
     told.read_line(&mut line)
@@ -233,8 +222,10 @@ fn controllers_go_on_with_a_server_that_has_begun_anew() {
     ];
     let (server, url) = serve(&alone);
     let names = "statefulset,serviceaccount";
-    let (mut controllers, _) =
-        start(&["controllers", "--kubeconfig", &path, "--controllers", names]);
+    let (mut controllers, _) = start(
+        kubeproof(&["controllers", "--kubeconfig", &path, "--controllers", names])
+            .stderr(Stdio::piped()),
+    );
     let pods = "/api/v1/namespaces/default/pods";
     let sets = "/apis/apps/v1/namespaces/default/statefulsets";
     let web = r#"{"metadata":{"name":"web"},"spec":{"replicas":1,"serviceName":"web",

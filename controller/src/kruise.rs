@@ -7,6 +7,7 @@
 //! - `daemon`: what tells of the containers of updated pods, and starts anew those with old variables
 //! - `refresh`: what is due for a pod whatever its workload does next
 //! - `pod_writes`: carries out what was decided about a pod
+//! - `status_write`: writes the status of a workload
 //!
 //! Source: openkruise/kruise at v1.9.
 
@@ -21,6 +22,7 @@ pub(crate) mod refresh;
 pub(crate) mod revision;
 mod schema;
 pub mod stateful_set;
+pub(crate) mod status_write;
 pub mod strategy;
 pub(crate) mod update_sort;
 pub mod v1alpha1;

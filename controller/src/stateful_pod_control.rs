@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 
-use crate::conflict::BACKOFF_DELAYS;
+use crate::conflict::{self, BACKOFF_DELAYS};
 use crate::recorder::{EventType, Recorder};
 use crate::stateful_claims::{EnsureClaim, FixOwners, Repair};
 use crate::sync_error::Error;
@@ -180,11 +180,10 @@ impl StatefulPodControl<'_> {
                 }
                 Err(error) => Error::from(error),
             };
-            let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
-                break Err(error);
-            };
             let pod = cached(&name);
-            tokio::time::sleep(delay).await;
+            if let Err(error) = conflict::wait(&mut delays, error).await {
+                break Err(error);
+            }
             match again(pod) {
                 Again::Same => {}
                 Again::With(next) => repair = *next,

@@ -13,7 +13,6 @@ use hyper_util::server::conn::auto;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
@@ -56,40 +55,48 @@ async fn accept(
     acceptor: Option<TlsAcceptor>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    serve_each(listener, shutdown, |stream| {
+        connection(server.clone(), stream, acceptor.clone())
+    })
+    .await
+}
+
+/// Runs a `connection` for each stream that `listener` accepts until `shutdown` completes; then
+/// stops accepting, drops the connections that are open, and joins them.
+///
+/// # Errors
+/// Those of the listener.
+pub async fn serve_each<C: Future<Output = ()> + Send + 'static>(
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+    connection: impl Fn(TcpStream) -> C,
+) -> io::Result<()> {
     let mut shutdown = pin!(shutdown);
     let mut connections = JoinSet::new();
-    let (stop, stopped) = watch::channel(false);
     loop {
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            accepted = listener.accept() => {
-                let stream = match accepted {
-                    Ok((stream, _)) => stream,
-                    // The peer gave up between its handshake and our accept.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                    Err(error) => return Err(error),
-                };
-                // Small answers must not wait for the next packet; the socket works without it too.
-                let _ = stream.set_nodelay(true);
-                let acceptor = acceptor.clone();
-                connections.spawn(connection(server.clone(), stream, acceptor, stopped.clone()));
-            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    // Small answers must not wait for the next packet; the socket works without it too.
+                    let _ = stream.set_nodelay(true);
+                    connections.spawn(connection(stream));
+                }
+                // The peer gave up between its handshake and our accept.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => return Err(error),
+            },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     }
     drop(listener);
-    stop.send_replace(true);
-    while connections.join_next().await.is_some() {}
+    // Watches have no end of their own.
+    connections.shutdown().await;
     Ok(())
 }
 
-async fn connection(
-    server: ApiServer,
-    stream: TcpStream,
-    acceptor: Option<TlsAcceptor>,
-    mut stopped: watch::Receiver<bool>,
-) {
+async fn connection(server: ApiServer, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
     let stream = StallLimit::new(stream);
     let served = async {
         match acceptor {
@@ -97,14 +104,8 @@ async fn connection(
             Some(acceptor) => exchange(server, acceptor.accept(stream).await?).await,
         }
     };
-    tokio::select! {
-        ended = served => {
-            if let Err(error) = ended {
-                tracing::debug!(%error, "connection ended");
-            }
-        }
-        // Watches have no end of their own: dropping the connection ends them.
-        _ = stopped.wait_for(|stopped| *stopped) => {}
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "connection ended");
     }
 }
 

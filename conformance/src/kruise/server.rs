@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,11 +14,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use kube::Client;
-use kubeproof_apiserver::Tls;
+use kubeproof_apiserver::{Tls, serve_each};
 use kubeproof_controller::kruise::Gates;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use super::answer;
 
@@ -47,35 +44,10 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let webhook = Arc::new(webhook);
-    let mut shutdown = pin!(shutdown);
-    let mut connections = JoinSet::new();
-    let (stop, stopped) = watch::channel(false);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut shutdown => break,
-            accepted = listener.accept() => {
-                let stream = match accepted {
-                    Ok((stream, _)) => stream,
-                    // The peer gave up between its handshake and our accept.
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                    Err(error) => return Err(error),
-                };
-                let (webhook, mut stopped) = (Arc::clone(&webhook), stopped.clone());
-                connections.spawn(async move {
-                    tokio::select! {
-                        () = connection(webhook, stream) => {}
-                        _ = stopped.wait_for(|stopped| *stopped) => {}
-                    }
-                });
-            }
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-        }
-    }
-    drop(listener);
-    stop.send_replace(true);
-    while connections.join_next().await.is_some() {}
-    Ok(())
+    serve_each(listener, shutdown, |stream| {
+        connection(Arc::clone(&webhook), stream)
+    })
+    .await
 }
 
 /// Answers the requests of a connection until it ends, in whatever way.

@@ -29,16 +29,21 @@ pub(crate) fn file(name: &str, content: &str) -> PathBuf {
     path
 }
 
-/// Starts `serve` and reads the URL it announces.
-pub(crate) fn serve(arguments: &[&str]) -> (Child, String) {
-    let mut child = kubeproof(&["serve"])
-        .args(arguments)
+/// Starts the program and waits for its first line.
+pub(crate) fn start(command: &mut Command) -> (Child, String) {
+    let mut child = command
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program starts");
     let mut line = String::new();
     let mut reader = BufReader::new(child.stdout.as_mut().expect("it is piped"));
-    reader.read_line(&mut line).expect("it prints a line");
+    reader.read_line(&mut line).expect("it says that it runs");
+    (child, line)
+}
+
+/// Starts `serve` and reads the URL it announces.
+pub(crate) fn serve(arguments: &[&str]) -> (Child, String) {
+    let (child, line) = start(kubeproof(&["serve"]).args(arguments));
     let url = line
         .trim()
         .strip_prefix("listening on ")

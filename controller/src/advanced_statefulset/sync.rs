@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::PostParams;
-use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt, TypeMeta};
+use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
 use kube::{Api, ResourceExt};
-use serde_json::json;
 
 use super::Controller;
 use super::apply::Effects;
@@ -22,7 +20,8 @@ use crate::controller_ref::controller_of;
 use crate::history::{self, Proposal};
 use crate::kruise::pod_writes::PodWriter;
 use crate::kruise::stateful_set::StatefulSetStatus;
-use crate::kruise::{API_VERSION, StatefulSet, selector_text};
+use crate::kruise::status_write::replace_status;
+use crate::kruise::{StatefulSet, selector_text};
 use crate::mirror::ObjectKey;
 use crate::pod;
 use crate::revision_control::{Chosen, RevisionControl};
@@ -235,29 +234,9 @@ impl Controller {
         let resource = ApiResource::erase::<StatefulSet>(&());
         let client = self.ctx.client.clone();
         let api: Api<DynamicObject> = Api::namespaced_with(client, set.namespace(), &resource);
-        let mut object = object.clone();
-        let mut delays = RETRY_DELAYS.into_iter();
-        loop {
-            object.types = Some(TypeMeta {
-                api_version: API_VERSION.to_owned(),
-                kind: KIND.to_owned(),
-            });
-            object.data["status"] = json!(status);
-            let params = PostParams::default();
-            let written = api.replace_status(set.name(), &params, &object).await;
-            match written.map_err(Error::from) {
-                Ok(written) => {
-                    self.sets.follow(self.sets.written(&written)).await;
-                    return Ok(());
-                }
-                Err(error) => {
-                    let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
-                        return Err(error);
-                    };
-                    tokio::time::sleep(delay).await;
-                }
-            }
-            object = api.get(set.name()).await?;
-        }
+        let delays = RETRY_DELAYS;
+        let written = replace_status::<StatefulSet>(&api, object, &status, delays).await?;
+        self.sets.follow(self.sets.written(&written)).await;
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
-use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt};
+use kube::core::{ApiResource, DynamicObject, Selector, SelectorExt, TypeMeta};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
@@ -15,13 +15,14 @@ use super::Controller;
 use super::apply::Effects;
 use super::pods::instance_id;
 use super::scale::{Observed, nodes_of, spreads};
-use super::set::{KIND, Set};
+use super::set::Set;
 use super::status;
 use crate::adoption::Claims;
 use crate::conflict::BACKOFF_DELAYS;
 use crate::controller_ref::controller_ref;
 use crate::history::{self, Proposal};
 use crate::kruise::clone_set::{CloneSet, CloneSetStatus};
+use crate::kruise::status_write::replace_status;
 use crate::kruise::{container_hash, revision, selector_text};
 use crate::mirror::ObjectKey;
 use crate::named_expectations::Expected;
@@ -351,27 +352,9 @@ impl Controller {
             return Ok(());
         }
         let api = self.sets_api(set);
-        let mut object = object.clone();
-        let mut delays = BACKOFF_DELAYS.into_iter();
-        loop {
-            object.types = Some(types());
-            object.data["status"] = json!(status);
-            let params = Default::default();
-            let written = api.replace_status(set.name(), &params, &object).await;
-            match written.map_err(Error::from) {
-                Ok(written) => {
-                    self.sets.follow(self.sets.written(&written)).await;
-                    return Ok(());
-                }
-                Err(error) => {
-                    let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
-                        return Err(error);
-                    };
-                    tokio::time::sleep(delay).await;
-                }
-            }
-            object = api.get(set.name()).await?;
-        }
+        let written = replace_status::<CloneSet>(&api, object, status, BACKOFF_DELAYS).await?;
+        self.sets.follow(self.sets.written(&written)).await;
+        Ok(())
     }
 
     /// Takes the names of pods that are gone out of `podsToDelete`. A failure is made up for by the
@@ -391,7 +374,7 @@ impl Controller {
         }
         let api = self.sets_api(set);
         let mut object = object.clone();
-        object.types = Some(types());
+        object.types = Some(TypeMeta::resource::<CloneSet>());
         let strategy = &mut object.data["spec"]["scaleStrategy"];
         match left.is_empty() {
             true => {
@@ -404,12 +387,5 @@ impl Controller {
         if let Err(error) = api.replace(set.name(), &Default::default(), &object).await {
             tracing::info!(name = set.name(), %error, "podsToDelete not cleaned up");
         }
-    }
-}
-
-fn types() -> kube::core::TypeMeta {
-    kube::core::TypeMeta {
-        api_version: crate::kruise::API_VERSION.to_owned(),
-        kind: KIND.to_owned(),
     }
 }

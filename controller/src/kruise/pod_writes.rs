@@ -1,7 +1,5 @@
 //! Carries out what was decided about a pod.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,14 +11,8 @@ use super::in_place::{self, READY_CONDITION, START_REASON, UpdateSpec};
 use super::lifecycle::{self, SPECIFIED_DELETE_LABEL, State};
 use super::pod_readiness;
 use super::strategy::LifecycleHook;
+use crate::conflict::{self, BACKOFF_DELAYS};
 use crate::sync_error::Error;
-
-/// How long a write waits after each conflict but the last.
-const CONFLICT_DELAYS: [Duration; 3] = [
-    Duration::from_millis(10),
-    Duration::from_millis(50),
-    Duration::from_millis(250),
-];
 
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,22 +168,16 @@ impl PodWriter {
         part: Part,
     ) -> Result<Pod, Error> {
         let (name, params) = (pod.name_any(), PostParams::default());
-        let mut delays = CONFLICT_DELAYS.into_iter();
+        let mut delays = BACKOFF_DELAYS.into_iter();
         loop {
             change(&mut pod);
             let written = match part {
                 Part::Status => self.pods.replace_status(&name, &params, &pod).await,
                 Part::Whole => self.pods.replace(&name, &params, &pod).await,
             };
-            match written.map_err(Error::from) {
+            match written {
                 Ok(written) => return Ok(written),
-                Err(error) if error.is_conflict() => {
-                    let Some(delay) = delays.next() else {
-                        return Err(error);
-                    };
-                    tokio::time::sleep(delay).await;
-                }
-                Err(error) => return Err(error),
+                Err(error) => conflict::wait(&mut delays, error.into()).await?,
             }
             pod = self.pods.get(&name).await?;
         }

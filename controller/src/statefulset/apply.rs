@@ -12,7 +12,7 @@ use super::Controller;
 use super::reconcile::{Action, Batch, Observed};
 use super::set::Set;
 use super::status::Computed;
-use crate::conflict::RETRY_DELAYS;
+use crate::conflict::{self, RETRY_DELAYS};
 use crate::stateful_claims::Repair;
 use crate::stateful_pod_control::{Again, StatefulPodControl};
 use crate::sync_error::Error;
@@ -140,13 +140,7 @@ pub(super) async fn write_status(
                 controller.wrote_status(set, &written);
                 return Ok(());
             }
-            Err(error) => {
-                let error = Error::from(error);
-                let Some(delay) = delays.next().filter(|_| error.is_conflict()) else {
-                    return Err(error);
-                };
-                tokio::time::sleep(delay).await;
-            }
+            Err(error) => conflict::wait(&mut delays, error.into()).await?,
         }
         object = sets.get(set.name()).await?;
         if object.metadata.uid.as_deref() != Some(set.uid()) {

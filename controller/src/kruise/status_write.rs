@@ -1,0 +1,39 @@
+//! Writes the status of a workload, which is kept untyped: its revisions are made of the template's
+//! own bytes.
+
+use std::time::Duration;
+
+use kube::api::{Api, PostParams};
+use kube::core::{DynamicObject, TypeMeta};
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::conflict;
+use crate::sync_error::Error;
+
+/// Writes `status` onto `object`, a `K`; after a conflict, and one of `delays`, onto the object as
+/// the server has it then. Returns what is stored.
+///
+/// # Errors
+/// The last conflict, and whatever else a write is refused with.
+pub(crate) async fn replace_status<K: Resource<DynamicType = ()>>(
+    api: &Api<DynamicObject>,
+    object: &DynamicObject,
+    status: &impl Serialize,
+    delays: impl IntoIterator<Item = Duration>,
+) -> Result<DynamicObject, Error> {
+    let name = object.name_any();
+    let mut object = object.clone();
+    let mut delays = delays.into_iter();
+    loop {
+        object.types = Some(TypeMeta::resource::<K>());
+        object.data["status"] = json!(status);
+        let params = PostParams::default();
+        match api.replace_status(&name, &params, &object).await {
+            Ok(written) => return Ok(written),
+            Err(error) => conflict::wait(&mut delays, error.into()).await?,
+        }
+        object = api.get(&name).await?;
+    }
+}
