@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
 
+/// Names of behaviours, one a line.
+const KRUISE_CATALOG: &str = include_str!("../kruise-catalog.txt");
 const SOURCE_LINES_MAX: usize = 599;
 /// Where the workspace's members keep their sources.
 const SOURCE_DIRS: &[&str] = &["src", "tests", "benches", "examples"];
@@ -96,6 +98,23 @@ fn every_scenario_has_a_golden_and_every_golden_a_scenario() {
         })
         .collect();
     assert_eq!(wanted, found, "scenarios on the left, goldens on the right");
+}
+
+#[test]
+fn every_behaviour_of_the_kruise_catalog_has_a_scenario() {
+    let found: BTreeSet<String> = scenarios()
+        .into_iter()
+        .filter_map(|file| Some(file.name.rsplit_once('/')?.1.to_owned()))
+        .collect();
+    let shows = |name: &str, id: &str| {
+        let rest = name.strip_prefix(id);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let ids = KRUISE_CATALOG.lines().filter(|line| !line.starts_with('#'));
+    let (shown, missing): (Vec<&str>, Vec<&str>) =
+        ids.partition(|id| found.iter().any(|name| shows(name, id)));
+    assert!(missing.is_empty(), "without a scenario: {missing:?}");
+    assert!(!shown.is_empty(), "the catalog is empty");
 }
 
 #[test]

@@ -52,19 +52,15 @@ pub(super) fn complete_rolling_update(status: &mut StatefulSetStatus, set: &Set)
     }
 }
 
-/// Notes that a pod could not be created or updated.
+/// Notes that a pod could not be created or updated, which ends a sync: there is no other condition.
 pub(super) fn failed(status: &mut StatefulSetStatus, what: &str, message: String, now: Timestamp) {
-    let conditions = status.conditions.get_or_insert_default();
-    if conditions.iter().any(|known| known.type_ == what) {
-        return;
-    }
-    conditions.push(StatefulSetCondition {
+    status.conditions = Some(vec![StatefulSetCondition {
         type_: what.to_owned(),
         status: "True".to_owned(),
         last_transition_time: Some(Time(whole_second(now))),
         reason: None,
         message: Some(message),
-    });
+    }]);
 }
 
 /// Whether `stored` lacks something that warrants a write. What is counted of updated pods beside

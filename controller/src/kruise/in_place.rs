@@ -164,7 +164,6 @@ pub(crate) fn start_next_batch(pod: &mut Pod, mut state: UpdateState, now: Times
     let spec = UpdateSpec {
         container_images: std::mem::take(&mut state.next_container_images),
         container_ref_metadata: std::mem::take(&mut state.next_container_ref_metadata),
-        update_env_from_metadata: state.update_env_from_metadata,
         ..UpdateSpec::default()
     };
     apply(pod, &spec, &mut state, now);
