@@ -15,7 +15,7 @@ pub(super) struct Subject {
 /// What is done next.
 pub(super) enum Job {
     /// The run without faults failed.
-    Failed(ScenarioFile, RunError),
+    Failed(Box<ScenarioFile>, RunError),
     /// One run.
     Run(Arc<Subject>, Plan, u64),
     /// There are no more of this scenario.
@@ -24,7 +24,7 @@ pub(super) enum Job {
 
 /// What has been done.
 pub(super) enum Done {
-    Failed(ScenarioFile, RunError),
+    Failed(Box<ScenarioFile>, RunError),
     /// A run, and how it differs.
     Ran(Ran, Option<Divergence>),
     End(Arc<Subject>),
@@ -97,7 +97,7 @@ pub(super) fn of(
         .into_iter()
         .flat_map(move |file| -> Box<dyn Iterator<Item = Job> + Send> {
             match Reference::with(&file.scenario, base) {
-                Err(error) => Box::new(std::iter::once(Job::Failed(file, error))),
+                Err(error) => Box::new(std::iter::once(Job::Failed(Box::new(file), error))),
                 Ok(reference) => {
                     let subject = Arc::new(Subject { file, reference });
                     Box::new(of_subject(subject, options, seeds))
