@@ -246,3 +246,95 @@ async fn faults_of_expressions_are_those_of_the_compiler() {
         ]
     );
 }
+
+/// Stores a mutating policy for config maps, and binds it.
+async fn mutating(server: &ApiServer, name: &str, again: &str, mutation: Value) {
+    let spec = json!({
+        "matchConstraints": constraints(), "reinvocationPolicy": again, "mutations": [mutation],
+    });
+    let created = create(server, "mutatingadmissionpolicies", name, spec).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let spec = json!({ "policyName": name });
+    let created = create(server, "mutatingadmissionpolicybindings", name, spec).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+}
+
+#[tokio::test]
+async fn a_json_patch_says_what_it_did_not_find() {
+    let table = [
+        (
+            "op: 'replace', path: '/data/k', value: 'v'",
+            "replace operation does not apply: doc is missing path: /data/k: missing value",
+        ),
+        (
+            "op: 'test', path: '/data/k', value: 'v'",
+            "test operation does not apply: is missing path: /data/k: missing value",
+        ),
+        ("op: 'explode', path: '/data'", "Unexpected kind: explode"),
+    ];
+    for (operation, why) in table {
+        let server = ApiServer::builder().build();
+        let patch = json!({ "expression": format!("[JSONPatch{{{operation}}}]") });
+        let mutation = json!({ "patchType": "JSONPatch", "jsonPatch": patch });
+        mutating(&server, "m", "Never", mutation).await;
+        let refused = send(
+            &server,
+            &format!("POST {CONFIGMAPS}"),
+            json!({"metadata": {"name": "a"}}),
+        )
+        .await;
+        assert_eq!(
+            refused.message(),
+            format!("policy 'm' with binding 'm' denied request: JSON Patch: {why}")
+        );
+    }
+}
+
+#[tokio::test]
+async fn policies_that_want_to_look_again_do_so_once_anything_was_changed() {
+    let server = ApiServer::builder().build();
+    let count = |field: &str| {
+        let own = format!("has(object.data.{field}) ? object.data.{field} : ''");
+        let expression = format!("Object{{data: {{'{field}': ({own}) + 'x'}}}}");
+        json!({ "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": expression } })
+    };
+    mutating(&server, "again", "IfNeeded", count("again")).await;
+    mutating(&server, "once", "Never", count("once")).await;
+    let created = configmap(&server, "a", json!({"k": "v"})).await;
+    assert_eq!(
+        created.body["data"],
+        json!({"k": "v", "again": "xx", "once": "x"})
+    );
+}
+
+#[tokio::test]
+async fn the_status_of_a_policy_has_warnings_at_paths_and_whole_conditions() {
+    let server = ApiServer::builder().build();
+    let spec = json!({ "validations": [{ "expression": "true" }] });
+    validating(&server, spec, json!({})).await;
+    let status = json!({ "status": {
+        "typeChecking": { "expressionWarnings": [
+            { "fieldRef": "spec.validations[0].expression", "warning": "w" },
+            { "fieldRef": "a[", "warning": " " },
+            { "fieldRef": " ", "warning": "" },
+        ] },
+        "conditions": [{ "type": "X", "status": "Odd", "reason": "R", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+    } });
+    let request = format!("PATCH {GROUP}/validatingadmissionpolicies/p/status");
+    let refused = send(&server, &request, status).await;
+    let causes = refused.body["details"]["causes"].as_array().unwrap();
+    let fields: Vec<&str> = causes
+        .iter()
+        .map(|cause| cause["field"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            "status.typeChecking.expressionWarnings[1].fieldRef",
+            "status.typeChecking.expressionWarnings[2].warning",
+            "status.typeChecking.expressionWarnings[2].fieldRef",
+            "status.conditions[0].status",
+        ]
+    );
+}

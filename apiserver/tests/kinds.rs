@@ -161,7 +161,6 @@ async fn addresses_attachments_and_classes_of_volumes_have_their_rules() {
             "spec.attacher: Required value",
             "spec.source: Required value: must specify exactly one of inlineVolumeSpec and \
              persistentVolumeName",
-            "spec.attacher: Required value",
         ]
     );
     let classes = "/apis/storage.k8s.io/v1/volumeattributesclasses";
@@ -514,7 +513,7 @@ async fn annotations_and_projections_of_pods_are_looked_into() {
              \"07\": must be a 32bit integer",
             "spec.volumes[0].projected: Invalid value: \"m\": conflicting duplicate paths",
             "spec.volumes[0].projected.path: Required value",
-            "spec.volumes[0].projected.sources[1]: Forbidden: may not specify more than 1 volume type",
+            "spec.volumes[0].projected.sources[1]: Forbidden: may not specify more than 1 volume type per source",
             "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].values: Forbidden: \
              may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         ]

@@ -1,5 +1,7 @@
 //! APIServices: who serves a version of a group.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::Strategy;
@@ -71,7 +73,8 @@ fn validate_backend(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if service.is_null() {
         if has_bundle {
             let detail = "local APIServices may not have a caBundle";
-            let shown = format!("len={}", text(&spec["caBundle"]).len());
+            let bytes = STANDARD.decode(text(&spec["caBundle"])).unwrap_or_default();
+            let shown = format!("{} bytes", bytes.len());
             errors.invalid(&path.child("caBundle"), &shown.into(), detail);
         }
         if insecure {

@@ -1,5 +1,6 @@
 //! Requests for certificates: what each of their three parts may write.
 
+mod der;
 pub(crate) mod request;
 
 use base64::Engine;
@@ -166,32 +167,36 @@ fn validate_conditions(request: &Value, errors: &mut FieldErrors) {
 
 /// A certificate is a text of PEM blocks, and nothing but certificates in them.
 fn validate_certificate(request: &Value, errors: &mut FieldErrors) {
-    const BEGIN: &str = "-----BEGIN ";
     let encoded = certificate(request);
     if encoded.is_empty() {
         return;
     }
     let text = STANDARD.decode(encoded).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let kinds = text.lines().filter_map(|line| {
-        let kind = line.trim_end().strip_prefix(BEGIN)?;
-        kind.strip_suffix("-----")
-    });
-    let mut found = false;
-    let mut invalid = |detail: &str| {
+    if let Err(why) = check_blocks(&text) {
         let path = FieldPath::new("status.certificate");
-        errors.invalid(&path, &"<certificate data>".into(), detail);
-    };
-    for kind in kinds {
-        found = true;
-        if kind != "CERTIFICATE" {
-            return invalid(&format!(
-                "only CERTIFICATE PEM blocks are allowed, found {kind:?}"
+        errors.invalid(&path, &"<certificate data>".into(), &why);
+    }
+}
+
+fn check_blocks(mut text: &str) -> Result<(), String> {
+    let mut found = false;
+    while let Some((block, rest)) = der::block(text) {
+        if block.kind != "CERTIFICATE" {
+            return Err(format!(
+                "only CERTIFICATE PEM blocks are allowed, found {:?}",
+                block.kind
             ));
         }
+        if block.has_headers {
+            return Err("no PEM block headers are permitted".to_owned());
+        }
+        der::check_certificates(&block.bytes)?;
+        (found, text) = (true, rest);
     }
-    if !found {
-        invalid("must contain at least one CERTIFICATE PEM block");
+    match found {
+        true => Ok(()),
+        false => Err("must contain at least one CERTIFICATE PEM block".to_owned()),
     }
 }
 
@@ -256,10 +261,13 @@ mod tests {
             format!("{shown}must contain at least one CERTIFICATE PEM block")
         );
         assert_eq!(
-            fault("-----BEGIN KEY-----\n"),
+            fault("-----BEGIN KEY-----\nAA==\n-----END KEY-----\n"),
             format!("{shown}only CERTIFICATE PEM blocks are allowed, found \"KEY\"")
         );
-        assert_eq!(fault("-----BEGIN CERTIFICATE-----\nAA==\n"), "");
+        assert_eq!(
+            fault("-----BEGIN CERTIFICATE-----\nA: b\n\nAA==\n-----END CERTIFICATE-----\n"),
+            format!("{shown}no PEM block headers are permitted")
+        );
     }
 
     #[test]

@@ -11,6 +11,8 @@ use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
 const MIN_TOKEN_SECONDS: i64 = 600;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
+const MIN_UPDATE_SECONDS: i64 = 10;
 
 #[derive(Debug)]
 pub(super) struct CsiDriver;
@@ -18,6 +20,8 @@ pub(super) struct CsiDriver;
 impl Strategy for CsiDriver {
     fn default(&self, driver: &mut Value) {
         let spec = child_mut(driver, "spec");
+        // A gate keeps it from being used unless it is opened.
+        spec.remove("preventPodSchedulingIfMissing");
         default(spec, "attachRequired", true);
         for field in [
             "podInfoOnMount",
@@ -43,13 +47,9 @@ impl Strategy for CsiDriver {
         vec![warning.to_owned()]
     }
 
-    /// Only changes that matter to a running node are counted, and creation is not.
+    /// Changes are counted, and creation is not.
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
-        let fields = ["tokenRequests", "requiresRepublish", "seLinuxMount"];
-        if fields
-            .iter()
-            .any(|field| new["spec"][field] != old["spec"][field])
-        {
+        if new["spec"] != old["spec"] {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             meta_mut(new).insert("generation".to_owned(), generation.into());
         }
@@ -87,15 +87,31 @@ fn validate_spec(spec: &Value, errors: &mut FieldErrors) {
         let path = path.child("tokenRequests").index(index);
         if !audiences.insert(text(&request["audience"])) {
             errors.duplicate(&path.child("audience"), &request["audience"]);
+            continue;
         }
         let seconds = &request["expirationSeconds"];
         if seconds.as_i64().is_some_and(|own| own < MIN_TOKEN_SECONDS) {
             let detail = "may not specify a duration less than 10 minutes";
             errors.invalid(&path.child("expirationSeconds"), seconds, detail);
         }
+        if seconds.as_i64().is_some_and(|own| own > MAX_TOKEN_SECONDS) {
+            let detail = "may not specify a duration larger than 2^32 seconds";
+            errors.invalid(&path.child("expirationSeconds"), seconds, detail);
+        }
     }
-    let path = path.child("volumeLifecycleModes");
+    let modes = path.child("volumeLifecycleModes");
     for mode in items(&spec["volumeLifecycleModes"]) {
-        one_of(mode, &path, &["Persistent", "Ephemeral"], errors);
+        one_of(mode, &modes, &["Persistent", "Ephemeral"], errors);
+    }
+    let period = &spec["nodeAllocatableUpdatePeriodSeconds"];
+    if period.as_i64().is_some_and(|own| own < MIN_UPDATE_SECONDS) {
+        let path = path.child("nodeAllocatableUpdatePeriodSeconds");
+        errors.invalid(&path, period, "must be greater than or equal to 10 seconds");
+    }
+    let secret = &spec["serviceAccountTokenInSecrets"];
+    if !secret.is_null() && is_empty(&spec["tokenRequests"]) {
+        let path = path.child("serviceAccountTokenInSecrets");
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.invalid(&path, secret, detail);
     }
 }

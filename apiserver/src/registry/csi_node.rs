@@ -8,7 +8,8 @@ use super::Strategy;
 use super::checks::{NOT_NEGATIVE, invalid_as, invalid_each, items, text};
 use super::go_struct::shown_as;
 use crate::meta::GroupVersionKind;
-use crate::meta::validation::{dns1123_subdomain, qualified_name};
+use crate::meta::object::child_mut;
+use crate::meta::validation::{FIELD_IMMUTABLE, dns1123_subdomain, qualified_name};
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -39,9 +40,17 @@ impl Strategy for CsiNode {
         for before in items(&old["spec"]["drivers"]) {
             let same = |driver: &&Value| driver["name"] == before["name"];
             for driver in items(&new["spec"]["drivers"]).filter(same) {
-                if driver != before {
-                    let path = FieldPath::new("CSINodeDriver");
-                    invalid_as(&path, &shown(driver), "field is immutable", &mut errors);
+                // How many volumes fit may change.
+                let fixed = |driver: &Value| {
+                    let mut driver = driver.clone();
+                    child_mut(&mut driver, "allocatable").clear();
+                    driver
+                };
+                if fixed(driver) != fixed(before) {
+                    let mut driver = driver.clone();
+                    driver["allocatable"] = Value::Null;
+                    let path = FieldPath::new("spec.drivers");
+                    invalid_as(&path, &shown(&driver), FIELD_IMMUTABLE, &mut errors);
                 }
             }
         }
@@ -107,12 +116,6 @@ fn validate_topology(driver: &Value, path: &FieldPath, errors: &mut FieldErrors)
         if !keys.insert(text(key)) {
             errors.duplicate(path, key);
         }
-        // Upstream shows all of them.
-        invalid_each(
-            qualified_name(text(key)),
-            &driver["topologyKeys"],
-            path,
-            errors,
-        );
+        invalid_each(qualified_name(text(key)), key, path, errors);
     }
 }

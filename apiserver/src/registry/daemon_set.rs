@@ -48,15 +48,17 @@ impl Strategy for DaemonSet {
     }
 
     fn prepare_for_create(&self, set: &mut Value, _context: Context<'_>) {
-        set_template_generation(set, 1);
+        set_template_generation(set, template_generation(set).max(1));
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
-        let before: i64 = text(&old["metadata"]["annotations"][TEMPLATE_GENERATION])
-            .parse()
-            .unwrap_or(0);
+        let before = template_generation(old);
         let changed = new["spec"]["template"] != old["spec"]["template"];
         set_template_generation(new, before + i64::from(changed));
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        set_template_generation(new, template_generation(old));
     }
 
     fn validate(&self, set: &Value) -> FieldErrors {
@@ -110,6 +112,11 @@ impl Strategy for DaemonSet {
         validate_collisions(new, old, &mut errors);
         errors
     }
+}
+
+fn template_generation(set: &Value) -> i64 {
+    let own = text(&set["metadata"]["annotations"][TEMPLATE_GENERATION]);
+    own.parse().unwrap_or(0)
 }
 
 fn set_template_generation(set: &mut Value, generation: i64) {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::Strategy;
-use super::checks::{invalid_each, text};
-use crate::meta::validation::{NameRule, dns1123_subdomain, path_segment_name, validate_immutable};
+use super::checks::{invalid_as, invalid_each, text};
+use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, dns1123_subdomain, path_segment_name};
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]
@@ -13,10 +13,6 @@ pub(super) struct IpAddress;
 impl Strategy for IpAddress {
     fn name_rule(&self) -> NameRule {
         NameRule::IpAddress
-    }
-
-    fn counts_generation(&self) -> bool {
-        true
     }
 
     fn validate(&self, address: &Value) -> FieldErrors {
@@ -44,10 +40,25 @@ impl Strategy for IpAddress {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
+        let mut errors = self.validate(new);
         let path = FieldPath::new("spec.parentRef");
-        let parent = |address: &Value| address["spec"]["parentRef"].clone();
-        validate_immutable(&parent(new), &parent(old), &path, &mut errors);
+        let [now, before] = [new, old].map(|address| &address["spec"]["parentRef"]);
+        if now != before {
+            let shown = match now.is_null() {
+                true => "null".to_owned(),
+                false => {
+                    let text = |field: &str| Value::from(text(&now[field]));
+                    format!(
+                        "{{\"Group\":{},\"Resource\":{},\"Namespace\":{},\"Name\":{}}}",
+                        text("group"),
+                        text("resource"),
+                        text("namespace"),
+                        text("name")
+                    )
+                }
+            };
+            invalid_as(&path, &shown, FIELD_IMMUTABLE, &mut errors);
+        }
         errors
     }
 }

@@ -3,19 +3,22 @@
 mod policies;
 mod status;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::checks::{
-    default_text, invalid_as, is_empty, items_mut, not_negative, object_in, one_of, required, text,
+    default_text, invalid_as, is_empty, items, items_mut, not_negative, object_in, one_of,
+    required, text,
 };
-use super::go_struct::shown;
+use super::go_struct::{shown, shown_field};
 use super::pod_validation::validate_pod_template;
 use super::workload::{default_template, validate_labels_match};
 use super::{Context, Strategy, pod_warnings};
 use crate::endpoints::options::Propagation;
-use crate::meta::object::{child_mut, default, meta, meta_mut, name};
+use crate::meta::object::{child_mut, copy_field, default, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
-use crate::meta::validation::{dns1123_subdomain, validate_immutable, validate_label_selector};
+use crate::meta::validation::{
+    FIELD_IMMUTABLE, dns1123_subdomain, validate_immutable, validate_label_selector,
+};
 use crate::status::{FieldErrors, FieldPath};
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
@@ -77,7 +80,7 @@ impl Strategy for Job {
             default(labels, label, own_name.as_str());
         }
         for label in [LEGACY_CONTROLLER_UID, CONTROLLER_UID] {
-            labels.insert(label.to_owned(), uid.as_str().into());
+            default(labels, label, uid.as_str());
         }
         let selector = object_in(object_in(spec, "selector"), "matchLabels");
         default(selector, CONTROLLER_UID, uid);
@@ -112,42 +115,16 @@ impl Strategy for Job {
         // Upstream looks at the spec once as that of a job and once as that of a changed one.
         validate_spec_and_selector(spec, &path, &mut errors);
         validate_completions(spec, before, &path, &mut errors);
-        for field in ["selector", "template", "completionMode", "podFailurePolicy"] {
-            let (mut now, mut then) = (spec[field].clone(), before[field].clone());
-            if field == "template" && may_be_scheduled_anew(old) {
-                drop_scheduling(&mut now);
-                drop_scheduling(&mut then);
-            }
-            if field == "template" {
-                if now != then {
-                    let shown = shown("PodTemplateSpec", &spec[field]);
-                    let detail = "field is immutable";
-                    invalid_as(&path.child(field), &shown, detail, &mut errors);
-                }
-                continue;
-            }
-            if field == "podFailurePolicy" && now != then {
-                // Upstream prints its internal type here.
-                let rules = match &now["rules"] {
-                    Value::Null => "[]".to_owned(),
-                    rules => rules.to_string(),
-                };
-                let shown = format!("{{\"Rules\":{rules}}}");
-                let shown = if now.is_null() { "null" } else { &shown };
-                let path = path.child(field);
-                invalid_as(&path, shown, "field is immutable", &mut errors);
-                continue;
-            }
-            validate_immutable(&now, &then, &path.child(field), &mut errors);
-        }
-        for field in ["backoffLimitPerIndex", "managedBy", "successPolicy"] {
-            validate_immutable(
-                &spec[field],
-                &before[field],
-                &path.child(field),
-                &mut errors,
-            );
-        }
+        let stays = |field: &str, errors: &mut FieldErrors| {
+            validate_immutable(&spec[field], &before[field], &path.child(field), errors);
+        };
+        stays("selector", &mut errors);
+        validate_template_update(spec, old, &path, &mut errors);
+        stays("completionMode", &mut errors);
+        validate_policy_stays(spec, before, "podFailurePolicy", &path, &mut errors);
+        stays("backoffLimitPerIndex", &mut errors);
+        stays("managedBy", &mut errors);
+        validate_policy_stays(spec, before, "successPolicy", &path, &mut errors);
         errors
     }
 
@@ -202,9 +179,69 @@ pub(super) fn default_template_of_job(spec: &mut Map<String, Value>) {
     default_template(spec);
 }
 
-/// A job that never ran and is suspended may be scheduled otherwise.
-fn may_be_scheduled_anew(old: &Value) -> bool {
-    old["spec"]["suspend"] == true && old["status"]["startTime"].is_null()
+/// A policy that may not change; upstream shows its internal type.
+fn validate_policy_stays(
+    spec: &Value,
+    before: &Value,
+    field: &str,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    if spec[field] != before[field] {
+        let shown = match spec[field].is_null() {
+            true => "null".to_owned(),
+            false => shown_field("batch", "Job", &["spec", field], &spec[field]),
+        };
+        invalid_as(&path.child(field), &shown, FIELD_IMMUTABLE, errors);
+    }
+}
+
+/// Of a suspended job without active pods the scheduling of pods may change, and their resources.
+fn validate_template_update(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let (now, before) = (&spec["template"], &old["spec"]["template"]);
+    let path = path.child("template");
+    if !is_changeable(old) {
+        if now != before {
+            invalid_as(
+                &path,
+                &shown("PodTemplateSpec", now),
+                FIELD_IMMUTABLE,
+                errors,
+            );
+        }
+        return;
+    }
+    let (mut is, mut was) = (now.clone(), before.clone());
+    for template in [&mut is, &mut was] {
+        drop_scheduling(template);
+    }
+    for list in ["containers", "initContainers"] {
+        let names = |template: &Value| items(&template["spec"][list]).count();
+        if names(&is) != names(&was) {
+            continue;
+        }
+        let own = was["spec"].get_mut(list).and_then(Value::as_array_mut);
+        for (own, new) in own.into_iter().flatten().zip(items(&is["spec"][list])) {
+            if own["name"] == new["name"] {
+                copy_field(own, new, "resources");
+            }
+        }
+    }
+    if is["spec"] != was["spec"] {
+        let shown = shown("PodSpec", &now["spec"]);
+        invalid_as(&path.child("spec"), &shown, FIELD_IMMUTABLE, errors);
+    }
+}
+
+/// Whether no pods run from the template, nor will until the job is resumed.
+fn is_changeable(old: &Value) -> bool {
+    let active = old["status"]["active"].as_i64().unwrap_or(0);
+    if old["spec"]["suspend"] != true || active != 0 {
+        return false;
+    }
+    let mut conditions = items(&old["status"]["conditions"]);
+    let suspended = conditions.any(|own| own["type"] == "Suspended" && own["status"] == "True");
+    old["status"]["startTime"].is_null() || suspended
 }
 
 fn drop_scheduling(template: &mut Value) {
@@ -229,9 +266,12 @@ fn drop_scheduling(template: &mut Value) {
 fn validate_completions(spec: &Value, before: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("completions");
     let completions = &spec["completions"];
-    if before["completionMode"] != "Indexed" {
+    if spec["completionMode"] != "Indexed" {
         validate_immutable(completions, &before["completions"], &path, errors);
-    } else if *completions != before["completions"] && *completions != spec["parallelism"] {
+    } else if !completions.is_null()
+        && *completions != before["completions"]
+        && *completions != spec["parallelism"]
+    {
         let detail = "can only be modified in tandem with spec.parallelism";
         errors.invalid(&path, completions, detail);
     }
@@ -248,8 +288,8 @@ fn validate_generated_selector(job: &Value, path: &FieldPath, errors: &mut Field
     let label_path = path.child("template").child("metadata").child("labels");
     let wanted = [
         (LEGACY_CONTROLLER_UID, uid),
-        (CONTROLLER_UID, uid),
         (NAME_LABELS[0], name(job)),
+        (CONTROLLER_UID, uid),
         (NAME_LABELS[1], name(job)),
     ];
     for (label, want) in wanted {
@@ -263,9 +303,9 @@ fn validate_generated_selector(job: &Value, path: &FieldPath, errors: &mut Field
         }
     }
     let selector = &spec["selector"];
-    let expected = [CONTROLLER_UID, LEGACY_CONTROLLER_UID]
-        .iter()
-        .any(|label| *selector == json!({ "matchLabels": { *label: uid } }));
+    let generated = wanted.map(|(label, want)| (label.to_owned(), want.into()));
+    let generated = Value::Object(Map::from_iter(generated));
+    let expected = LabelSelector::from_object(selector).is_ok_and(|own| own.matches(&generated));
     if !expected {
         errors.invalid(
             &path.child("selector"),

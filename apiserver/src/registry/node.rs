@@ -1,5 +1,8 @@
 //! Nodes.
 
+mod avoidance;
+mod features;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -64,6 +67,7 @@ impl Strategy for Node {
 
     fn validate(&self, node: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
+        avoidance::validate(node, &mut errors);
         validate_taints(&node["spec"]["taints"], &mut errors);
         validate_resources(&node["status"], &mut errors);
         let swap = &node["status"]["nodeInfo"]["swap"]["capacity"];
@@ -72,6 +76,7 @@ impl Strategy for Node {
             let path = FieldPath::new("metadata.nodeSwapStatus.capacity");
             errors.invalid(&path, swap, "must be greater than zero");
         }
+        features::validate(&node["status"]["declaredFeatures"], &mut errors);
         let path = FieldPath::new("spec.podCIDRs");
         validate_ranges(&node["spec"]["podCIDRs"], &path, &mut errors);
         errors
@@ -81,7 +86,9 @@ impl Strategy for Node {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec");
         let (now, before) = (&new["spec"], &old["spec"]);
+        avoidance::validate(new, &mut errors);
         validate_resources(&new["status"], &mut errors);
+        features::validate(&new["status"]["declaredFeatures"], &mut errors);
         validate_addresses(&new["status"]["addresses"], &mut errors);
         validate_ranges_stay(&now["podCIDRs"], &before["podCIDRs"], &mut errors);
         let changed = |field: &str| text(&now[field]) != text(&before[field]);

@@ -121,7 +121,7 @@ impl Strategy for PersistentVolume {
             errors.required(&at, "must specify required node constraints");
         }
         sources::validate_sources(spec, &path, &mut errors);
-        if policy == "Recycle" && spec["hostPath"]["path"] == "/" {
+        if policy == "Recycle" && is_root(text(&spec["hostPath"]["path"])) {
             let detail = "may not be 'recycle' for a hostPath mount of '/'";
             errors.forbidden(&policy_path, detail);
         }
@@ -294,4 +294,16 @@ fn validate_capacity(capacity: &Value, path: &FieldPath, errors: &mut FieldError
             errors.invalid(&path, quantity, "must be greater than zero");
         }
     }
+}
+/// Whether a path leads to where all paths begin.
+fn is_root(path: &str) -> bool {
+    let mut depth = 0_usize;
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = depth.saturating_sub(1),
+            _ => depth += 1,
+        }
+    }
+    path.starts_with('/') && depth == 0
 }

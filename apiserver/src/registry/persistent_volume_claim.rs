@@ -12,10 +12,13 @@ use super::resource_names::is_native;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::meta::validation::{
-    dns1123_subdomain, qualified_name, validate_immutable, validate_label_selector,
+    FIELD_IMMUTABLE, dns1123_subdomain, qualified_name, validate_immutable, validate_label_selector,
 };
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
+
+/// The annotation that named the class before there was a field.
+const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// How far the growth of a claim has come.
 const RESIZE_STATES: [&str; 5] = [
@@ -41,6 +44,10 @@ impl Strategy for PersistentVolumeClaim {
 
     fn prepare_for_update(&self, new: &mut Value, _old: &Value, _context: Context<'_>) {
         agree_on_data_source(new);
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, _old: &Value, _context: Context<'_>) {
+        default(child_mut(new, "status"), "phase", "Pending");
     }
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
@@ -85,46 +92,95 @@ impl Strategy for PersistentVolumeClaim {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
-        // Only a bound claim may ask for more.
-        let bound = old["status"]["phase"] == "Bound";
-        let fixed = |claim: &Value| {
-            let mut spec = claim["spec"].clone();
-            if bound && let Some(fields) = spec.as_object_mut() {
-                fields.remove("resources");
-                fields.remove("volumeAttributesClassName");
-            }
-            spec
-        };
-        let mut before = fixed(old);
+        let mut now = new["spec"].clone();
+        let mut before = old["spec"].clone();
         // The binder gives an unbound claim its volume.
-        let unbound = old["spec"]["volumeName"]
-            .as_str()
-            .unwrap_or_default()
-            .is_empty();
-        if unbound && let Some(fields) = before.as_object_mut() {
-            match new["spec"].get("volumeName") {
-                Some(volume) => fields.insert("volumeName".to_owned(), volume.clone()),
-                None => fields.remove("volumeName"),
-            };
+        if text(&before["volumeName"]).is_empty() {
+            copy_field(&mut before, &now, "volumeName");
         }
-        if fixed(new) != before {
-            let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-            let shown = &old["spec"];
-            let mut now = new["spec"].clone();
-            for field in changeable(bound, unbound) {
-                copy_field(&mut now, shown, field);
+        match class_change(new, old) {
+            ClassChange::FromAnnotation => copy_field(&mut now, &before, "storageClassName"),
+            ClassChange::FromNothing => {
+                validate_annotation_stays(new, old, &mut errors);
+                copy_field(&mut now, &before, "storageClassName");
             }
-            let diff = go_struct::diff("PersistentVolumeClaimSpec", shown, &now);
+            ClassChange::Other => validate_annotation_stays(new, old, &mut errors),
+        }
+        // Only a bound claim may ask for more.
+        if new["status"]["phase"] == "Bound" {
+            let size = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].clone();
+            if now["resources"]["requests"].is_object() {
+                now["resources"]["requests"]["storage"] = size(old);
+            }
+            copy_field(&mut now, &before, "volumeAttributesClassName");
+        }
+        if now != before {
+            let detail = "spec is immutable after creation except resources.requests and \
+                          volumeAttributesClassName for bound claims";
+            let diff = go_struct::diff("PersistentVolumeClaimSpec", &before, &now);
             errors.forbidden(&FieldPath::new("spec"), &format!("{detail}\n{diff}"));
         }
-        if bound {
-            validate_not_shrunk(new, old, &mut errors);
-        }
+        validate_not_shrunk(new, old, &mut errors);
         let mode = |claim: &Value| claim["spec"]["volumeMode"].clone();
         let path = FieldPath::new("volumeMode");
         validate_immutable(&mode(new), &mode(old), &path, &mut errors);
+        validate_attributes_stay(new, old, &mut errors);
         errors
     }
+}
+
+/// How the class of a claim came to be another.
+enum ClassChange {
+    /// The field says what the annotation said.
+    FromAnnotation,
+    /// There was none yet, as when a default class came late.
+    FromNothing,
+    Other,
+}
+
+fn class_change(new: &Value, old: &Value) -> ClassChange {
+    let [is, was] = [new, old].map(|claim| &claim["spec"]["storageClassName"]);
+    let [noted, annotated] = [new, old].map(annotation);
+    if !was.is_null() || is.is_null() {
+        return ClassChange::Other;
+    }
+    match annotated {
+        None => ClassChange::FromNothing,
+        Some(own) if is == own => match noted.is_none_or(|noted| noted == own) {
+            true => ClassChange::FromAnnotation,
+            false => ClassChange::FromNothing,
+        },
+        Some(_) => ClassChange::Other,
+    }
+}
+
+fn annotation(claim: &Value) -> Option<&Value> {
+    claim["metadata"]["annotations"].get(OLD_CLASS)
+}
+
+fn validate_annotation_stays(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    let [now, before] = [new, old].map(|claim| annotation(claim).map_or("", text));
+    if now != before {
+        let path = FieldPath::new("metadata.annotations").child(OLD_CLASS);
+        errors.invalid(&path, &now.into(), FIELD_IMMUTABLE);
+    }
+}
+
+/// Attributes that a volume has taken on are not given up.
+fn validate_attributes_stay(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    let [now, before] = [new, old].map(|claim| &claim["spec"]["volumeAttributesClassName"]);
+    if now == before || old["status"]["currentVolumeAttributesClassName"].is_null() {
+        return;
+    }
+    let to = match now.as_str() {
+        None => "nil",
+        Some("") => "empty string",
+        Some(_) => return,
+    };
+    let detail = format!(
+        "update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil"
+    );
+    errors.forbidden(&FieldPath::new("spec.volumeAttributesClassName"), &detail);
 }
 
 /// An amount that is not negative.
@@ -151,25 +207,13 @@ fn validate_resource_key(resource: &str, path: &FieldPath, errors: &mut FieldErr
     is_allowed
 }
 
-/// What an update may change: the request of a bound claim, the volume of one that has none.
-fn changeable(bound: bool, unbound: bool) -> Vec<&'static str> {
-    let mut fields = Vec::new();
-    if bound {
-        fields.extend(["resources", "volumeAttributesClassName"]);
-    }
-    if unbound {
-        fields.push("volumeName");
-    }
-    fields
-}
-
 /// The older of two fields for what fills a volume says what the newer one says.
 fn agree_on_data_source(claim: &mut Value) {
     let spec = child_mut(claim, "spec");
     // Sources in other namespaces are not there by default.
     if spec
         .get("dataSourceRef")
-        .is_some_and(|own| !own["namespace"].is_null())
+        .is_some_and(|own| !text(&own["namespace"]).is_empty())
     {
         spec.remove("dataSourceRef");
     }
@@ -192,7 +236,11 @@ fn agree_on_data_source(claim: &mut Value) {
         (Some(source), None) => {
             spec.insert("dataSourceRef".to_owned(), source);
         }
-        (None, Some(source)) if source["namespace"].is_null() => {
+        (None, Some(source)) if text(&source["namespace"]).is_empty() => {
+            let mut source = source;
+            if let Some(fields) = source.as_object_mut() {
+                fields.remove("namespace");
+            }
             spec.insert("dataSource".to_owned(), source);
         }
         _ => {}
@@ -245,8 +293,8 @@ pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut F
     validate_source(source, &path.child("dataSource"), errors);
     validate_source(reference, &path.child("dataSourceRef"), errors);
     if !source.is_null() && !reference.is_null() && source != reference {
-        let shown = path.child("dataSource").to_string();
-        errors.invalid(path, &shown.into(), "must match dataSourceRef");
+        // Upstream shows the path in the place of the value, and so nothing of it.
+        errors.invalid(path, &json!({}), "must match dataSourceRef");
     }
     validate_class(spec, "volumeAttributesClassName", path, errors);
 }

@@ -1,7 +1,8 @@
 //! Pods.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::checks::items_mut;
 use super::pod_status::validate_pod_status;
 use super::pod_template::default_pod_spec;
 use super::{
@@ -38,6 +39,7 @@ impl Strategy for Pod {
         }
         pod_resources::default_resources(&mut pod["spec"]);
         default_pod_spec(&mut pod["spec"]);
+        default_host_ports(&mut pod["spec"]);
         if let Some(status) = pod.get_mut("status").filter(|status| status.is_object()) {
             agree_on_ip(status);
         }
@@ -85,6 +87,7 @@ impl Strategy for Pod {
 
     /// The class of service does not change: left out, it is what it was.
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        drop_gated_status(child_mut(new, "status"));
         if new["status"]["qosClass"]
             .as_str()
             .unwrap_or_default()
@@ -119,6 +122,40 @@ impl Strategy for Pod {
         };
         let grace = options.grace_period_seconds.unwrap_or_else(own);
         Some(if grace < 0 { 1 } else { grace })
+    }
+}
+
+/// Leaves out what gates keep from being told unless they are opened.
+fn drop_gated_status(status: &mut Map<String, Value>) {
+    status.remove("nodeAllocatableResourceClaimStatuses");
+    for list in [
+        "containerStatuses",
+        "initContainerStatuses",
+        "ephemeralContainerStatuses",
+    ] {
+        for container in items_mut(status, list) {
+            for mount in items_mut(container, "volumeMounts") {
+                mount.remove("volumeStatus");
+            }
+        }
+    }
+}
+
+/// In the network of the host a port is the same inside and outside.
+fn default_host_ports(spec: &mut Value) {
+    if spec["hostNetwork"] != true {
+        return;
+    }
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let ports = container.get_mut("ports").and_then(Value::as_array_mut);
+            for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+                if let Some(number) = port.get("containerPort").cloned() {
+                    default(port, "hostPort", number);
+                }
+            }
+        }
     }
 }
 

@@ -215,6 +215,11 @@ pub(super) fn validate_tolerations(
                 errors.invalid(&operator_path, &value.into(), detail);
             }
             "Exists" => {}
+            // Upstream names those, too, that a gate keeps closed once one of them is asked for.
+            "Lt" | "Gt" => {
+                let known = ["Equal", "Exists", "Lt", "Gt"];
+                errors.not_supported(&operator_path, operator, &known);
+            }
             _ => errors.not_supported(&operator_path, operator, &["Equal", "Exists"]),
         }
         if !effect.is_empty() {

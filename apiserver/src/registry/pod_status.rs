@@ -1,5 +1,7 @@
 //! Faults of the status of a pod.
 
+mod claims;
+
 use std::net::IpAddr;
 
 use serde_json::Value;
@@ -9,6 +11,11 @@ use super::net::validate_ip;
 use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_immutable};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
+const LISTS: [&str; 3] = [
+    "containerStatuses",
+    "initContainerStatuses",
+    "ephemeralContainerStatuses",
+];
 const ONE_OF_FAMILY: &str = "may specify no more than one IP for each IP family";
 
 /// Faults of an update of a pod's status.
@@ -18,7 +25,9 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> FieldErrors {
     let (now, before) = (&new["status"], &old["status"]);
     // Upstream's path has the field's name in Go.
     for (index, condition) in items(&now["conditions"]).enumerate() {
-        let path = path.child("conditions").index(index).child("Type");
+        let path = path.child("conditions").index(index);
+        validate_generation(&condition["observedGeneration"], &path, &mut errors);
+        let path = path.child("Type");
         let kind = text(&condition["type"]);
         let system = ["PodScheduled", "Ready", "Initialized"].contains(&kind);
         if !system {
@@ -29,7 +38,12 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> FieldErrors {
     if !node.is_empty() && now["nominatedNodeName"] != before["nominatedNodeName"] {
         let path = path.child("nominatedNodeName");
         invalid_each(dns1123_subdomain(node), &node.into(), &path, &mut errors);
+        if !text(&old["spec"]["nodeName"]).is_empty() {
+            let detail = "may not be set on pods that are already bound to a node";
+            errors.forbidden(&path, detail);
+        }
     }
+    validate_generation(&now["observedGeneration"], &path, &mut errors);
     let class = |status: &Value| Value::from(text(&status["qosClass"]));
     validate_immutable(
         &class(now),
@@ -37,21 +51,66 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> FieldErrors {
         &path.child("qosClass"),
         &mut errors,
     );
-    for list in [
-        "containerStatuses",
-        "initContainerStatuses",
-        "ephemeralContainerStatuses",
-    ] {
+    for list in LISTS {
         validate_transitions(new, old, list, &path.child(list), &mut errors);
     }
+    let spec = &new["spec"];
+    claims::validate_statuses(now, spec, &path, &mut errors);
     validate_pod_ips(now, &path, &mut errors);
     validate_host_ips(now, &path, &mut errors);
-    let generation = &now["observedGeneration"];
+    for list in LISTS {
+        validate_users(&now[list], spec, &path.child(list), &mut errors);
+    }
+    for (list, containers) in LISTS.into_iter().zip(["containers", "initContainers", ""]) {
+        let path = path.child(list);
+        claims::validate_health(
+            &now[list],
+            &spec[containers],
+            containers,
+            &path,
+            &mut errors,
+        );
+    }
+    errors
+}
+
+fn validate_generation(generation: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if generation.as_i64().is_some_and(|own| own < 0) {
         let path = path.child("observedGeneration");
         errors.invalid(&path, generation, "must be a non-negative integer");
     }
-    errors
+}
+
+/// Whom containers run as, told by the kubelet.
+fn validate_users(statuses: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let system = text(&spec["os"]["name"]);
+    for (index, status) in items(statuses).enumerate() {
+        let linux = &status["user"]["linux"];
+        if linux.is_null() {
+            continue;
+        }
+        let path = path.index(index).child("user").child("linux");
+        match system {
+            "windows" => errors.forbidden(&path, "cannot be set for a windows pod"),
+            "" | "linux" => {
+                for field in ["uid", "gid"] {
+                    validate_id(&linux[field], &path.child(field), errors);
+                }
+                for (index, group) in items(&linux["supplementalGroups"]).enumerate() {
+                    let path = path.child("supplementalGroups").index(index);
+                    validate_id(group, &path, errors);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn validate_id(id: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const RANGE: std::ops::RangeInclusive<i64> = 0..=i32::MAX as i64;
+    if id.as_i64().is_some_and(|id| !RANGE.contains(&id)) {
+        errors.invalid(path, id, "must be between 0 and 2147483647, inclusive");
+    }
 }
 
 /// A container that has ended for good does not come back.
@@ -123,14 +182,6 @@ fn validate_pod_ips(status: &Value, path: &FieldPath, errors: &mut FieldErrors) 
         }
         if all.len() > 2 || (all.iter().all(Option::is_some) && !is_dual(&all)) {
             invalid_as(&path, &shown(list), ONE_OF_FAMILY, errors);
-        }
-    }
-    for (index, own) in items(list).enumerate() {
-        if items(list)
-            .take(index)
-            .any(|other| other["ip"] == own["ip"])
-        {
-            errors.duplicate(&path.index(index), &Value::from(text(&own["ip"])));
         }
     }
 }

@@ -38,15 +38,46 @@ pub(super) fn default_pod_spec(spec: &mut Value) {
     default(spec, "restartPolicy", "Always");
     default(spec, "schedulerName", "default-scheduler");
     default(spec, "securityContext", json!({}));
-    default(spec, "terminationGracePeriodSeconds", 30);
-    let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
+    let grace = spec
+        .entry("terminationGracePeriodSeconds")
+        .or_insert(Value::Null);
+    match grace.as_i64() {
+        None => *grace = 30.into(),
+        Some(seconds) if seconds < 0 => *grace = 1.into(),
+        Some(_) => {}
+    }
+    drop_gated(spec);
     for list in ["containers", "initContainers", "ephemeralContainers"] {
         for container in items(spec, list) {
-            default_container(container, host_network);
+            default_container(container);
         }
     }
     for volume in items(spec, "volumes") {
         default_volume(volume);
+    }
+}
+
+/// Leaves out what gates keep from being used unless they are opened.
+fn drop_gated(spec: &mut Map<String, Value>) {
+    spec.remove("schedulingGroup");
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in items(spec, list) {
+            let lifecycle = container
+                .get_mut("lifecycle")
+                .and_then(Value::as_object_mut);
+            let dropped =
+                lifecycle.is_some_and(|own| own.remove("stopSignal").is_some() && own.is_empty());
+            if dropped {
+                container.remove("lifecycle");
+            }
+        }
+    }
+    for volume in items(spec, "volumes") {
+        let projected = volume.get_mut("projected").and_then(Value::as_object_mut);
+        for source in projected.into_iter().flat_map(|own| items(own, "sources")) {
+            source.remove("clusterTrustBundle");
+            source.remove("podCertificate");
+        }
     }
 }
 
@@ -61,7 +92,7 @@ fn items<'a>(
         .filter_map(Value::as_object_mut)
 }
 
-fn default_container(container: &mut Map<String, Value>, host_network: bool) {
+fn default_container(container: &mut Map<String, Value>) {
     let image = container
         .get("image")
         .and_then(Value::as_str)
@@ -85,9 +116,6 @@ fn default_container(container: &mut Map<String, Value>, host_network: bool) {
     default(container, "terminationMessagePolicy", "File");
     for port in items(container, "ports") {
         default(port, "protocol", "TCP");
-        if host_network && let Some(number) = port.get("containerPort").cloned() {
-            default(port, "hostPort", number);
-        }
     }
     for variable in items(container, "env") {
         let field = variable

@@ -3,6 +3,7 @@
 mod annotations;
 mod container_policies;
 mod parts;
+mod resize;
 mod update;
 
 use std::collections::BTreeSet;
@@ -28,7 +29,8 @@ use container_policies::{
     validate_resize_policies, validate_resource_claims, validate_restart_policy,
 };
 
-pub(crate) use parts::{validate_ephemeral_containers, validate_resize};
+pub(crate) use parts::validate_ephemeral_containers;
+pub(crate) use resize::validate_resize;
 pub(super) use update::validate_pod_update;
 
 /// Faults of a pod, new or not.
@@ -39,6 +41,7 @@ pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
     let at = FieldPath::new("metadata.annotations");
     annotations::validate(&pod["metadata"]["annotations"], spec, &at, &mut errors);
     errors.extend(validate_spec(spec, &path, true));
+    validate_own_claims(pod, &path.child("volumes"), &mut errors);
     if text(&spec["serviceAccountName"]).is_empty() {
         let detail = "must not be specified when serviceAccountName is not set";
         for (index, volume) in items(&spec["volumes"]).enumerate() {
@@ -57,6 +60,25 @@ pub(super) fn validate_pod(pod: &Value) -> FieldErrors {
         }
     }
     errors
+}
+
+/// A volume is not of a claim that the pod itself brings into being.
+fn validate_own_claims(pod: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let volumes = &pod["spec"]["volumes"];
+    let name = text(&pod["metadata"]["name"]);
+    let made = |own: &&Value| !own["ephemeral"].is_null();
+    let made: Vec<String> = items(volumes)
+        .filter(made)
+        .map(|own| format!("{name}-{}", text(&own["name"])))
+        .collect();
+    for (index, volume) in items(volumes).enumerate() {
+        let claim = &volume["persistentVolumeClaim"]["claimName"];
+        if !name.is_empty() && made.iter().any(|own| own == text(claim)) {
+            let path = path.index(index).child("persistentVolumeClaim");
+            let detail = "must not reference a PVC that gets created for an ephemeral volume";
+            errors.invalid(&path.child("claimName"), claim, detail);
+        }
+    }
 }
 
 /// Templates may have such images, pods may not.
@@ -161,6 +183,8 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
         validate_host_ports([container].into_iter(), &containers, &mut errors);
         validate_init_container(container, &pod, &path, &mut errors);
     }
+    let ephemeral = path.child("ephemeralContainers");
+    parts::validate_each(spec, &pod, &ephemeral, &mut errors);
     validate_pod_resources(spec, path, &mut errors);
     validate_host_network(spec, is_pod, &path.child("containers"), &mut errors);
     supported(
@@ -282,8 +306,7 @@ fn validate_init_container(
     errors: &mut FieldErrors,
 ) {
     if container["restartPolicy"] == "Always" {
-        validate_probes(container, pod.grace, path, errors);
-        return;
+        return validate_probes(container, pod.grace, path, errors);
     }
     let detail = "may not be set for init containers without restartPolicy=Always";
     for field in [
@@ -296,12 +319,16 @@ fn validate_init_container(
             errors.forbidden(&path.child(field), detail);
         }
     }
-    let policies = &container["resizePolicy"];
-    if !is_empty(policies) {
-        let all = items(policies).map(|own| shown("ContainerResizePolicy", own));
-        let all = format!("[{}]", all.collect::<Vec<_>>().join(","));
-        let detail = "must not be set for init containers";
-        invalid_as(&path.child("resizePolicy"), &all, detail, errors);
+    for (index, policy) in items(&container["resizePolicy"]).enumerate() {
+        let own = &policy["restartPolicy"];
+        if own == "RestartContainer" {
+            let path = path
+                .child("resizePolicy")
+                .index(index)
+                .child("restartPolicy");
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            errors.invalid(&path, own, detail);
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{default_text, one_of};
-use crate::meta::object::name;
+use super::{Context, Strategy};
+use crate::meta::object::{meta_mut, name};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -20,8 +20,9 @@ const SYSTEM: [(&str, i64); 2] = [
 pub(super) struct PriorityClass;
 
 impl Strategy for PriorityClass {
-    fn counts_generation(&self) -> bool {
-        true
+    /// Nothing is counted afterwards.
+    fn prepare_for_create(&self, class: &mut Value, _context: Context<'_>) {
+        meta_mut(class).insert("generation".to_owned(), 1.into());
     }
 
     fn default(&self, class: &mut Value) {

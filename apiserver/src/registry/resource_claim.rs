@@ -1,5 +1,7 @@
 //! ResourceClaims and their templates.
 
+mod status;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -12,11 +14,12 @@ use super::devices::{
     validate_pool_name, validate_set, validate_toleration,
 };
 use super::go_struct::shown_as;
+use super::pod_affinity::validate_node_selector;
 use super::volume_sources::validate_csi_driver_name;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{
-    FIELD_IMMUTABLE, dns1123_subdomain, qualified_name, validate_labels,
+    FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_labels,
 };
 use crate::schema::{Schema, builtin};
 use crate::status::{FieldErrors, FieldPath};
@@ -161,13 +164,8 @@ fn validate_stays(kind: &str, field: &str, new: &Value, old: &Value, errors: &mu
 fn validate_status(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status");
     let (consumers, reserved) = (&new["status"]["reservedFor"], path.child("reservedFor"));
-    for (index, consumer) in items(consumers).enumerate() {
-        for field in ["resource", "name", "uid"] {
-            if text(&consumer[field]).is_empty() {
-                errors.required(&reserved.index(index).child(field), "");
-            }
-        }
-    }
+    status::validate_consumers(consumers, &reserved, errors);
+    status::validate_devices(&new["status"], &path.child("devices"), errors);
     let (now, before) = (&new["status"]["allocation"], &old["status"]["allocation"]);
     let is_known = |own: &Value| items(&old["status"]["reservedFor"]).any(|known| known == own);
     if items(consumers).next().is_some() && now.is_null() {
@@ -182,24 +180,52 @@ fn validate_status(new: &Value, old: &Value, errors: &mut FieldErrors) {
         (false, false) => validate_stays("ResourceClaim", "status.allocation", now, before, errors),
         (false, true) => {
             let known = request_names(&new["spec"]["devices"]);
-            let path = path.child("allocation").child("devices").child("results");
+            let at = path.child("allocation").child("devices");
             validate_list(
                 &now["devices"]["results"],
                 LIST_MAX,
-                &path,
+                &at.child("results"),
                 errors,
                 |result, path, errors| {
                     let request = path.child("request");
                     validate_reference(&result["request"], &known, &request, errors);
                     validate_csi_driver_name(&result["driver"], &path.child("driver"), errors);
                     validate_pool_name(text(&result["pool"]), &path.child("pool"), errors);
-                    validate_label(text(&result["device"]), &path.child("device"), errors);
+                    validate_device_name(&result["device"], &path.child("device"), errors);
                     validate_binding(result, path, errors);
+                    status::validate_uid(&result["shareID"], &path.child("shareID"), errors);
                 },
             );
+            validate_list(
+                &now["devices"]["config"],
+                2 * LIST_MAX,
+                &at.child("config"),
+                errors,
+                |config, path, errors| {
+                    let source = &config["source"];
+                    let at = path.child("source");
+                    match text(source) {
+                        "" => errors.required(&at, ""),
+                        "FromClaim" | "FromClass" => {}
+                        _ => errors.not_supported(&at, source, &["FromClaim", "FromClass"]),
+                    }
+                    validate_known(config, &known, path, errors);
+                    device_class::validate_config(config, path, errors);
+                },
+            );
+            if !now["nodeSelector"].is_null() {
+                let path = path.child("allocation").child("nodeSelector");
+                validate_node_selector(&now["nodeSelector"], &path, errors);
+            }
         }
         (true, _) => {}
     }
+}
+
+/// The name of an allocated device is not told to be missing.
+fn validate_device_name(name: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let name = text(name);
+    invalid_each(dns1123_label(name), &name.into(), path, errors);
 }
 
 /// What allocations and constraints may name: requests, and alternatives as `request/alternative`.

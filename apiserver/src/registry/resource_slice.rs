@@ -1,5 +1,8 @@
 //! ResourceSlices.
 
+mod capacity;
+mod counters;
+
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -27,6 +30,8 @@ const REACH: [&str; 4] = [
 ];
 const ONE_REACH: &str =
     "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+/// Attributes of several values.
+const LISTS: [&str; 4] = ["bools", "ints", "strings", "versions"];
 const DEVICES_MAX: usize = 128;
 const DEVICES_WITH_TAINTS_MAX: usize = 64;
 const ATTRIBUTES_MAX: usize = 32;
@@ -42,10 +47,12 @@ impl Strategy for ResourceSlice {
     }
 
     fn prepare_for_create(&self, slice: &mut Value, context: Context<'_>) {
+        drop_gated(slice);
         date_taints(slice, context);
     }
 
     fn prepare_for_update(&self, new: &mut Value, _old: &Value, context: Context<'_>) {
+        drop_gated(new);
         date_taints(new, context);
     }
 
@@ -87,8 +94,11 @@ fn validate_spec(spec: &Value, old: Option<&Value>) -> FieldErrors {
         }
     }
     let devices = &spec["devices"];
-    let counted = ["taints", "consumesCounters"];
-    let is_counted = |own: &Value| counted.iter().any(|field| !is_empty(&own[*field]));
+    if !spec["sharedCounters"].is_null() && !devices.is_null() {
+        let detail = "only one of `sharedCounters` or `devices` is allowed";
+        errors.invalid(&path, &"".into(), detail);
+    }
+    let is_counted = |own: &Value| !is_empty(&own["taints"]) || counters::consumes(own);
     let most = match items(devices).any(is_counted) {
         true => DEVICES_WITH_TAINTS_MAX,
         false => DEVICES_MAX,
@@ -102,6 +112,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>) -> FieldErrors {
         &mut errors,
         |device, path, errors| validate_device(device, per_device, path, errors),
     );
+    counters::validate_sets(spec, &path, &mut errors);
     errors
 }
 
@@ -136,6 +147,19 @@ fn validate_reach(
         set.push(format!("`{field}`"));
     }
     set
+}
+
+/// Leaves out what gates keep from being used unless they are opened: lists as attributes, and
+/// what devices take of a node.
+fn drop_gated(slice: &mut Value) {
+    for device in items_mut(child_mut(slice, "spec"), "devices") {
+        device.remove("nodeAllocatableResourceMappings");
+        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
+        let all = attributes.into_iter().flat_map(|own| own.values_mut());
+        for attribute in all.filter_map(Value::as_object_mut) {
+            attribute.retain(|kind, _| !LISTS.contains(&kind.as_str()));
+        }
+    }
 }
 
 /// A taint is dated by when it came.
@@ -174,17 +198,19 @@ fn validate_device(device: &Value, per_device: bool, path: &FieldPath, errors: &
         errors.invalid(path, &all.into(), &detail);
     }
     for (key, attribute) in entries(&device["attributes"]) {
-        let path = path.child("attributes").key(key);
+        let path = path.child("attributes");
         validate_qualified_name(key, &path, errors);
-        validate_attribute(attribute, &path, errors);
+        validate_attribute(attribute, &path.key(&shortened(key)), errors);
     }
     let shared = device["allowMultipleAllocations"] == true;
     for (key, capacity) in entries(&device["capacity"]) {
-        let path = path.child("capacity").key(key);
+        let path = path.child("capacity");
         validate_qualified_name(key, &path, errors);
-        if !shared && !capacity["requestPolicy"].is_null() {
-            let detail = "allowMultipleAllocations must be true";
-            errors.forbidden(&path.child("requestPolicy"), detail);
+        let path = path.key(&shortened(key)).child("requestPolicy");
+        if shared {
+            capacity::validate_policy(capacity, &path, errors);
+        } else if !capacity["requestPolicy"].is_null() {
+            errors.forbidden(&path, "allowMultipleAllocations must be true");
         }
     }
     let taints = path.child("taints");
@@ -195,6 +221,7 @@ fn validate_device(device: &Value, per_device: bool, path: &FieldPath, errors: &
         errors,
         validate_taint,
     );
+    counters::validate_consumption(device, path, errors);
     const OF_DEVICE: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     let fields = ["nodeName", "nodeSelector", "allNodes"];
     if per_device {
@@ -212,6 +239,18 @@ fn validate_device(device: &Value, per_device: bool, path: &FieldPath, errors: &
         errors.invalid(path, &Value::Null, detail);
     }
     validate_binding(device, path, errors);
+}
+
+/// The name of an attribute as paths have it: of a long one, how it begins and ends.
+fn shortened(key: &str) -> String {
+    const BYTES_MAX: usize = 63 + 1 + 32;
+    const LEFT_OUT: &str = "...";
+    if key.len() <= BYTES_MAX || !key.is_ascii() {
+        return key.to_owned();
+    }
+    let left = BYTES_MAX - LEFT_OUT.len();
+    let (begin, end) = (&key[..left.div_ceil(2)], &key[key.len() - left / 2..]);
+    format!("{begin}{LEFT_OUT}{end}")
 }
 
 /// An attribute is of one type.
@@ -289,7 +328,7 @@ mod tests {
             ),
             (
                 json!({"attributes": {"no-dash": {"int": 1}}}),
-                vec!["d.attributes[no-dash]"],
+                vec!["d.attributes"],
             ),
             (json!({"attributes": {"a": {}}}), vec!["d.attributes[a]"]),
             (

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::checks::{invalid_as, invalid_each, items, text};
+use super::checks::{invalid_as, invalid_each, is_empty, items, text};
 use super::go_struct::shown;
 use crate::meta::validation::dns1123_subdomain;
 use crate::status::{FieldErrors, FieldPath};
@@ -180,7 +180,7 @@ pub(super) fn validate_pod_security(spec: &Value, path: &FieldPath, errors: &mut
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.invalid(&own.child("shareProcessNamespace"), &true.into(), detail);
     }
-    validate_sysctls(&context["sysctls"], &own.child("sysctls"), errors);
+    validate_sysctls(spec, &own.child("sysctls"), errors);
     let choice = |field: &str, supported: &[&str], errors: &mut FieldErrors| {
         let value = &context[field];
         if !value.is_null() && !supported.contains(&text(value)) {
@@ -207,9 +207,10 @@ pub(super) fn validate_pod_security(spec: &Value, path: &FieldPath, errors: &mut
     choice("seLinuxChangePolicy", &["Recursive"], errors);
 }
 
-fn validate_sysctls(sysctls: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_sysctls(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(SYSCTL).expect("it compiles"));
     let mut seen = BTreeSet::new();
+    let sysctls = &spec["securityContext"]["sysctls"];
     for (index, sysctl) in items(sysctls).enumerate() {
         let path = path.index(index).child("name");
         let name = text(&sysctl["name"]);
@@ -222,8 +223,26 @@ fn validate_sysctls(sysctls: &Value, path: &FieldPath, errors: &mut FieldErrors)
         } else if seen.contains(name) {
             errors.duplicate(&path, &name.into());
         }
+        if let Some(shared) = namespace_of(name).filter(|own| spec[*own] == true) {
+            let detail = format!("may not be specified when '{shared}' is true");
+            errors.invalid(&path, &name.into(), &detail);
+        }
         seen.insert(name);
     }
+}
+
+/// The field of a pod by which it shares with its host what the setting is about.
+fn namespace_of(sysctl: &str) -> Option<&'static str> {
+    let first = sysctl.find(['.', '/']).map(|at| &sysctl[at..=at]);
+    let dotted = match first {
+        Some("/") => sysctl.replace('/', "."),
+        _ => sysctl.to_owned(),
+    };
+    let ipc = ["kernel.shm", "kernel.msg", "fs.mqueue."];
+    if dotted == "kernel.sem" || ipc.iter().any(|own| dotted.starts_with(own)) {
+        return Some("hostIPC");
+    }
+    dotted.starts_with("net.").then_some("hostNetwork")
 }
 
 fn containers<'a>(
@@ -284,6 +303,11 @@ pub(super) fn validate_host_users(spec: &Value, path: &FieldPath, errors: &mut F
             errors.forbidden(&path.child(shown), "when `hostUsers` is false");
         }
     }
+    for (path, container) in containers(spec, path) {
+        if !is_empty(&container["volumeDevices"]) {
+            errors.forbidden(&path.child("volumeDevices"), "when `hostUsers` is false");
+        }
+    }
 }
 
 /// What a pod may not set on the system that it names.
@@ -293,7 +317,7 @@ pub(super) fn validate_os(spec: &Value, path: &FieldPath, errors: &mut FieldErro
     }
     let os = path.child("os");
     match text(&spec["os"]["name"]) {
-        "" => errors.required(&os.child("name"), "cannot be empty"),
+        "" => errors.required(&os.child("name"), ""),
         "linux" => {
             let detail = "windows options cannot be set for a linux pod";
             let own = std::iter::once((path.clone(), spec)).chain(containers(spec, path));

@@ -81,6 +81,7 @@ impl Strategy for Service {
 
     fn prepare_for_create(&self, service: &mut Value, _context: Context<'_>) {
         service["status"] = json!({ "loadBalancer": {} });
+        drop_traffic_policy(service);
     }
 
     /// A service that is no load balancer has no addresses of one.
@@ -89,6 +90,7 @@ impl Strategy for Service {
         if balances(old) && !balances(new) {
             new["status"]["loadBalancer"] = json!({});
         }
+        drop_traffic_policy(new);
     }
 
     fn validate(&self, service: &Value) -> FieldErrors {
@@ -105,6 +107,13 @@ impl Strategy for Service {
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
         validation::validate_balancer(new)
+    }
+}
+
+/// Nothing is routed to where a name leads.
+fn drop_traffic_policy(service: &mut Value) {
+    if service["spec"]["type"] == "ExternalName" {
+        child_mut(service, "spec").remove("internalTrafficPolicy");
     }
 }
 

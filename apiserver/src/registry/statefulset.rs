@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::checks::{invalid_as, items};
+use super::checks::{invalid_as, invalid_each, items, text};
 use super::persistent_volume_claim::validate_claim_spec;
 use super::pod_template::default_pod_spec;
 use super::{Context, Strategy, pod_validation, pod_warnings};
 use crate::meta::object::{child_mut, default};
 use crate::meta::selector::LabelSelector;
-use crate::meta::validation::{NameRule, validate_label_selector, validate_labels};
+use crate::meta::validation::{NameRule, dns1123_label, validate_label_selector, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The fields of the spec that may change.
@@ -94,7 +94,7 @@ impl Strategy for StatefulSet {
     }
 
     fn validate(&self, set: &Value) -> FieldErrors {
-        validate_spec(&set["spec"], &FieldPath::new("spec"))
+        validate_set(set, ServiceName::Checked)
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -117,7 +117,7 @@ impl Strategy for StatefulSet {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        let mut errors = validate_set(new, ServiceName::Tolerated);
         let others = |set: &Value| {
             let mut spec = set["spec"].clone();
             if let Some(fields) = spec.as_object_mut() {
@@ -167,7 +167,15 @@ fn default_claim_template(claim: &mut Value) {
     }
 }
 
-fn validate_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
+/// What is made of the name of the service; one that is stored stays.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ServiceName {
+    Checked,
+    Tolerated,
+}
+
+fn validate_set(set: &Value, name: ServiceName) -> FieldErrors {
+    let (spec, path) = (&set["spec"], &FieldPath::new("spec"));
     let mut errors = FieldErrors::new();
     let policy = &spec["podManagementPolicy"];
     let policies = ["OrderedReady", "Parallel"];
@@ -197,6 +205,11 @@ fn validate_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
             &path.child("ordinals").child("start"),
             &mut errors,
         );
+    }
+    let service = &spec["serviceName"];
+    if name == ServiceName::Checked && !text(service).is_empty() {
+        let path = path.child("serviceName");
+        invalid_each(dns1123_label(text(service)), service, &path, &mut errors);
     }
     validate_selector(spec, path, &mut errors);
     let claims = path.child("volumeClaimTemplates");
@@ -243,10 +256,10 @@ fn validate_update_strategy(strategy: &Value, path: &FieldPath, errors: &mut Fie
 }
 
 fn validate_retention_policy(policy: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    for field in ["whenScaled", "whenDeleted"] {
+    for field in ["whenDeleted", "whenScaled"] {
         let value = &policy[field];
         if !matches!(value.as_str(), Some("Retain" | "Delete")) {
-            errors.not_supported(&path.child(field), value, &["Delete", "Retain"]);
+            errors.not_supported(&path.child(field), value, &["Retain", "Delete"]);
         }
     }
 }

@@ -25,9 +25,7 @@ impl Strategy for VolumeAttachment {
         let attacher = &spec["attacher"];
         let faults = dns1123_subdomain(text(attacher));
         let at = path.child("attacher");
-        if text(attacher).is_empty() {
-            errors.required(&at, "");
-        } else {
+        if !text(attacher).is_empty() {
             invalid_each(faults, attacher, &at, &mut errors);
         }
         let volume = &spec["source"]["persistentVolumeName"];
@@ -97,6 +95,11 @@ fn validate_both(attachment: &Value) -> FieldErrors {
         if text(&status[field]["message"]).len() > MESSAGE_BYTES_MAX {
             let path = path.child(field).child("message");
             errors.too_long(&path, METADATA_BYTES_MAX);
+        }
+        let code = &status[field]["errorCode"];
+        if code.as_i64().is_some_and(|own| own < 0) {
+            let path = path.child(field).child("errorCode");
+            errors.invalid(&path, code, "must be between 0 and 2147483647, inclusive");
         }
     }
     errors

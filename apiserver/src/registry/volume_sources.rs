@@ -10,7 +10,8 @@ use super::checks::{entries, invalid_each, is_empty, items, one_of, required, te
 use super::container_validation::{validate_field_ref, validate_resource_field};
 use super::persistent_volume_claim::validate_claim_spec;
 use super::volume_validation::{
-    validate_files, validate_mode, validate_no_backsteps, validate_non_reserved,
+    validate_descending, validate_files, validate_mode, validate_no_backsteps,
+    validate_non_reserved,
 };
 use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
@@ -100,7 +101,6 @@ fn needed(source: &str) -> &'static [&'static str] {
         "azureFile" => &["secretName", "shareName"],
         "flexVolume" => &["driver"],
         "configMap" => &["name"],
-        "quobyte" => &["registry", "volume"],
         "vsphereVolume" => &["volumePath"],
         "photonPersistentDisk" => &["pdID"],
         "azureDisk" => &["diskName", "diskURI"],
@@ -131,7 +131,8 @@ pub(super) fn validate_one(
             let kind = path.child("type");
             one_of(&value["type"], &kind, &HOST_PATH_TYPES, errors);
         }
-        "gitRepo" => validate_non_reserved(&value["directory"], &path.child("directory"), errors),
+        "gitRepo" => validate_descending(&value["directory"], &path.child("directory"), errors),
+        "quobyte" => validate_quobyte(value, path, errors),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
             validate_byte(&value["partition"], &path.child("partition"), errors);
         }
@@ -211,9 +212,34 @@ fn validate_iscsi(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if let Some(initiator) = value["initiatorName"].as_str()
         && !NAME.is_match(initiator)
     {
-        let detail = "must be valid format";
+        let detail = match begins(initiator) {
+            true => "must be valid format",
+            false => "must be valid format starting with iqn, eui, or naa",
+        };
         errors.invalid(&path.child("initiatorname"), &initiator.into(), detail);
     }
+}
+
+/// Where its registry answers, and whose volumes they are.
+fn validate_quobyte(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
+    const TENANT_BYTES_MAX: usize = 64;
+    let (registry, at) = (&value["registry"], path.child("registry"));
+    if text(registry).is_empty() {
+        errors.required(&at, PAIRS);
+    } else if text(&value["tenant"]).len() > TENANT_BYTES_MAX {
+        let detail = "must be a UUID and may not exceed a length of 64 characters";
+        errors.required(&path.child("tenant"), detail);
+    } else {
+        for pair in text(registry).split(',') {
+            let host = pair.rsplit_once(':').map(|(host, _)| host);
+            let is_bare = |host: &str| !host.contains(':') || host.ends_with(']');
+            if !host.is_some_and(is_bare) {
+                errors.invalid(&at, registry, PAIRS);
+            }
+        }
+    }
+    required(&value["volume"], &path.child("volume"), errors);
 }
 
 fn validate_flocker(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -346,7 +372,7 @@ fn validate_projected(value: &Value, path: &FieldPath, errors: &mut FieldErrors)
             }
         }
         if count > 1 {
-            errors.forbidden(&at, "may not specify more than 1 volume type");
+            errors.forbidden(&at, "may not specify more than 1 volume type per source");
         }
     }
 }

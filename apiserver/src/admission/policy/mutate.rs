@@ -12,10 +12,11 @@ use crate::meta::object::name;
 use crate::patch::JsonPatch;
 use crate::status::ApiError;
 
-/// A policy that wants to see what others change later, and the object as it left it.
+/// A policy that wants to see what others change later, and the object as it left it. Where any
+/// policy has changed the object, all of them are to look again, and there is no object.
 pub(in crate::admission) struct Left {
     policy: String,
-    object: Value,
+    object: Option<Value>,
 }
 
 /// Refusals of policies that must not fail, and their reasons.
@@ -34,14 +35,18 @@ impl Admission<'_> {
         left: &mut Vec<Left>,
     ) -> Result<(), ApiError> {
         let mut faults = Faults::new();
+        let before = object.clone();
         for bound in self.policies(Family::Mutating) {
             self.mutate_by(&bound, object, old, &mut faults)?;
             if bound.policy.reinvocable {
                 left.push(Left {
                     policy: bound.policy.name.clone(),
-                    object: object.clone(),
+                    object: Some(object.clone()),
                 });
             }
+        }
+        if before != *object {
+            left.iter_mut().for_each(|own| own.object = None);
         }
         self.refusal(&faults)
     }
@@ -59,7 +64,7 @@ impl Admission<'_> {
         let mut faults = Faults::new();
         for bound in self.policies(Family::Mutating) {
             let own = left.iter().find(|own| own.policy == bound.policy.name);
-            if own.is_some_and(|own| own.object != *object) {
+            if own.is_some_and(|own| own.object.as_ref() != Some(&*object)) {
                 self.mutate_by(&bound, object, old, &mut faults)?;
             }
         }
@@ -210,11 +215,53 @@ impl Admission<'_> {
                 .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
             match patched {
                 Ok(patched) => next = patched,
-                Err(_) if operation["op"] == "test" => return Ok(Ok(None)),
-                Err(why) => return Ok(Err(format!("JSON Patch: {why}"))),
+                Err(why) => {
+                    let missing = missing(operation, &next);
+                    if operation["op"] == "test" && missing.is_none() {
+                        return Ok(Ok(None));
+                    }
+                    let why = missing.unwrap_or(why);
+                    return Ok(Err(format!("JSON Patch: {why}")));
+                }
             }
         }
         self.decoded(&next.to_string(), &matching.kind)
             .map(|next| Ok(Some(next)))
     }
+}
+
+/// What an operation did not find, or that nobody knows it, in the words of Go's library.
+fn missing(operation: &Value, object: &Value) -> Option<String> {
+    let text = |field: &str| operation[field].as_str().unwrap_or_default();
+    let (op, path, from) = (text("op"), text("path"), text("from"));
+    let is_there = |path: &str| object.pointer(path).is_some();
+    let holder = path.rsplit_once('/').map_or("", |(holder, _)| holder);
+    let of_key = || path.rsplit('/').next().unwrap_or_default();
+    let why = match op {
+        "add" if !is_there(holder) => {
+            format!("add operation does not apply: doc is missing path: {path:?}")
+        }
+        "remove" if !is_there(holder) => {
+            format!("remove operation does not apply: doc is missing path: {path:?}")
+        }
+        "remove" if !is_there(path) => {
+            let key = of_key();
+            format!("error in remove for path: '{path}': Unable to remove nonexistent key: {key}")
+        }
+        "replace" if !is_there(holder) => {
+            format!("replace operation does not apply: doc is missing path: {path}")
+        }
+        "replace" if !is_there(path) => {
+            format!("replace operation does not apply: doc is missing key: {path}")
+        }
+        "test" if !is_there(holder) => {
+            format!("test operation does not apply: is missing path: {path}")
+        }
+        "move" | "copy" if !is_there(from) => {
+            format!("{op} operation does not apply: doc is missing from path: {from}")
+        }
+        "add" | "remove" | "replace" | "test" | "move" | "copy" => return None,
+        other => return Some(format!("Unexpected kind: {other}")),
+    };
+    Some(format!("{why}: missing value"))
 }

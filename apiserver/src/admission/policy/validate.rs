@@ -162,10 +162,12 @@ impl Admission<'_> {
         let gvr = self.resource.gvr();
         let causes: Vec<Value> = causes.iter().map(|own| json!({ "message": own })).collect();
         let mut details = json!({ "kind": gvr.resource, "causes": causes });
-        for (field, text) in [("name", &self.name), ("group", &gvr.group)] {
-            if !text.is_empty() {
-                details[field] = text.as_str().into();
-            }
+        details["name"] = match self.name.as_str() {
+            "" => "Unknown".into(),
+            name => name.into(),
+        };
+        if !gvr.group.is_empty() {
+            details["group"] = gvr.group.as_str().into();
         }
         json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",

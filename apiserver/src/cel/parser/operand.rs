@@ -275,6 +275,11 @@ impl Parser<'_> {
             if self.take_if(",").is_none() {
                 break;
             }
+            // The list might end behind any comma.
+            if self.shown(self.peek()) == "<EOF>" {
+                self.syntax_error("missing ']' at '<EOF>'".to_owned());
+                return Err(Stop);
+            }
         }
         self.close("]", "']', ','")?;
         Ok(self.builder.node(open.start, ExprKind::List(items)))

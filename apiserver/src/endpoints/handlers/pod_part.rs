@@ -35,6 +35,7 @@ impl PodPart {
                 for list in ["containers", "initContainers"] {
                     take_resources(&mut next["spec"][list], &wanted["spec"][list]);
                 }
+                copy_field(&mut next["spec"], &wanted["spec"], "resources");
             }
         }
         if next["spec"]["initContainers"].is_null() {
@@ -52,11 +53,17 @@ impl PodPart {
 }
 
 fn take_resources(containers: &mut Value, wanted: &Value) {
+    let names = |list: &Value| -> Vec<Value> {
+        let list = list.as_array().into_iter().flatten();
+        list.map(|container| container["name"].clone()).collect()
+    };
+    if names(containers) != names(wanted) {
+        // Other containers, or in another order, are a fault.
+        containers.clone_from(wanted);
+        return;
+    }
     let own = containers.as_array_mut().into_iter().flatten();
     for (container, wanted) in own.zip(wanted.as_array().into_iter().flatten()) {
-        if container["name"] != wanted["name"] {
-            continue;
-        }
         for field in ["resources", "resizePolicy"] {
             copy_field(container, wanted, field);
         }

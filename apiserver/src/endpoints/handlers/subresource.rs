@@ -190,12 +190,14 @@ fn check_target(target: &Value) -> Result<&str, ApiError> {
     if node.is_empty() {
         errors.required(&FieldPath::new("target.name"), "");
     }
-    match errors.causes() {
+    let causes = errors.causes().iter();
+    let all: Vec<String> = causes
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
+        .collect();
+    match all.as_slice() {
         [] => Ok(node),
-        [cause, ..] => Err(ApiError::Unknown(format!(
-            "{}: {}",
-            cause.field, cause.message
-        ))),
+        [one] => Err(ApiError::Unknown(one.clone())),
+        all => Err(ApiError::Unknown(format!("[{}]", all.join(", ")))),
     }
 }
 

@@ -132,7 +132,8 @@ fn bound_object(
         group: String::new(),
         version: String::new(),
     });
-    let core = version.group.is_empty() && version.version == "v1";
+    // Upstream asks for no version.
+    let core = version.group.is_empty();
     let plural = match kind {
         "Pod" if core => "pods",
         "Secret" if core => "secrets",
@@ -171,7 +172,7 @@ fn bound_object(
     let runs_as = &object.value()["spec"]["serviceAccountName"];
     if kind == "Pod" && runs_as.as_str().unwrap_or_default() != request.name() {
         return Err(ApiError::BadRequest(format!(
-            "cannot bind token for serviceaccount {:?} to pod {name:?} running with different serviceaccount name.",
+            "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
             request.name()
         )));
     }

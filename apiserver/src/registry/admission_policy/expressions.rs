@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::cel::{Returns, Scope};
 use crate::meta::validation::qualified_name;
 use crate::registry::checks::{invalid_each, is_empty, items, text};
+use crate::registry::webhook_configuration::validation::refused;
 use crate::status::{FieldErrors, FieldPath};
 
 const ANNOTATIONS_MAX: usize = 20;
@@ -62,7 +63,7 @@ pub(crate) fn validate_variables(
         }
         let compiled = scope.compile(expression, Returns::Anything);
         if let Err(why) = &compiled {
-            errors.invalid(&at, &expression.into(), why);
+            refused(&at, expression, why, errors);
         }
         scope.declare(name, compiled.as_ref().ok());
     }
@@ -120,7 +121,7 @@ pub(crate) fn validate_validation(
     if expression.trim().is_empty() {
         errors.required(&at, "expression is not specified");
     } else if let Err(why) = scope.compile(expression, Returns::Bool) {
-        errors.invalid(&at, &expression.into(), &why);
+        refused(&at, expression, &why, errors);
     }
     const EMPTY: &str = "must be non-empty if specified";
     let expression = text(&validation["messageExpression"]);
@@ -130,7 +131,7 @@ pub(crate) fn validate_validation(
     } else if !expression.is_empty() {
         let scope = scope.without_authorizer();
         if let Err(why) = scope.compile(expression, Returns::Text) {
-            errors.invalid(&at, &expression.into(), &why);
+            refused(&at, expression, &why, errors);
         }
     }
     let message = text(&validation["message"]);
@@ -168,7 +169,7 @@ fn validate_annotation(
         let detail = format!("must not exceed {ANNOTATION_BYTES_MAX} bytes in length");
         errors.required(&at, &detail);
     } else if let Err(why) = scope.compile(expression.trim(), Returns::TextOrNull) {
-        errors.invalid(&at, &expression.into(), &why);
+        refused(&at, expression, &why, errors);
     }
 }
 
@@ -215,7 +216,7 @@ fn validate_mutation(mutation: &Value, scope: &Scope, path: &FieldPath, errors: 
     } else if expression.is_empty() {
         errors.required(&at.child("expression"), "");
     } else if let Err(why) = scope.compile(expression, returns) {
-        errors.invalid(&at.child("expression"), &expression.into(), &why);
+        refused(&at.child("expression"), expression, &why, errors);
     }
     if mutation[other].is_object() {
         let detail = format!("must not be specified when patchType is {kind}");

@@ -9,8 +9,12 @@ use crate::cel::Scope;
 use crate::meta::validation::{
     dns1035_label, dns1123_subdomain, path_segment_name, validate_label_selector,
 };
-use crate::registry::checks::{invalid_each, is_empty, items, text};
-use crate::registry::webhook_configuration::validation::{validate_conditions, validate_rule};
+use crate::registry::checks::{invalid_each, is_empty, items, required, text};
+use crate::registry::condition::validate_conditions;
+use crate::registry::json_path::JsonPath;
+use crate::registry::webhook_configuration::validation::{
+    validate_conditions as validate_match_conditions, validate_rule,
+};
 use crate::status::{FieldErrors, FieldPath};
 
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
@@ -41,7 +45,7 @@ pub(super) fn validate_policy(policy: &Value, old: Option<&Value>, mutating: boo
     }
     if !same("paramKind") || !same("matchConditions") {
         let path = path.child("matchConditions");
-        validate_conditions(spec, &scope, &path, &mut errors);
+        validate_match_conditions(spec, &scope, &path, &mut errors);
     }
     if mutating || !is_empty(&spec["variables"]) {
         scope = scope.with_variables();
@@ -234,11 +238,15 @@ pub(super) fn validate_status(policy: &Value) -> FieldErrors {
     let warnings = &policy["status"]["typeChecking"]["expressionWarnings"];
     for (index, warning) in items(warnings).enumerate() {
         let path = path.index(index);
-        for field in ["warning", "fieldRef"] {
-            if text(&warning[field]).trim().is_empty() {
-                errors.required(&path.child(field), "");
-            }
+        required(&warning["warning"], &path.child("warning"), &mut errors);
+        let (reference, at) = (text(&warning["fieldRef"]).trim(), path.child("fieldRef"));
+        if reference.is_empty() {
+            errors.required(&at, "");
+        } else if JsonPath::parse(reference).is_none() {
+            errors.invalid(&at, &reference.into(), "invalid JSONPath");
         }
     }
+    let path = FieldPath::new("status.conditions");
+    validate_conditions(&policy["status"]["conditions"], &path, &mut errors);
     errors
 }

@@ -6,12 +6,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::der;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::registry::checks::{is_empty, items, text};
 use crate::status::{FieldErrors, FieldPath};
 
 const SECONDS_MIN: i64 = 600;
 const DOMAIN_BYTES_MAX: usize = 253;
+const SIGNER_BYTES_MAX: usize = 571;
 const LEGACY: &str = "kubernetes.io/legacy-unknown";
 const NO_REQUEST: &str = "PEM block type must be CERTIFICATE REQUEST";
 const USAGES: [&str; 23] = [
@@ -82,45 +84,12 @@ pub(super) fn validate(request: &Value) -> FieldErrors {
 pub(crate) fn der_of(encoded: &Value) -> Result<Vec<u8>, String> {
     let pem = STANDARD.decode(text(encoded)).unwrap_or_default();
     let pem = String::from_utf8_lossy(&pem);
-    let none = || NO_REQUEST.to_owned();
-    let (_, rest) = pem.split_once("-----BEGIN ").ok_or_else(none)?;
-    let (kind, rest) = rest.split_once("-----").ok_or_else(none)?;
-    let end = format!("-----END {kind}-----");
-    let (body, _) = rest.split_once(&end).ok_or_else(none)?;
-    let body: String = body.split_whitespace().collect();
-    let der = STANDARD.decode(body).map_err(|_| none())?;
-    if kind != "CERTIFICATE REQUEST" {
-        return Err(none());
-    }
-    check_sequence(&der)?;
-    Ok(der)
-}
-
-/// Whether the bytes are one sequence, and nothing behind it.
-fn check_sequence(der: &[u8]) -> Result<(), String> {
-    const SEQUENCE: u8 = 0x30;
-    let truncated = || "asn1: syntax error: data truncated".to_owned();
-    let [tag, short, ..] = *der else {
-        return Err("asn1: syntax error: sequence truncated".to_owned());
-    };
-    let (header, length) = match short {
-        short @ 0..=0x7f => (2, usize::from(short)),
-        long => {
-            let count = usize::from(long & 0x7f);
-            let bytes = der.get(2..2 + count).ok_or_else(truncated)?;
-            let length = bytes.iter().try_fold(0_usize, |sum, byte| {
-                sum.checked_mul(256)?.checked_add(usize::from(*byte))
-            });
-            (2 + count, length.ok_or_else(truncated)?)
+    match der::block(&pem) {
+        Some((block, _)) if block.kind == "CERTIFICATE REQUEST" => {
+            der::check_request(&block.bytes)?;
+            Ok(block.bytes)
         }
-    };
-    match der.len().checked_sub(header) {
-        Some(left) if left >= length && tag == SEQUENCE && left == length => Ok(()),
-        Some(left) if left >= length && tag == SEQUENCE => {
-            Err("asn1: syntax error: trailing data".to_owned())
-        }
-        Some(left) if left >= length => Err("asn1: structure error: tags don't match".to_owned()),
-        _ => Err(truncated()),
+        _ => Err(NO_REQUEST.to_owned()),
     }
 }
 
@@ -140,6 +109,10 @@ fn validate_signer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     };
     if domain.len() > DOMAIN_BYTES_MAX {
         errors.too_long(path, DOMAIN_BYTES_MAX);
+    }
+    // A domain, a slash, and the longest name of a namespace and of what is in it.
+    if name.len() > SIGNER_BYTES_MAX {
+        errors.too_long(path, SIGNER_BYTES_MAX);
     }
     for label in domain.split('.') {
         for fault in dns1123_label(label) {

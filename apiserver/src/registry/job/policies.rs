@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::meta::validation::qualified_name;
-use crate::registry::checks::{invalid_as, invalid_each, is_empty, items, text};
+use crate::registry::checks::{NOT_NEGATIVE, invalid_as, invalid_each, is_empty, items, text};
 use crate::registry::go_struct::shown_field;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
+const INDEXES_BYTES_MAX: usize = 64 * 1024;
 const RULES_MAX: usize = 20;
 const VALUES_MAX: usize = 255;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
@@ -151,6 +152,9 @@ pub(super) fn validate_success_policy(spec: &Value, path: &FieldPath, errors: &m
         }
         let mut total = 0;
         if !indexes.is_null() {
+            if text(indexes).len() > INDEXES_BYTES_MAX {
+                errors.too_long(&path.child("succeededIndexes"), INDEXES_BYTES_MAX);
+            }
             match count_of_indexes(text(indexes), completions) {
                 Ok(own) => total = own,
                 Err(why) => {
@@ -161,15 +165,21 @@ pub(super) fn validate_success_policy(spec: &Value, path: &FieldPath, errors: &m
         }
         let at = path.child("succeededCount");
         let number = count.as_i64().unwrap_or(0);
+        if number < 0 {
+            errors.invalid(&at, count, NOT_NEGATIVE);
+        }
+        if number > completions {
+            let detail = format!(
+                "must be less than or equal to {completions} (the number of specified completions)"
+            );
+            errors.invalid(&at, count, &detail);
+        }
         if !count.is_null() && !indexes.is_null() && number > total {
             let detail = format!(
                 "must be less than or equal to {total} (the number of indexes in the specified \
                  succeededIndexes field)"
             );
             errors.invalid(&at, count, &detail);
-        }
-        if !count.is_null() && number <= 0 {
-            errors.invalid(&at, count, "must be greater than zero");
         }
     }
 }
@@ -213,7 +223,7 @@ fn count_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
         let to = if parts.len() == 2 { number(end)? } else { from };
         if parts.len() == 2 && from >= to {
             return Err(format!(
-                "non-increasing order, range start: {from}, range end: {to}"
+                "non-increasing order, previous: {from}, current: {to}"
             ));
         }
         total += to - from + 1;
@@ -237,10 +247,7 @@ mod tests {
             ),
             ("5", Err("too large index: \"5\"")),
             ("1,1", Err("non-increasing order, previous: 1, current: 1")),
-            (
-                "3-2",
-                Err("non-increasing order, range start: 3, range end: 2"),
-            ),
+            ("3-2", Err("non-increasing order, previous: 3, current: 2")),
         ];
         for (text, want) in table {
             assert_eq!(

@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use super::{entries, items};
+use crate::registry::seccomp;
+use crate::registry::volume_validation::validate_descending;
 use crate::status::{FieldErrors, FieldPath};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
@@ -21,14 +23,54 @@ pub(super) fn validate(
         let detail = "must set spec.nodeName if mirror pod annotation is set";
         errors.invalid(&path.key(MIRROR), mirror, detail);
     }
+    let cost = &annotations[DELETION_COST];
+    if cost.as_str().is_some_and(|cost| !is_cost(cost)) {
+        errors.invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer");
+    }
+    validate_seccomp(annotations, path, errors);
     for (name, profile) in entries(annotations) {
         if let Some(container) = name.strip_prefix(APP_ARMOR) {
             validate_profile(container, profile, spec, &path.key(name), errors);
         }
     }
-    let cost = &annotations[DELETION_COST];
-    if cost.as_str().is_some_and(|cost| !is_cost(cost)) {
-        errors.invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer");
+}
+
+/// Faults of the change of a pod's annotations; those of the new ones are told once more.
+pub(super) fn validate_change(new: &Value, old: &Value, errors: &mut FieldErrors) {
+    let [now, had] = [new, old].map(|pod| &pod["metadata"]["annotations"]);
+    let path = FieldPath::new("metadata.annotations");
+    let fixed = |name: &str| match name {
+        MIRROR => Some("mirror pod annotation"),
+        name if name.starts_with(APP_ARMOR) => Some("AppArmor annotations"),
+        _ => None,
+    };
+    for (name, value) in entries(had) {
+        if let Some(what) = fixed(name).filter(|_| now.get(name) != Some(value)) {
+            errors.forbidden(&path.key(name), &format!("may not remove or update {what}"));
+        }
+    }
+    for (name, _) in entries(now) {
+        if let Some(what) = fixed(name).filter(|_| had.get(name).is_none()) {
+            errors.forbidden(&path.key(name), &format!("may not add {what}"));
+        }
+    }
+    validate(now, &new["spec"], &path, errors);
+}
+
+/// Profiles that annotations name; upstream's paths treat their names as those of fields.
+fn validate_seccomp(annotations: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for (name, profile) in entries(annotations) {
+        if name != seccomp::OF_POD && !name.starts_with(seccomp::OF_CONTAINER) {
+            continue;
+        }
+        let path = path.child(name);
+        match profile.as_str().unwrap_or_default() {
+            "runtime/default" | "docker/default" | "unconfined" => {}
+            own => match own.strip_prefix("localhost/") {
+                Some(file) => validate_descending(&file.into(), &path, errors),
+                None => errors.invalid(&path, profile, "must be a valid seccomp profile"),
+            },
+        }
     }
 }
 

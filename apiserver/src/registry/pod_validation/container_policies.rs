@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Surroundings, is_empty, items, supported, text};
+use super::{Surroundings, invalid_each, is_empty, items, supported, text};
+use crate::meta::validation::dns1123_label;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 pub(super) fn validate_resize_policies(
@@ -36,7 +37,7 @@ pub(super) fn validate_resource_claims(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
     for (index, claim) in items(&container["resources"]["claims"]).enumerate() {
         let path = path.index(index);
         let (name, request) = (text(&claim["name"]), text(&claim["request"]));
@@ -49,8 +50,21 @@ pub(super) fn validate_resource_claims(
             "" => name.to_owned(),
             request => format!("{name}/{request}"),
         };
-        if !seen.insert(key(request)) || (!request.is_empty() && seen.contains(name)) {
-            errors.duplicate(&path, &key(request).into());
+        if seen.contains(name) {
+            errors.duplicate(&path, &name.into());
+        } else {
+            if !request.is_empty() {
+                let path = path.child("request");
+                invalid_each(dns1123_label(request), &request.into(), &path, errors);
+            }
+            let part = format!("{name}/");
+            let parts = seen.iter().filter(|own| own.starts_with(&part)).count();
+            if seen.contains(&key(request)) {
+                errors.duplicate(&path, &key(request).into());
+            } else if request.is_empty() {
+                (0..parts).for_each(|_| errors.duplicate(&path, &name.into()));
+            }
+            seen.insert(key(request));
         }
         if !pod.claims.contains(name) {
             let known: Vec<&str> = pod.claims.iter().copied().collect();

@@ -2,15 +2,21 @@
 
 use serde_json::{Map, Value};
 
-use super::{entries, is_empty, items, text, validate_pod};
+use super::{
+    annotations, entries, invalid_as, is_empty, items, text, validate_image_space, validate_pod,
+};
+use crate::meta::object::child_mut;
 use crate::registry::go_struct;
 use crate::status::{FieldErrors, FieldPath};
 
 const IMMUTABLE_SPEC: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
 /// Faults of `new`, which is to replace `old`.
 pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_pod(new);
+    annotations::validate_change(new, old, &mut errors);
     let path = FieldPath::new("spec");
     let lists = ["containers", "initContainers"];
     for list in lists {
@@ -22,9 +28,11 @@ pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> Fiel
         }
         // Upstream asks for the images of an update once more.
         for (index, container) in items(&new["spec"][list]).enumerate() {
+            let path = path.child(list).index(index);
             if text(&container["image"]).is_empty() {
-                errors.required(&path.child(list).index(index).child("image"), "");
+                errors.required(&path.child("image"), "");
             }
+            validate_image_space(container, &path, &mut errors);
         }
     }
     if !validate_deadline(new, old, &path, &mut errors) {
@@ -38,7 +46,7 @@ pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> Fiel
     for (index, gate) in items(&now["schedulingGates"]).enumerate() {
         if !items(&before["schedulingGates"]).any(|own| own == gate) {
             let detail = "only deletion is allowed, but found new scheduling gate";
-            let path = path.child("schedulingGates").index(index);
+            let path = path.child("schedulingGates").index(index).child("name");
             errors.forbidden(&path, &format!("{detail} '{}'", text(&gate["name"])));
         }
     }
@@ -100,6 +108,68 @@ fn validate_gated(spec: &mut Value, before: &Value, path: &FieldPath, errors: &m
         errors.invalid(&path.child("nodeSelector"), &spec["nodeSelector"], detail);
     }
     restore(spec, before, "nodeSelector");
+    let (now, had) = (
+        &spec["affinity"]["nodeAffinity"],
+        &before["affinity"]["nodeAffinity"],
+    );
+    if now == had {
+        return;
+    }
+    let path = path.child("affinity").child("nodeAffinity");
+    validate_affinity_change(
+        &now[REQUIRED],
+        &had[REQUIRED],
+        &path.child(REQUIRED),
+        errors,
+    );
+    let had = had.clone();
+    let affinity = child_mut(spec, "affinity");
+    match had.is_null() {
+        true => affinity.remove("nodeAffinity"),
+        false => affinity.insert("nodeAffinity".to_owned(), had),
+    };
+    if before["affinity"].is_null() && affinity.is_empty() {
+        restore(spec, before, "affinity");
+    }
+}
+
+/// Terms stay as many as they were, and each only asks for more.
+fn validate_affinity_change(now: &Value, had: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    let (now, had) = (&now["nodeSelectorTerms"], &had["nodeSelectorTerms"]);
+    let path = path.child("nodeSelectorTerms");
+    let count = items(had).count();
+    if count == 0 {
+        return;
+    }
+    let shown = |term: &Value| go_struct::shown("NodeSelectorTerm", term);
+    if items(now).count() != count {
+        let all: Vec<String> = items(now).map(shown).collect();
+        let all = match all.is_empty() {
+            true => "null".to_owned(),
+            false => format!("[{}]", all.join(",")),
+        };
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return invalid_as(&path, &all, detail, errors);
+    }
+    for (index, (now, had)) in items(now).zip(items(had)).enumerate() {
+        if !asks_for_more(now, had) {
+            let detail = "only additions are allowed (no mutations or deletions)";
+            invalid_as(&path.index(index), &shown(now), detail, errors);
+        }
+    }
+}
+
+fn asks_for_more(now: &Value, had: &Value) -> bool {
+    const LISTS: [&str; 2] = ["matchExpressions", "matchFields"];
+    let is_blank = |term: &Value| LISTS.iter().all(|list| is_empty(&term[*list]));
+    if is_blank(had) {
+        return is_blank(now);
+    }
+    LISTS.iter().all(|list| {
+        let (now, had): (Vec<_>, Vec<_>) =
+            (items(&now[*list]).collect(), items(&had[*list]).collect());
+        now.starts_with(&had)
+    })
 }
 
 /// A deadline may come and shrink, but neither grow nor go; whether to look further.

@@ -128,57 +128,75 @@ fn default_families(spec: &mut serde_json::Map<String, Value>, errors: &mut Fiel
     let path = FieldPath::new("spec");
     let headless = spec.get("clusterIP").is_some_and(|own| own == "None");
     let selects = spec.get("selector").is_some_and(|own| !is_empty(own));
-    if headless && !selects {
-        // Nobody knows which families the endpoints of such a service will have.
-        let single = spec
-            .get("ipFamilyPolicy")
-            .is_some_and(|own| own == "SingleStack");
-        let all = if single {
-            json!(["IPv4"])
-        } else {
-            json!(["IPv4", "IPv6"])
-        };
-        let given = spec.get("ipFamilies").is_some_and(|own| !is_empty(own));
-        if !given {
-            spec.insert("ipFamilies".to_owned(), all);
+    // Nobody knows which families the endpoints of a service that selects none will have.
+    let is_open = headless && !selects;
+    let policy = match is_open {
+        true => "RequireDualStack",
+        false => "SingleStack",
+    };
+    default(spec, "ipFamilyPolicy", policy);
+    let policy = spec["ipFamilyPolicy"].clone();
+    let of_policy = path.child("ipFamilyPolicy");
+    let list = |field: &str| {
+        items(spec.get(field).unwrap_or(&Value::Null))
+            .cloned()
+            .collect()
+    };
+    let (addresses, mut families): (Vec<Value>, Vec<Value>) =
+        (list("clusterIPs"), list("ipFamilies"));
+    for (count, what) in [
+        (addresses.len(), "cluster IPs"),
+        (families.len(), "IP families"),
+    ] {
+        if policy == "SingleStack" && count == 2 {
+            let detail = format!(
+                "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            );
+            errors.invalid(&of_policy, &policy, &detail);
         }
-        let one = spec["ipFamilies"]
-            .as_array()
-            .is_some_and(|own| own.len() == 1);
-        let policy = if one {
-            "SingleStack"
-        } else {
-            "RequireDualStack"
-        };
-        default(spec, "ipFamilyPolicy", policy);
+    }
+    for (index, address) in addresses.iter().enumerate().skip(families.len()) {
+        match text(address) {
+            "None" => break,
+            own if own.contains(':') => {
+                let path = path.child("clusterIPs").index(index);
+                let detail = "IPv6 is not configured on this cluster";
+                errors.invalid(&path, &spec["clusterIPs"], detail);
+            }
+            _ => families.push("IPv4".into()),
+        }
+    }
+    if !errors.is_empty() {
         return;
     }
-    let families = spec.get("ipFamilies").cloned().unwrap_or_default();
-    for (index, family) in items(&families).enumerate() {
+    if is_open {
+        if families.is_empty() {
+            families.push("IPv4".into());
+        }
+        if families.len() < 2 && policy != "SingleStack" {
+            let other = match text(&families[0]) {
+                "IPv4" => "IPv6",
+                _ => "IPv4",
+            };
+            families.push(other.into());
+        }
+        spec.insert("ipFamilies".to_owned(), families.into());
+        return;
+    }
+    if policy == "RequireDualStack" {
+        let detail = "this cluster is not configured for dual-stack services";
+        errors.invalid(&of_policy, &policy, detail);
+    }
+    for (index, family) in families.iter().enumerate() {
         if family != "IPv4" {
             let path = path.child("ipFamilies").index(index);
             errors.invalid(&path, family, "not configured on this cluster");
         }
     }
-    let addresses = spec.get("clusterIPs").cloned().unwrap_or_default();
-    let dual = items(&families).count() > 1 || items(&addresses).count() > 1;
-    let policy = if dual {
-        "RequireDualStack"
-    } else {
-        "SingleStack"
-    };
-    default(spec, "ipFamilyPolicy", policy);
-    if spec["ipFamilyPolicy"] == "RequireDualStack" {
-        let detail = "this cluster is not configured for dual-stack services";
-        errors.invalid(
-            &path.child("ipFamilyPolicy"),
-            &spec["ipFamilyPolicy"],
-            detail,
-        );
+    if families.is_empty() {
+        families.push("IPv4".into());
     }
-    if is_empty(&families) {
-        spec.insert("ipFamilies".to_owned(), json!(["IPv4"]));
-    }
+    spec.insert("ipFamilies".to_owned(), families.into());
 }
 
 fn allocate_address(
@@ -258,29 +276,39 @@ fn allocate_ports(
         .collect();
     used.retain(|port| !held.contains(port));
     let path = FieldPath::new("spec");
-    let mut check = |port: &Value, path: &FieldPath, used: &BTreeSet<i64>| {
-        let own = port.as_i64().unwrap_or(0);
-        if !NODE_PORTS.contains(&own) {
-            let detail =
-                "provided port is not in the valid range. The range of valid ports is 30000-32767";
-            errors.invalid(path, port, detail);
-        } else if used.contains(&own) {
-            errors.invalid(path, port, "provided port is already allocated");
+    let refusal = |own: i64, used: &BTreeSet<i64>| match NODE_PORTS.contains(&own) {
+        false => {
+            Some("provided port is not in the valid range. The range of valid ports is 30000-32767")
         }
+        true => used
+            .contains(&own)
+            .then_some("provided port is already allocated"),
     };
     let spec = child_mut(service, "spec");
     let chosen = Value::Object(spec.clone());
-    if takes {
-        for (index, port) in items(&chosen["ports"]).enumerate() {
-            if port["nodePort"].as_i64().unwrap_or(0) != 0 {
-                let path = path.child("ports").index(index).child("nodePort");
-                check(&port["nodePort"], &path, &used);
-            }
+    // One number serves several protocols of a port. The first that can't be had ends the search.
+    let mut taken = used.clone();
+    let mut served: Vec<(&Value, i64)> = Vec::new();
+    for (index, port) in items(&chosen["ports"]).enumerate().filter(|_| takes) {
+        let own = port["nodePort"].as_i64().unwrap_or(0);
+        let number = &port["port"];
+        if own == 0 || served.contains(&(number, own)) {
+            continue;
         }
+        if let Some(why) = refusal(own, &taken) {
+            let path = path.child("ports").index(index).child("nodePort");
+            return errors.invalid(&path, &port["nodePort"], why);
+        }
+        taken.insert(own);
+        served.push((number, own));
     }
-    let health = &chosen["healthCheckNodePort"];
-    if checks && health.as_i64().unwrap_or(0) != 0 {
-        check(health, &path.child("healthCheckNodePort"), &used);
+    let health = chosen["healthCheckNodePort"].as_i64().unwrap_or(0);
+    if checks
+        && health != 0
+        && let Some(why) = refusal(health, &taken)
+    {
+        let path = path.child("healthCheckNodePort");
+        return errors.invalid(&path, &health.into(), why);
     }
     used.extend(ports_of(&chosen));
     let mut free = || NODE_PORTS.clone().find(|port| used.insert(*port));

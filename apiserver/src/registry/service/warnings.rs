@@ -35,10 +35,13 @@ pub(super) fn of_service(service: &Value) -> Vec<String> {
             }
         }
     }
-    if !is_empty(&spec["externalIPs"]) {
-        warnings.push("spec.externalIPs is deprecated".to_owned());
-    }
     of_list("externalIPs", &mut warnings);
+    let is_headless = kind == "ClusterIP" && spec["clusterIP"] == "None";
+    if !is_empty(&spec["externalIPs"]) && !is_headless && kind != "ExternalName" {
+        let warning =
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+        warnings.push(warning.to_owned());
+    }
     let balancer = &spec["loadBalancerIP"];
     if !text(balancer).is_empty() {
         warn_of_ip(balancer, &path.child("loadBalancerIP"), &mut warnings);
@@ -53,6 +56,11 @@ pub(super) fn of_service(service: &Value) -> Vec<String> {
     }
     if kind != "ExternalName" && !text(&spec["externalName"]).is_empty() {
         let warning = "spec.externalName is ignored when spec.type is not \"ExternalName\"";
+        warnings.push(warning.to_owned());
+    }
+    if spec["trafficDistribution"] == "PreferClose" {
+        let warning =
+            "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"";
         warnings.push(warning.to_owned());
     }
     warnings
@@ -80,9 +88,13 @@ mod tests {
             ),
             (
                 json!({"type": "ExternalName", "externalIPs": ["1.2.3.4"], "externalName": "a"}),
+                vec!["spec.externalIPs is ignored when spec.type is \"ExternalName\""],
+            ),
+            (
+                json!({"type": "ClusterIP", "externalIPs": ["1.2.3.4"], "trafficDistribution": "PreferClose"}),
                 vec![
-                    "spec.externalIPs is deprecated",
-                    "spec.externalIPs is ignored when spec.type is \"ExternalName\"",
+                    "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+                    "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
                 ],
             ),
             (

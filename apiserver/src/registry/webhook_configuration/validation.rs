@@ -10,7 +10,7 @@ use crate::meta::validation::{
     dns1035_label, dns1123_subdomain, qualified_name, validate_label_selector,
 };
 use crate::registry::definition::validate_webhook_client;
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{CauseReason, FieldErrors, FieldPath};
 
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const MATCH_CONDITIONS_MAX: usize = 64;
@@ -254,6 +254,21 @@ fn validate_review_versions(
     }
 }
 
+/// An expression that does not compile; that there is no program for it counts as the server's fault.
+pub(in crate::registry) fn refused(
+    path: &FieldPath,
+    expression: &str,
+    why: &str,
+    errors: &mut FieldErrors,
+) {
+    if why.starts_with("program instantiation failed") {
+        let message = format!("Internal error: {why}");
+        errors.push(CauseReason::Internal, path, message);
+    } else {
+        errors.invalid(path, &expression.into(), why);
+    }
+}
+
 /// The faults of the `matchConditions` of a webhook or policy.
 pub(in crate::registry) fn validate_conditions(
     webhook: &Value,
@@ -273,7 +288,7 @@ pub(in crate::registry) fn validate_conditions(
         if expression.is_empty() {
             errors.required(&at, "");
         } else if let Err(why) = scope.compile(expression, Returns::Bool) {
-            errors.invalid(&at, &expression.into(), &why);
+            refused(&at, expression, &why, errors);
         }
         let name = text(condition, "name");
         let path = path.child("name");
