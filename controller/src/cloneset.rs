@@ -20,7 +20,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 
-use self::set::{KIND, Set};
+use self::set::KIND;
 use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer};
@@ -29,7 +29,6 @@ use crate::mirror::ObjectKey;
 use crate::named_expectations::{Expected, NamedExpectations};
 use crate::pod;
 use crate::recorder::Recorder;
-use crate::triggers;
 use crate::version_expectations::VersionExpectations;
 use crate::work_queue::WorkQueue;
 use crate::worker;
@@ -110,10 +109,12 @@ impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
         match change {
             Change::Added(pod) if pod::is_terminating(pod) => self.gone(&**pod),
-            Change::Added(pod) => match owner(&**pod) {
-                Some(key) => self.came(&key, &pod.name_any()),
-                None => self.orphan_changed(pod),
-            },
+            // Orphans concern nobody: no set adopts them.
+            Change::Added(pod) => {
+                if let Some(key) = owner(&**pod) {
+                    self.came(&key, &pod.name_any());
+                }
+            }
             Change::Deleted(pod) => {
                 self.versions.forget(&**pod);
                 self.gone(&**pod);
@@ -132,32 +133,8 @@ impl Controller {
             return;
         }
         let (before, after) = (owner(&**old), owner(&**new));
-        if before != after
-            && let Some(key) = before.clone()
-        {
+        for key in before.into_iter().chain(after) {
             self.queue.add(key);
-        }
-        match after {
-            Some(key) => self.queue.add(key),
-            None if before.is_some() || old.labels() != new.labels() => self.orphan_changed(new),
-            None => {}
-        }
-    }
-
-    /// An orphan concerns whoever selects it, though nobody adopts it.
-    fn orphan_changed(&self, pod: &Arc<Pod>) {
-        if controller_of(&pod.metadata).is_some() {
-            return;
-        }
-        let namespace = pod.namespace().unwrap_or_default();
-        let cached = self.sets.in_namespace(&namespace);
-        let sets = cached
-            .iter()
-            .filter_map(|set| Set::parse(set, self.gates).ok());
-        let sets: Vec<Set> = sets.collect();
-        let change = Change::Added(Arc::clone(pod));
-        for trigger in triggers::of_dependent(&change, &sets) {
-            self.queue.add(trigger.key);
         }
     }
 

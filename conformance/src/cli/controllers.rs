@@ -28,6 +28,10 @@ pub(super) struct ControllersArgs {
     /// The controllers that run: all, or names between commas.
     #[arg(long, value_name = "all|NAME,...", default_value = "all")]
     controllers: String,
+    /// Simulated nodes with their scheduler, for a server that has none. Nobody but themselves looks into their
+    /// containers: logs and exec are a server's, which asks kubelets at their addresses.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    nodes: usize,
 }
 
 pub(super) fn run(args: ControllersArgs) -> anyhow::Result<ExitCode> {
@@ -56,8 +60,11 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
         controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
     }
     let names = controllers.join(", ");
-    let manager = start(config, controllers)?;
-    println!("running {names} against {url} ({version})");
+    let manager = start(config, controllers, args.nodes)?;
+    match args.nodes {
+        0 => println!("running {names} against {url} ({version})"),
+        nodes => println!("running {names} and {nodes} nodes against {url} ({version})"),
+    }
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}
@@ -66,15 +73,19 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the controllers of these names against the server of `config`.
-pub(super) fn start(config: kube::Config, controllers: Vec<String>) -> anyhow::Result<Manager> {
+/// Starts the controllers of these names, and nodes, against the server of `config`.
+pub(super) fn start(
+    config: kube::Config,
+    controllers: Vec<String>,
+    nodes: usize,
+) -> anyhow::Result<Manager> {
     let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
     let clock = Clock::real();
     let manager = Manager::start(
         kube::Client::try_from(config)?,
         Options {
             controllers,
-            nodes: 0,
+            nodes,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),

@@ -1,10 +1,9 @@
 //! A CloneSet as the controller reads it: typed, with defaults, and its template's raw JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use kube::core::DynamicObject;
@@ -20,7 +19,6 @@ use crate::kruise::lifecycle::is_specified_delete;
 use crate::kruise::strategy::Lifecycle;
 use crate::kruise::{API_VERSION, Gates};
 use crate::sync_error::Error;
-use crate::triggers::Workload;
 
 pub(crate) const KIND: &str = "CloneSet";
 /// How many pods may be unavailable unless the set says otherwise.
@@ -221,20 +219,4 @@ fn typed(mut value: Value) -> Result<CloneSet, serde_json::Error> {
     value["apiVersion"] = API_VERSION.into();
     value["kind"] = KIND.into();
     serde_json::from_value(value)
-}
-
-impl Workload for Set {
-    const KIND: &'static str = KIND;
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.object.metadata
-    }
-
-    fn selector(&self) -> LabelSelector {
-        self.spec().selector.clone()
-    }
-
-    fn recheck_after(&self) -> Option<Duration> {
-        None
-    }
 }

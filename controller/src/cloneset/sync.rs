@@ -30,7 +30,6 @@ use crate::pod;
 use crate::recorder::EventType;
 use crate::revision_control::{Chosen, RevisionControl};
 use crate::sync_error::Error;
-use crate::triggers::Workload;
 use crate::worker::{Reconcile, gather};
 
 /// What has not been seen after so long is not waited for with a timer.
@@ -58,7 +57,7 @@ impl Reconcile for Controller {
             return Ok(None);
         };
         let set = Set::parse(&object, self.gates)?;
-        let selector = match Selector::try_from(set.selector()) {
+        let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
             Err(error) => {
                 // Trying again would not help; the set has to change.

@@ -58,7 +58,7 @@ async fn run_until_signal(
         println!("skip {}  (the cluster has no OpenKruise)", file.name);
     }
     let client = Client::try_from(config.clone())?;
-    let manager = controllers::start(config, names)?;
+    let manager = controllers::start(config, names, 0)?;
     let namespaces = Namespaces::default();
     let finished = tokio::select! {
         finished = run_all(files, &client, &namespaces, json) => Some(finished),
