@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::pods::{
     ReadyOnce, controller, int_or_percent, is_active, is_changed_in_place, is_deletion, is_ready,
-    is_relabeled, is_terminating, is_update_revision, label, missing_claims, name, namespace,
-    revision, shared_claims, uid,
+    is_relabeled, is_terminating, is_update_revision, label, least_fault, missing_claims, name,
+    namespace, revision, shared_claims, uid,
 };
 use super::{Property, World};
 
@@ -177,9 +177,7 @@ impl Property for MaxSurge {
             let max = replicas(set) + max_surge(set);
             (pods > max).then_some((pods, max))
         });
-        let excess: Option<Vec<_>> = excess.collect();
-        let told = excess.and_then(|excess| excess.into_iter().min());
-        let told = told.map(|(pods, max)| {
+        let told = least_fault(excess).map(|(pods, max)| {
             format!(
                 "{} is created, the {pods}th of {max} at most",
                 name(pod.object)
@@ -220,8 +218,7 @@ impl Property for MaxUnavailable {
             let least = replicas(set) - max_unavailable(set);
             (left < least).then_some(least)
         });
-        let lack: Option<Vec<i64>> = lack.collect();
-        let told = lack.and_then(|lack| lack.into_iter().min()).map(|least| {
+        let told = least_fault(lack).map(|least| {
             format!(
                 "{} is taken down, {left} are left, and {least} are to be up",
                 name(pod.object)
@@ -255,10 +252,8 @@ impl Property for Partitioned {
             let most = replicas(set) - kept + max_surge(set);
             (new > most && old < kept).then_some((old, kept))
         });
-        let excess: Option<Vec<_>> = excess.collect();
         let verb = if is_created { "created" } else { "updated" };
-        let told = excess.and_then(|excess| excess.into_iter().max());
-        let told = told.map(|(old, kept)| {
+        let told = least_fault(excess).map(|(old, kept)| {
             format!(
                 "{} is {verb}, {old} are of another revision, and the partition is {kept}",
                 name(pod.object)

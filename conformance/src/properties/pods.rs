@@ -143,6 +143,13 @@ impl ReadyOnce {
     }
 }
 
+/// The least of what is wrong by each version of a set that may be acted upon; nothing where one of
+/// them finds nothing.
+pub(super) fn least_fault<T: Ord>(faults: impl Iterator<Item = Option<T>>) -> Option<T> {
+    let faults: Option<Vec<T>> = faults.collect();
+    faults?.into_iter().min()
+}
+
 /// Pods of one owner that mount a claim in common with `pod`, among claims from its templates.
 pub(super) fn shared_claims<'a>(
     (pod, set): (&'a Value, &Value),

@@ -90,10 +90,14 @@ impl<'a> Pod<'a> {
         })
     }
 
+    /// The pod that `entry` makes, whoever wrote it.
+    fn added(entry: &'a JournalEntry, world: &'a World) -> Option<Self> {
+        (entry.event == EventType::Added).then(|| Pod::of(&entry.object, world))?
+    }
+
     /// The pod that `entry` makes, if the controller does.
     fn created(entry: &'a JournalEntry, world: &'a World) -> Option<Self> {
-        let pod = (entry.event == EventType::Added).then(|| Pod::of(&entry.object, world))?;
-        pod.filter(|pod| pod.is_written_by_controller(entry))
+        Self::added(entry, world).filter(|pod| pod.is_written_by_controller(entry))
     }
 
     fn name(&self) -> &'a str {
@@ -151,10 +155,7 @@ impl Property for OnePodPerOrdinal {
     }
 
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
-        let Some(pod) = (entry.event == EventType::Added)
-            .then(|| Pod::of(&entry.object, world))
-            .flatten()
-        else {
+        let Some(pod) = Pod::added(entry, world) else {
             return Vec::new();
         };
         let others = pod.all_of_set(world);
@@ -173,10 +174,7 @@ impl Property for OneClaimOnePod {
     }
 
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String> {
-        let Some(pod) = (entry.event == EventType::Added)
-            .then(|| Pod::of(&entry.object, world))
-            .flatten()
-        else {
+        let Some(pod) = Pod::added(entry, world) else {
             return Vec::new();
         };
         let others = pod.all_of_set(world).map(|other| other.object);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::super::pods::{
     ReadyOnce, int_or_percent, is_active, is_changed_in_place, is_deletion, is_ready, is_relabeled,
-    is_terminating, is_update_revision, revision, uid,
+    is_terminating, is_update_revision, least_fault, revision, uid,
 };
 use super::super::{Property, World};
 use super::{Family, Pod, slots};
@@ -108,9 +108,7 @@ impl Property for MaxUnavailable {
             let down = others.filter(|slot| !up.contains(*slot)).count();
             (i64::try_from(down).unwrap_or(i64::MAX) >= max).then_some((down, max))
         });
-        let excess: Option<Vec<_>> = excess.collect();
-        let worst = excess.and_then(|excess| excess.into_iter().min());
-        let told = worst.map(|(down, max)| {
+        let told = least_fault(excess).map(|(down, max)| {
             format!(
                 "{} is taken down, {down} are down already, and maxUnavailable is {max}",
                 pod.name()
