@@ -9,6 +9,7 @@
 //! - [`points`](self::Point): where a fault could have met somebody
 //! - `text`: faults as JSON and YAML have them
 
+mod branches;
 mod points;
 mod rules;
 mod text;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 
 use crate::status::ApiError;
 
+pub use branches::Takes;
 pub use points::{Meeting, Point};
 pub(crate) use rules::{Asked, EventEffect, Faults, Turn, View};
 

@@ -4,6 +4,8 @@
 //! told of. For each point and each kind of fault there is a plan, and a run with it. All ends well
 //! when the outcome is the one without faults; what happens on the way may be another.
 
+#[cfg(unix)]
+mod branches;
 mod library;
 mod plan;
 mod verdict;
@@ -15,9 +17,11 @@ use std::time::Duration;
 use kubeproof_apiserver::EventType;
 use kubeproof_apiserver::fault::Point;
 
-use crate::runner::{self, RunError, RunOptions};
+use crate::runner::{self, Run, RunError, RunOptions};
 use crate::scenario::Scenario;
 
+#[cfg(unix)]
+pub use branches::{Branched, branches};
 pub use library::{Report, testbed};
 pub use plan::{Kind, Plan, PlanError, Planned};
 use verdict::compare_outcomes;
@@ -147,6 +151,16 @@ pub fn explore_with(
     options: &RunOptions,
 ) -> Option<Divergence> {
     let soon = attempt(scenario, reference, options)?;
+    late(scenario, reference, options, soon)
+}
+
+/// What is left of a divergence when everything is given the time of the slowest retry.
+fn late(
+    scenario: &Scenario,
+    reference: &Reference,
+    options: &RunOptions,
+    soon: Divergence,
+) -> Option<Divergence> {
     // Nobody waits that long in real time.
     if options.outside.is_some() {
         return Some(soon);
@@ -160,18 +174,27 @@ pub fn explore_with(
 
 fn attempt(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Option<Divergence> {
     let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
-    let run = match std::panic::catch_unwind(run) {
-        Ok(run) => run,
-        Err(panic) => return Some(Divergence::of_panic(&*panic)),
-    };
+    verdict_of(scenario, reference, std::panic::catch_unwind(run))
+}
+
+fn verdict_of(
+    scenario: &Scenario,
+    reference: &Reference,
+    run: std::thread::Result<Result<Run, RunError>>,
+) -> Option<Divergence> {
     match run {
-        Err(error) => compare(&reference.transcript, Err(&error), &[]),
-        Ok(run) => compare(
-            &reference.transcript,
-            run.transcript.as_ref(),
-            &scenario.unsaid(run.violations(&scenario.stated)),
-        ),
+        Err(panic) => Some(Divergence::of_panic(&*panic)),
+        Ok(Err(error)) => compare(&reference.transcript, Err(&error), &[]),
+        Ok(Ok(run)) => judge(scenario, reference, &run),
     }
+}
+
+fn judge(scenario: &Scenario, reference: &Reference, run: &Run) -> Option<Divergence> {
+    compare(
+        &reference.transcript,
+        run.transcript.as_ref(),
+        &scenario.unsaid(run.violations(&scenario.stated)),
+    )
 }
 
 /// Whether a user agent is that of a component of a cluster, not of the scenario itself.

@@ -20,7 +20,7 @@ use crate::outcome;
 use crate::properties::{self, Observed, Stated, Violation};
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
-use crate::testbed::{Outside, QUIET, Testbed, TestbedError, TestbedOptions};
+use crate::testbed::{Outside, QUIET, Simulated, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
 use crate::wire::Exchange;
 
@@ -161,13 +161,25 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
 /// # Errors
 /// [`RunError`] when the testbed does not start or what is given does not come about.
 pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
+    let begin = |cluster: &Simulated| cluster.begin(&options.plan);
+    run_between(scenario, options, begin, |_| ())
+}
+
+/// The same of a run that `begin` prepares for what is to go wrong from the first step on; `ended` sees it before what
+/// ran is stopped.
+pub(crate) fn run_between(
+    scenario: &Scenario,
+    options: &RunOptions,
+    begin: impl FnOnce(&Simulated),
+    ended: impl FnOnce(&Run),
+) -> Result<Run, RunError> {
     runtime(options)?.block_on(async {
         let testbed = start(scenario, options).await?;
         let prepared = prepare(&testbed, scenario).await;
         let mut steps = Vec::new();
         let transcript = match prepared {
             Ok(()) => {
-                testbed.simulated()?.begin(&options.plan);
+                begin(testbed.simulated()?);
                 take_steps(&testbed, scenario, options.patience, &mut steps).await
             }
             Err(error) => {
@@ -184,6 +196,7 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
             meetings: testbed.fault_meetings(),
             exchanges: testbed.exchanges(),
         };
+        ended(&run);
         testbed.shutdown().await;
         Ok(run)
     })

@@ -529,11 +529,30 @@ impl Simulated {
     /// Lets the faults of `plan` happen from now on, and notes where others could.
     pub(crate) fn begin(&self, plan: &Plan) {
         self.server.record_points();
-        for (index, fault) in plan.faults().iter().enumerate() {
-            self.server
-                .plan(fault.to_fault(&format!("plan {}", index + 1)));
+        for fault in plan.to_faults() {
+            self.server.plan(fault);
         }
-        self.crashes.with_stale_reads(plan.stale_reads());
+        self.crashes.stale().set(plan.stale_reads());
+    }
+
+    /// Lets `takes` decide about each of `plans`, where its first fault would strike, whether it does.
+    pub(crate) fn branch(
+        &self,
+        plans: &[Plan],
+        takes: impl Fn(usize) -> bool + Send + Sync + 'static,
+    ) {
+        self.server.record_points();
+        let faults = plans.iter().map(Plan::to_faults).collect();
+        let seen: Vec<_> = plans.iter().map(Plan::stale_reads).collect();
+        let stale = self.crashes.stale().clone();
+        let takes = move |index: usize| {
+            let is_taken = takes(index);
+            if is_taken {
+                stale.set(seen[index].clone());
+            }
+            is_taken
+        };
+        self.server.branch(faults, Arc::new(takes));
     }
 
     /// Where faults could have met somebody since the plan began.

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
+use super::branches::{Branches, Takes};
 use super::points::{Meeting, Point, Points};
 use super::{Effect, Fault, Requests};
 use crate::clock::Clock;
@@ -33,14 +34,15 @@ struct State {
     /// Wakes watches that were told to hold.
     lifted: Notify,
     points: Mutex<Option<Points>>,
+    branches: Mutex<Option<Branches>>,
     /// Requests and events met, in order.
     meetings: Mutex<Vec<Meeting>>,
     crashes: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
-struct Rule {
-    fault: Fault,
+pub(super) struct Rule {
+    pub(super) fault: Fault,
     ends: Option<Timestamp>,
     seen: u32,
     met: u32,
@@ -166,6 +168,27 @@ impl Requests {
 }
 
 impl Rule {
+    /// A rule made at `now`.
+    pub(super) fn new(fault: Fault, is_planned: bool, now: Timestamp) -> Self {
+        let ends = fault.lasts.map(|lasts| {
+            let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
+            now.saturating_add(lasts)
+        });
+        Self {
+            fault,
+            ends: ends.and_then(Result::ok),
+            seen: 0,
+            met: 0,
+            is_lifted: false,
+            is_planned,
+        }
+    }
+
+    /// Whether the rule would meet this request or event.
+    pub(super) fn would_meet(&self, asked: &Asked, now: Timestamp) -> bool {
+        self.is_about(asked, now) && self.seen >= self.fault.after
+    }
+
     fn is_over(&self, now: Timestamp) -> bool {
         let is_used_up = self.fault.times.is_some_and(|times| self.met >= times);
         self.is_lifted || is_used_up || self.ends.is_some_and(|ends| ends <= now)
@@ -185,7 +208,7 @@ impl Rule {
     }
 
     /// Counts a request or event that another has met.
-    fn passes(&mut self, asked: &Asked, now: Timestamp) {
+    pub(super) fn passes(&mut self, asked: &Asked, now: Timestamp) {
         self.seen += u32::from(self.is_about(asked, now));
     }
 
@@ -221,6 +244,7 @@ impl Faults {
             in_force: AtomicUsize::new(0),
             lifted: Notify::new(),
             points: Mutex::default(),
+            branches: Mutex::default(),
             meetings: Mutex::default(),
             crashes: watch::Sender::new(0),
         };
@@ -241,18 +265,8 @@ impl Faults {
     }
 
     fn add(&self, fault: Fault, is_planned: bool) {
-        let ends = fault.lasts.map(|lasts| {
-            let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
-            self.clock.now().saturating_add(lasts)
-        });
-        self.state.rules.lock().push(Rule {
-            fault,
-            ends: ends.and_then(Result::ok),
-            seen: 0,
-            met: 0,
-            is_lifted: false,
-            is_planned,
-        });
+        let rule = Rule::new(fault, is_planned, self.clock.now());
+        self.state.rules.lock().push(rule);
         self.state.in_force.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -280,6 +294,33 @@ impl Faults {
         let before = self.state.points.lock().replace(Points::default());
         if before.is_none() {
             self.state.in_force.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// From now on `branches` decide where their faults strike.
+    pub(crate) fn branch(&self, plans: Vec<Vec<Fault>>, takes: Takes) {
+        let place = self.state.rules.lock().len();
+        let branches = Branches::new(plans, place, takes, self.clock.now());
+        if self.state.branches.lock().replace(branches).is_none() {
+            self.state.in_force.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Asks whether this is where a branch begins; the rules of one that does are in force then.
+    fn branch_off(&self, asked: &Asked, is_event: bool, now: Timestamp) {
+        let mut branches = self.state.branches.lock();
+        let Some(open) = &mut *branches else {
+            return;
+        };
+        if let Some(taken) = open.pass(asked, is_event, now) {
+            self.state
+                .in_force
+                .fetch_add(taken.rules.len(), Ordering::SeqCst);
+            let mut rules = self.state.rules.lock();
+            rules.splice(taken.place..taken.place, taken.rules);
+            // One is in force less: there are no branches any more.
+            *branches = None;
+            self.state.in_force.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
@@ -337,6 +378,7 @@ impl Faults {
         if let Some(points) = &mut *self.state.points.lock() {
             points.pass(&asked, None, rv);
         }
+        self.branch_off(&asked, false, now);
         let mut effects = Vec::new();
         let mut rules = self.state.rules.lock();
         for is_planned in [true, false] {
@@ -372,6 +414,7 @@ impl Faults {
         if let Some(points) = &mut *self.state.points.lock() {
             points.pass(&watch, Some(event), rv);
         }
+        self.branch_off(&watch, true, now);
         let mut rules = self.state.rules.lock();
         let rule = [true, false].into_iter().find_map(|is_planned| {
             let active = rules

@@ -1,7 +1,9 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -199,4 +201,40 @@ fn what_is_planned_strikes_before_what_is_injected() {
     // Two at one point: the second strikes when it is tried again.
     assert_eq!(meet(), [Effect::LoseAnswer, refusal()]);
     assert_eq!(meet(), [refusal()]);
+}
+
+#[test]
+fn a_plan_begins_where_its_first_fault_would_strike_and_alone() {
+    let faults = Faults::new(Clock::simulated(Timestamp::UNIX_EPOCH));
+    let refusal = |name: &str, after| Fault {
+        name: name.to_owned(),
+        requests: requests(json!({"verb": "create"})),
+        after,
+        times: Some(1),
+        lasts: None,
+        effect: Effect::LoseAnswer,
+    };
+    faults.inject(refusal("own", 100));
+    let asked_for = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&asked_for);
+    let takes = move |index| {
+        seen.lock().push(index);
+        index == 2
+    };
+    let plans = vec![
+        vec![refusal("passed over", 0)],
+        vec![refusal("too late", 2)],
+        vec![refusal("second", 3), refusal("first", 1)],
+    ];
+    faults.branch(plans, Arc::new(takes));
+    let create = asked(&Method::POST, "/api/v1/namespaces/default/pods");
+    let meet = || faults.meet(Some(create.clone()), b"{}", 1).len();
+    assert_eq!([meet(), meet(), meet(), meet(), meet()], [0, 1, 0, 1, 0]);
+    assert_eq!(*asked_for.lock(), [0, 2]);
+    let met = faults.met();
+    let met: Vec<_> = met
+        .iter()
+        .map(|(fault, met)| (&*fault.name, *met))
+        .collect();
+    assert_eq!(met, [("own", 0), ("second", 1), ("first", 1)]);
 }

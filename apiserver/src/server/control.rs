@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::ApiServer;
-use crate::fault::{Effect, Fault, Meeting, Point};
+use crate::fault::{Effect, Fault, Meeting, Point, Takes};
 use crate::meta::GroupResource;
 use crate::status::ApiError;
 use crate::storage::WatchControl;
@@ -96,6 +96,13 @@ impl ApiServer {
     /// it does not let through they do not count. It counts what others meet, as points do.
     pub fn plan(&self, fault: Fault) {
         self.core.faults.plan(fault);
+    }
+
+    /// Lets `takes` decide about each of `plans` where the first of its faults would strike: whether
+    /// it strikes, and with it what follows of the plan. Nothing strikes of a plan that is not taken.
+    /// Faults strike as those of [`Self::plan`] would; they are of requests or events, not of views.
+    pub fn branch(&self, plans: Vec<Vec<Fault>>, takes: Takes) {
+        self.core.faults.branch(plans, takes);
     }
 
     /// Ends the faults of that name; false when there is none in force.

@@ -1,5 +1,7 @@
 //! `kubeproof explore`.
 
+#[cfg(unix)]
+mod branching;
 mod found;
 mod jobs;
 mod page;
@@ -22,6 +24,7 @@ use super::run::leave::{file_name, write};
 use super::run::scenario_paths;
 use super::threads;
 use found::Found;
+use jobs::Done;
 
 #[derive(Args)]
 pub(super) struct ExploreArgs {
@@ -94,15 +97,12 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     let progress = progress_bar(files.len());
     let mut found = Found::new(args.json, args.logs, args.report.is_some(), &progress);
     let shown = args.report.as_ref().map(|_| files.clone());
-    let told = threads::in_order(
-        outside::at_once(&base),
-        jobs::of(files, &base, &options, args.seeds),
-        |job| job.run(&base),
-        |done| match found.take(done) {
+    let told = each(files, &base, (&options, args.seeds), |done| {
+        match found.take(done) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
-        },
-    );
+        }
+    });
     progress.finish_and_clear();
     if let ControlFlow::Break(error) = told {
         return Err(error);
@@ -117,6 +117,22 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+/// Does all runs; `tell` is given each in its order.
+fn each<B>(
+    files: Vec<ScenarioFile>,
+    base: &RunOptions,
+    (options, seeds): (&Options, u64),
+    tell: impl FnMut(Done) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let at_once = outside::at_once(base);
+    #[cfg(unix)]
+    if base.outside.is_none() {
+        return branching::each(files, (base, at_once), (options, seeds), tell);
+    }
+    let jobs = jobs::of(files, base, options, seeds);
+    threads::in_order(at_once, jobs, |job| job.run(base), tell)
 }
 
 fn progress_bar(scenarios: usize) -> ProgressBar {

@@ -178,6 +178,13 @@ impl Plan {
         &self.0
     }
 
+    /// What the server is given: a fault each, named by its number.
+    pub(crate) fn to_faults(&self) -> Vec<Fault> {
+        let faults = self.0.iter().enumerate();
+        let faults = faults.map(|(index, one)| one.to_fault(&format!("plan {}", index + 1)));
+        faults.collect()
+    }
+
     /// What a controller sees that is back from a crash.
     pub(crate) fn stale_reads(&self) -> Option<StaleReads> {
         let stale = self.0.iter().find(|one| one.kind == Kind::StaleRestart);

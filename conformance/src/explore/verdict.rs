@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use regex::{Captures, Regex};
+use serde::{Deserialize, Serialize};
 use similar::TextDiff;
 
 use crate::properties::Violation;
@@ -16,7 +17,7 @@ const OUTCOME_CONTEXT: usize = 2;
 const TIMELINE_CONTEXT: usize = 3;
 
 /// How a run differs from the one without faults.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
     /// The outcomes compared, or why there is none.
     pub outcome: String,

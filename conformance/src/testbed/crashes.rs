@@ -17,8 +17,12 @@ const STALE_TIME: Duration = Duration::from_secs(60);
 /// Waits for crashes.
 pub(super) struct Crashes {
     task: JoinHandle<()>,
-    stale: Arc<Mutex<Option<StaleReads>>>,
+    stale: Stale,
 }
+
+/// What is seen after a crash.
+#[derive(Clone, Default)]
+pub(super) struct Stale(Arc<Mutex<Option<StaleReads>>>);
 
 /// Who sees what was so many writes ago, once it is back from a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +41,13 @@ impl Crashes {
     ) -> Self {
         let (client, mut lives) = (client.clone(), JoinSet::new());
         start(&mut lives, &client, &subjects);
-        let stale = Arc::<Mutex<Option<StaleReads>>>::default();
-        let (server, restarter, lag) = (server.clone(), manager.restarter(), Arc::clone(&stale));
+        let stale = Stale::default();
+        let (server, restarter, lag) = (server.clone(), manager.restarter(), stale.clone());
         let task = tokio::spawn(async move {
             let mut crashes = server.crashes();
             while crashes.changed().await.is_ok() {
                 crashes.borrow_and_update();
-                if let Some(stale) = &*lag.lock() {
+                if let Some(stale) = &*lag.0.lock() {
                     server.inject(stale.fault());
                 }
                 // They are gone before the next ones come.
@@ -56,9 +60,9 @@ impl Crashes {
         Self { task, stale }
     }
 
-    /// What is seen after a crash from now on.
-    pub(super) fn with_stale_reads(&self, stale: Option<StaleReads>) {
-        *self.stale.lock() = stale;
+    /// What is seen after a crash.
+    pub(super) fn stale(&self) -> &Stale {
+        &self.stale
     }
 
     /// Ends it, and with it the controllers of one's own.
@@ -72,6 +76,13 @@ impl Crashes {
 fn start(lives: &mut JoinSet<()>, client: &kube::Client, subjects: &[Subject]) {
     for subject in subjects {
         lives.spawn(subject.live(client));
+    }
+}
+
+impl Stale {
+    /// This is seen from now on.
+    pub(super) fn set(&self, reads: Option<StaleReads>) {
+        *self.0.lock() = reads;
     }
 }
 

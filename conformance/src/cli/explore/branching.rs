@@ -1,0 +1,77 @@
+//! The runs of an exploration as branches of runs without faults.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use kubeproof::explore::{self, Options, Plan, Reference};
+use kubeproof::runner::RunOptions;
+use kubeproof::scenario::ScenarioFile;
+
+use super::jobs::{Done, Ran, Subject};
+
+/// All of them, scenario by scenario, those with fewer faults first; `tell` is given each in its order.
+pub(super) fn each<B>(
+    files: Vec<ScenarioFile>,
+    (base, at_once): (&RunOptions, usize),
+    (options, seeds): (&Options, u64),
+    mut tell: impl FnMut(Done) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    for file in files {
+        let reference = match Reference::with(&file.scenario, base) {
+            Ok(reference) => reference,
+            Err(error) => {
+                tell(Done::Failed(Box::new(file), error))?;
+                continue;
+            }
+        };
+        let subject = Arc::new(Subject { file, reference });
+        let singles = subject.reference.plans(options);
+        let pairs = explore::pairs(&singles, options.pairs_max);
+        for (plans, tells_order) in [(singles, true), (pairs, false)] {
+            for order in 0..=seeds {
+                of_order(
+                    &subject,
+                    (&plans, base, order),
+                    at_once,
+                    |ran, divergence| {
+                        let is_run = tells_order && order > 0 || !ran.plan.faults().is_empty();
+                        match is_run {
+                            true => tell(Done::Ran(ran, divergence)),
+                            false => ControlFlow::Continue(()),
+                        }
+                    },
+                )?;
+            }
+        }
+        tell(Done::End(subject))?;
+    }
+    ControlFlow::Continue(())
+}
+
+/// The run without faults in this order, and its branches.
+fn of_order<B>(
+    subject: &Arc<Subject>,
+    (plans, base, order): (&[Plan], &RunOptions, u64),
+    at_once: usize,
+    mut tell: impl FnMut(Ran, Option<explore::Divergence>) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    if plans.is_empty() && order == 0 {
+        return ControlFlow::Continue(());
+    }
+    let options = RunOptions {
+        order,
+        ..base.clone()
+    };
+    let (scenario, reference) = (&subject.file.scenario, &subject.reference);
+    let branched = explore::branches(scenario, reference, (plans, &options), at_once);
+    let ran = |plan: Plan| Ran {
+        subject: Arc::clone(subject),
+        plan,
+        order,
+    };
+    tell(ran(Plan::default()), branched.trunk)?;
+    for (plan, divergence) in plans.iter().zip(branched.plans) {
+        tell(ran(plan.clone()), divergence)?;
+    }
+    ControlFlow::Continue(())
+}

@@ -1,0 +1,167 @@
+//! Runs that share what comes before their faults: a run without faults branches off a process for each plan, where the
+//! first of its faults strikes. What a process holds is shared until it is written to, controllers and time included.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use fork::Fork;
+use parking_lot::Mutex;
+
+use super::{Divergence, Plan, Reference, explore_with, judge, late, verdict_of};
+use crate::runner::{self, RunOptions};
+use crate::scenario::Scenario;
+use crate::testbed::Simulated;
+
+/// What the runs of several plans came to.
+#[derive(Debug)]
+pub struct Branched {
+    /// How the run without faults differs, which it can in another order.
+    pub trunk: Option<Divergence>,
+    /// How each plan differs, in their order.
+    pub plans: Vec<Option<Divergence>>,
+}
+
+/// Runs `scenario` with each of `plans`, as [`explore_with`] does, so many at once. `options` has the rest, and no plan.
+///
+/// Each plan is a process that branches off from this one: there must be no other thread in it.
+#[must_use]
+pub fn branches(
+    scenario: &Scenario,
+    reference: &Reference,
+    (plans, options): (&[Plan], &RunOptions),
+    at_once: usize,
+) -> Branched {
+    let processes = Arc::new(Mutex::new(Processes::new(at_once)));
+    let forks = Arc::clone(&processes);
+    let run = AssertUnwindSafe(|| {
+        let begin = |cluster: &Simulated| {
+            cluster.branch(plans, move |index| forks.lock().fork(index));
+        };
+        runner::run_between(scenario, options, begin, |run| {
+            // A branch that comes to the same has nothing to put away.
+            if processes.lock().own.is_some() && judge(scenario, reference, run).is_none() {
+                processes.lock().leave(None);
+            }
+        })
+    });
+    let soon = verdict_of(scenario, reference, std::panic::catch_unwind(run));
+    let mut processes = processes.lock();
+    if let Some((index, _)) = processes.own {
+        let options = with_plan(options, &plans[index]);
+        let divergence = soon
+            .clone()
+            .and_then(|soon| late(scenario, reference, &options, soon));
+        processes.leave(divergence.as_ref());
+    }
+    while processes.collect() {}
+    let each = plans.iter().enumerate().map(|(index, plan)| {
+        match processes.answers.remove(&index) {
+            Some(Answer::Verdict(divergence)) => divergence,
+            Some(Answer::None) => explore_with(scenario, reference, &with_plan(options, plan)),
+            // It strikes nowhere.
+            None => soon.clone(),
+        }
+    });
+    Branched {
+        plans: each.collect(),
+        trunk: soon,
+    }
+}
+
+fn with_plan(options: &RunOptions, plan: &Plan) -> RunOptions {
+    RunOptions {
+        plan: plan.clone(),
+        ..options.clone()
+    }
+}
+
+/// The processes that branched off.
+struct Processes {
+    at_once: usize,
+    running: VecDeque<Running>,
+    answers: BTreeMap<usize, Answer>,
+    /// What this process itself is, and where its answer goes; nothing in the one that forks.
+    own: Option<(usize, PipeWriter)>,
+}
+
+struct Running {
+    index: usize,
+    process: i32,
+    answer: PipeReader,
+}
+
+enum Answer {
+    Verdict(Option<Divergence>),
+    /// The process could not be started, or came to no end.
+    None,
+}
+
+impl Processes {
+    fn new(at_once: usize) -> Self {
+        Self {
+            at_once: at_once.max(1),
+            running: VecDeque::new(),
+            answers: BTreeMap::new(),
+            own: None,
+        }
+    }
+
+    /// Branches off a process for a plan; true in this process.
+    fn fork(&mut self, index: usize) -> bool {
+        while self.running.len() >= self.at_once {
+            self.collect();
+        }
+        let Ok((reader, writer)) = std::io::pipe() else {
+            self.answers.insert(index, Answer::None);
+            return false;
+        };
+        match fork::fork() {
+            Ok(Fork::Child) => {
+                self.running.clear();
+                self.own = Some((index, writer));
+                true
+            }
+            Ok(Fork::Parent(process)) => {
+                self.running.push_back(Running {
+                    index,
+                    process,
+                    answer: reader,
+                });
+                false
+            }
+            Err(_) => {
+                self.answers.insert(index, Answer::None);
+                false
+            }
+        }
+    }
+
+    /// Ends this process, which is a branch.
+    fn leave(&mut self, divergence: Option<&Divergence>) {
+        let Some((_, mut answer)) = self.own.take() else {
+            return;
+        };
+        let told = serde_json::to_vec(&divergence).map_err(std::io::Error::from);
+        let told = told.and_then(|told| answer.write_all(&told));
+        std::process::exit(i32::from(told.is_err()))
+    }
+
+    /// Waits for the oldest process; false when there is none.
+    fn collect(&mut self) -> bool {
+        let Some(mut oldest) = self.running.pop_front() else {
+            return false;
+        };
+        let mut told = Vec::new();
+        let read = oldest.answer.read_to_end(&mut told);
+        let ended = fork::waitpid(oldest.process);
+        let verdict = read
+            .and(ended)
+            .ok()
+            .and_then(|_| serde_json::from_slice(&told).ok());
+        let answer = verdict.map_or(Answer::None, Answer::Verdict);
+        self.answers.insert(oldest.index, answer);
+        true
+    }
+}

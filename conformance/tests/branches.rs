@@ -1,0 +1,87 @@
+//! `kubeproof explore` branches its runs off one run: each comes to what a run of its own comes to.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/process.rs"]
+mod process;
+
+use kubeproof::explore::{self, Options, Reference};
+use kubeproof::runner::RunOptions;
+use kubeproof::scenario::ScenarioFile;
+use kubeproof::suite;
+use process::{file, output, stdout};
+use serde_json::{Value, json};
+
+/// Two writes after another that differ when they fail, and a pair of whose faults both strike.
+const KINDS: [&str; 3] = ["crash-after", "stale-restart", "refuse"];
+const PAIRS: usize = 12;
+const FROM: &str = "statefulset-controller";
+
+#[test]
+fn a_branch_comes_to_what_a_run_of_its_own_comes_to() {
+    let original = suite::scenarios_dir().join("statefulset/sts-revision-collision.yaml");
+    let text = std::fs::read_to_string(original).unwrap();
+    let (scenario, _) = text.split_once("\ndiffers:").unwrap();
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/");
+    let scenario = scenario.replace("../../../fixtures/", fixtures);
+    let path = file("branches/unexplained.yaml", &scenario);
+    let options = Options {
+        kinds: KINDS.iter().map(|kind| kind.parse().unwrap()).collect(),
+        from: [FROM.to_owned()].into(),
+        pairs_max: PAIRS,
+    };
+    let alone = each_alone(&ScenarioFile::read(&path).unwrap(), &options);
+    assert!(
+        alone
+            .iter()
+            .any(|told| told["plan"].as_str().unwrap().contains("; "))
+    );
+    let (kinds, pairs) = (KINDS.join(","), PAIRS.to_string());
+    let path = path.to_str().unwrap();
+    let mut ran = vec!["explore", path, "--json", "--seeds", "1", "--from", FROM];
+    ran.extend(["--faults", &kinds, "--pairs", &pairs]);
+    let ran = output(&ran);
+    let told = stdout(&ran);
+    let (told, numbers) = told.trim_end().rsplit_once('\n').unwrap();
+    let told: Vec<Value> = told
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(told, alone);
+    assert!(
+        numbers.ends_with(&format!("runs, {} diverged", alone.len())),
+        "{numbers}"
+    );
+}
+
+/// The divergences of all plans in the orders of the seeds 0 and 1, with a run from the beginning for each.
+fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
+    let reference = Reference::of(&file.scenario).unwrap();
+    let singles = reference.plans(options);
+    let pairs = explore::pairs(&singles, options.pairs_max);
+    let mut told = Vec::new();
+    for plans in [singles, pairs] {
+        for order in 0..=1 {
+            for plan in &plans {
+                let options = RunOptions {
+                    plan: plan.clone(),
+                    order,
+                    ..RunOptions::default()
+                };
+                let divergence = explore::explore_with(&file.scenario, &reference, &options);
+                told.extend(divergence.map(|divergence| {
+                    json!({
+                        "scenario": file.name,
+                        "plan": plan.to_string(),
+                        "seed": order,
+                        "outcome": divergence.outcome,
+                        "timelines": divergence.timelines,
+                    })
+                }));
+            }
+        }
+    }
+    assert!(told.len() > 1);
+    told
+}
