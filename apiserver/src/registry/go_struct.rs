@@ -11,7 +11,7 @@ use crate::schema::{Object, Schema, builtin, core_type};
 const CONTEXT: usize = 3;
 
 /// Go's names of fields where they are not the JSON name with a capital.
-const GO_NAMES: [(&str, &str); 39] = [
+const GO_NAMES: [(&str, &str); 40] = [
     ("apiGroup", "APIGroup"),
     ("apiGroups", "APIGroups"),
     ("apiVersion", "APIVersion"),
@@ -45,6 +45,7 @@ const GO_NAMES: [(&str, &str); 39] = [
     ("rbd", "RBD"),
     ("seLinuxChangePolicy", "SELinuxChangePolicy"),
     ("seLinuxOptions", "SELinuxOptions"),
+    ("sslEnabled", "SSLEnabled"),
     ("storageos", "StorageOS"),
     ("tcpSocket", "TCPSocket"),
     ("tty", "TTY"),
@@ -187,7 +188,7 @@ fn go_name(name: &str) -> String {
 
 fn structure(kind: &Object, value: &Value) -> Node {
     match &*kind.name {
-        "ObjectMeta" => return plain(value),
+        "LabelSelector" | "ObjectMeta" => return tagged(kind, value),
         "PodSpec" => return pod_spec(kind, value),
         _ => {}
     }
@@ -201,7 +202,9 @@ fn structure(kind: &Object, value: &Value) -> Node {
         ];
         if embeds.contains(&&*kind.name) && field.name == "metadata" {
             // Embedded with its own tags.
-            if let Node::Map(meta) = plain(own) {
+            if let (Schema::Object(meta), Value::Object(_)) = (&field.schema, own)
+                && let Node::Map(meta) = tagged(meta, own)
+            {
                 fields.extend(meta);
             }
             continue;
@@ -212,6 +215,19 @@ fn structure(kind: &Object, value: &Value) -> Node {
         ));
     }
     Node::Map(fields)
+}
+
+/// A struct that upstream shares with its clients, and so has JSON's names and omissions.
+fn tagged(kind: &Object, value: &Value) -> Node {
+    let fields = kind.fields().iter().filter_map(|field| {
+        let own = value.get(&*field.name)?;
+        let node = match (&field.schema, own) {
+            (Schema::Object(kind), Value::Object(_)) => tagged(kind, own),
+            _ => plain(own),
+        };
+        Some((field.name.to_string(), node))
+    });
+    Node::Map(fields.collect())
 }
 
 fn pod_spec(kind: &Object, value: &Value) -> Node {

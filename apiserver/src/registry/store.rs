@@ -520,7 +520,9 @@ impl Store<'_> {
             let set = &next["metadata"][field];
             let forced = match field {
                 "deletionTimestamp" => !kept[field].is_null(),
-                field => matches!(field, "resourceVersion" | "selfLink" | "creationTimestamp"),
+                // A dry run shows what was sent; it is never stored.
+                "selfLink" => !self.dry_run,
+                field => matches!(field, "resourceVersion" | "creationTimestamp"),
             };
             if set.is_null() || forced {
                 copy_field(&mut next["metadata"], kept, field);
