@@ -100,7 +100,12 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        // A claim that names a group already may name any.
+        let named = ["dataSource", "dataSourceRef"]
+            .iter()
+            .any(|field| !old["spec"][*field]["apiGroup"].is_null());
+        let mut errors = FieldErrors::new();
+        validate_spec(&new["spec"], &FieldPath::new("spec"), !named, &mut errors);
         let mut now = new["spec"].clone();
         let mut before = old["spec"].clone();
         // The binder gives an unbound claim its volume.
@@ -267,12 +272,9 @@ fn agree_on_data_source(claim: &mut Value, before: &Value) {
 fn validate_not_shrunk(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let size = |value: &Value| value.as_str().and_then(|own| Quantity::parse(own).ok());
     let request = |claim: &Value| size(&claim["spec"]["resources"]["requests"]["storage"]);
-    let (Some(now), Some(before)) = (request(new), request(old)) else {
-        return;
-    };
-    let Some(capacity) = size(&old["status"]["capacity"]["storage"]) else {
-        return;
-    };
+    let or_nothing = |amount: Option<Quantity>| amount.unwrap_or_else(|| Quantity::from(0));
+    let (now, before) = (or_nothing(request(new)), or_nothing(request(old)));
+    let capacity = or_nothing(size(&old["status"]["capacity"]["storage"]));
     let smaller = now.compare(&before) == Ordering::Less;
     if smaller && now.compare(&capacity) != Ordering::Greater {
         let path = FieldPath::new("spec.resources.requests.storage");
@@ -282,6 +284,10 @@ fn validate_not_shrunk(new: &Value, old: &Value, errors: &mut FieldErrors) {
 
 /// Faults of a claim's spec, wherever one occurs.
 pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_spec(spec, path, true, errors);
+}
+
+fn validate_spec(spec: &Value, path: &FieldPath, checks_groups: bool, errors: &mut FieldErrors) {
     let modes = path.child("accessModes");
     if is_empty(&spec["accessModes"]) {
         errors.required(&modes, "at least 1 access mode is required");
@@ -306,9 +312,9 @@ pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut F
         one_of(mode, &path.child("volumeMode"), &VOLUME_MODES, errors);
     }
     let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
-    validate_source(source, &path.child("dataSource"), errors);
+    validate_source(source, &path.child("dataSource"), checks_groups, errors);
     let at = path.child("dataSourceRef");
-    validate_source(reference, &at, errors);
+    validate_source(reference, &at, checks_groups, errors);
     let namespace = &reference["namespace"];
     if !text(namespace).is_empty() {
         let faults = dns1123_label(text(namespace));
@@ -337,7 +343,12 @@ fn validate_class(spec: &Value, field: &str, path: &FieldPath, errors: &mut Fiel
 }
 
 /// Faults of what a volume is filled from.
-fn validate_source(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_source(
+    source: &Value,
+    path: &FieldPath,
+    checks_groups: bool,
+    errors: &mut FieldErrors,
+) {
     if source.is_null() {
         return;
     }
@@ -350,7 +361,7 @@ fn validate_source(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
             errors.invalid(path, &text(&source["kind"]).into(), detail);
         }
-    } else {
+    } else if checks_groups {
         invalid_each(
             dns1123_subdomain(text(group)),
             group,

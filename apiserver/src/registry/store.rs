@@ -452,7 +452,11 @@ impl Store<'_> {
             "labels",
             "annotations",
             "finalizers",
+            "generateName",
             "ownerReferences",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
             "managedFields",
         ];
         let keeps = |field: &str| match self.resource.custom {

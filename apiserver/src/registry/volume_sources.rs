@@ -144,7 +144,18 @@ pub(super) fn validate_one(
         "gitRepo" => validate_descending(&value["directory"], &path.child("directory"), errors),
         "quobyte" => validate_quobyte(value, path, errors),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
-            validate_byte(&value["partition"], &path.child("partition"), errors);
+            let partition = &value["partition"];
+            if partition
+                .as_i64()
+                .is_some_and(|own| !(0..=255).contains(&own))
+            {
+                // Upstream's text is stricter than its check for one of the two.
+                let detail = match source {
+                    "gcePersistentDisk" => "must be between 1 and 255, inclusive",
+                    _ => BYTE_RANGE,
+                };
+                errors.invalid(&path.child("partition"), partition, detail);
+            }
         }
         "nfs" if !text(&value["path"]).starts_with('/') => {
             let shown = text(&value["path"]).into();

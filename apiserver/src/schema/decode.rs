@@ -572,7 +572,12 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
             self.state.enter_key(&key);
             let value = map.next_value_seed(self.child(values))?;
             self.state.back_to(&mark);
-            out.insert(key, value.unwrap_or_else(|| values.zero()));
+            // Entries without bytes are empty, where fields would be null.
+            let empty = || match values {
+                Schema::Bytes => "".into(),
+                values => values.zero(),
+            };
+            out.insert(key, value.unwrap_or_else(empty));
         }
         Ok(Some(Value::Object(out)))
     }
