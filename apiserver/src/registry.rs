@@ -34,6 +34,7 @@ pub(crate) mod event;
 mod flow_schema;
 mod go_struct;
 mod horizontal_pod_autoscaler;
+mod image;
 mod ingress;
 mod ingress_class;
 mod ip_address;

@@ -15,6 +15,7 @@ mod bytes;
 mod convert;
 mod decode;
 mod encode;
+mod inlined;
 mod names;
 pub(crate) mod number;
 pub(crate) mod protobuf;

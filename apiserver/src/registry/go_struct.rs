@@ -2,6 +2,9 @@
 //!
 //! Internal structs have no JSON tags: every field is there, by its Go name, empty or not.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
 use crate::meta::GroupVersionKind;
@@ -11,7 +14,7 @@ use crate::schema::{Object, Schema, builtin, core_type};
 const CONTEXT: usize = 3;
 
 /// Go's names of fields where they are not the JSON name with a capital.
-const GO_NAMES: [(&str, &str); 39] = [
+const GO_NAMES: [(&str, &str); 40] = [
     ("apiGroup", "APIGroup"),
     ("apiGroups", "APIGroups"),
     ("apiVersion", "APIVersion"),
@@ -45,6 +48,7 @@ const GO_NAMES: [(&str, &str); 39] = [
     ("rbd", "RBD"),
     ("seLinuxChangePolicy", "SELinuxChangePolicy"),
     ("seLinuxOptions", "SELinuxOptions"),
+    ("sslEnabled", "SSLEnabled"),
     ("storageos", "StorageOS"),
     ("tcpSocket", "TCPSocket"),
     ("tty", "TTY"),
@@ -176,6 +180,25 @@ pub(super) fn diff(kind: &str, old: &Value, new: &Value) -> String {
     unified(&lines(old), &lines(new))
 }
 
+/// Go's name of a field of `kind`, which some kinds have for themselves.
+fn field_name(kind: &str, name: &str) -> String {
+    let own = match (kind, name) {
+        ("AzureDiskVolumeSource", "diskURI") => "DataDiskURI",
+        ("GlusterfsPersistentVolumeSource" | "GlusterfsVolumeSource", "endpoints") => {
+            "EndpointsName"
+        }
+        ("RBDPersistentVolumeSource" | "RBDVolumeSource", name) => match name {
+            "image" => "RBDImage",
+            "monitors" => "CephMonitors",
+            "pool" => "RBDPool",
+            "user" => "RadosUser",
+            name => return go_name(name),
+        },
+        (_, name) => return go_name(name),
+    };
+    own.to_owned()
+}
+
 fn go_name(name: &str) -> String {
     if let Some((_, own)) = GO_NAMES.iter().find(|(json, _)| *json == name) {
         return (*own).to_owned();
@@ -187,7 +210,7 @@ fn go_name(name: &str) -> String {
 
 fn structure(kind: &Object, value: &Value) -> Node {
     match &*kind.name {
-        "ObjectMeta" => return plain(value),
+        "LabelSelector" | "ObjectMeta" => return tagged(kind, value),
         "PodSpec" => return pod_spec(kind, value),
         _ => {}
     }
@@ -201,17 +224,40 @@ fn structure(kind: &Object, value: &Value) -> Node {
         ];
         if embeds.contains(&&*kind.name) && field.name == "metadata" {
             // Embedded with its own tags.
-            if let Node::Map(meta) = plain(own) {
+            if let (Schema::Object(meta), Value::Object(_)) = (&field.schema, own)
+                && let Node::Map(meta) = tagged(meta, own)
+            {
                 fields.extend(meta);
             }
             continue;
         }
         fields.push((
-            go_name(&field.name),
+            field_name(&kind.name, &field.name),
             node(&field.schema, own, field.pointer),
         ));
     }
+    if &*kind.name == "Volume" {
+        // The internal struct has this one earlier.
+        let at = |name: &str| fields.iter().position(|(own, _)| own == name);
+        if let (Some(from), Some(to)) = (at("Quobyte"), at("FlexVolume")) {
+            let moved = fields.remove(from);
+            fields.insert(to, moved);
+        }
+    }
     Node::Map(fields)
+}
+
+/// A struct that upstream shares with its clients, and so has JSON's names and omissions.
+fn tagged(kind: &Object, value: &Value) -> Node {
+    let fields = kind.fields().iter().filter_map(|field| {
+        let own = value.get(&*field.name)?;
+        let node = match (&field.schema, own) {
+            (Schema::Object(kind), Value::Object(_)) => tagged(kind, own),
+            _ => plain(own),
+        };
+        Some((field.name.to_string(), node))
+    });
+    Node::Map(fields.collect())
 }
 
 fn pod_spec(kind: &Object, value: &Value) -> Node {
@@ -345,36 +391,128 @@ struct Step<'a> {
     at: (usize, usize),
 }
 
-fn steps<'a>(old: &'a [String], new: &'a [String]) -> Vec<Step<'a>> {
-    // The longest common subsequence of each pair of tails.
-    let width = new.len() + 1;
-    let mut common = vec![0usize; (old.len() + 1) * width];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            common[i * width + j] = if old[i] == new[j] {
-                common[(i + 1) * width + j + 1] + 1
-            } else {
-                common[(i + 1) * width + j].max(common[i * width + j + 1])
-            };
-        }
+/// A stretch of `len` lines that is the same on both sides.
+struct Block {
+    old: usize,
+    new: usize,
+    len: usize,
+}
+
+/// From this many lines on those that come often are no reason to align two stretches.
+const MANY: usize = 200;
+
+/// The places of each line of `new` that may begin a match.
+fn places(new: &[String]) -> BTreeMap<&str, Vec<usize>> {
+    let mut places: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, line) in new.iter().enumerate() {
+        places.entry(line).or_default().push(at);
     }
+    if new.len() >= MANY {
+        places.retain(|_, own| own.len() <= new.len() / 100 + 1);
+    }
+    places
+}
+
+/// The longest stretch that both ranges share, the earliest of those.
+fn longest(
+    (old, new): (&[String], &[String]),
+    places: &BTreeMap<&str, Vec<usize>>,
+    within: &(Range<usize>, Range<usize>),
+) -> Block {
+    let (rows, columns) = within;
+    let mut best = Block {
+        old: rows.start,
+        new: columns.start,
+        len: 0,
+    };
+    let mut ending: BTreeMap<usize, usize> = BTreeMap::new();
+    for i in rows.clone() {
+        let mut next = BTreeMap::new();
+        let found = places.get(old[i].as_str()).into_iter().flatten();
+        for &j in found.filter(|j| columns.contains(j)) {
+            let before = j.checked_sub(1).and_then(|j| ending.get(&j));
+            let len = before.copied().unwrap_or(0) + 1;
+            next.insert(j, len);
+            if len > best.len {
+                best = Block {
+                    old: i + 1 - len,
+                    new: j + 1 - len,
+                    len,
+                };
+            }
+        }
+        ending = next;
+    }
+    while best.old > rows.start
+        && best.new > columns.start
+        && old[best.old - 1] == new[best.new - 1]
+    {
+        (best.old, best.new, best.len) = (best.old - 1, best.new - 1, best.len + 1);
+    }
+    while best.old + best.len < rows.end
+        && best.new + best.len < columns.end
+        && old[best.old + best.len] == new[best.new + best.len]
+    {
+        best.len += 1;
+    }
+    best
+}
+
+/// What both sides share, as Python's `difflib` aligns texts.
+fn blocks(old: &[String], new: &[String]) -> Vec<Block> {
+    let places = places(new);
+    let mut found = Vec::new();
+    let mut open = vec![(0..old.len(), 0..new.len())];
+    while let Some(within) = open.pop() {
+        let block = longest((old, new), &places, &within);
+        if block.len == 0 {
+            continue;
+        }
+        let (rows, columns) = within;
+        open.push((rows.start..block.old, columns.start..block.new));
+        open.push((
+            block.old + block.len..rows.end,
+            block.new + block.len..columns.end,
+        ));
+        found.push(block);
+    }
+    found.sort_by_key(|block| block.old);
+    found
+}
+
+fn steps<'a>(old: &'a [String], new: &'a [String]) -> Vec<Step<'a>> {
     let (mut i, mut j) = (0, 0);
     let mut steps = Vec::new();
-    while i < old.len() || j < new.len() {
-        let at = (i, j);
-        let (mark, line) = if i < old.len() && j < new.len() && old[i] == new[j] {
-            (i, j) = (i + 1, j + 1);
-            (' ', &old[at.0])
-        } else if i < old.len()
-            && (j == new.len() || common[(i + 1) * width + j] >= common[i * width + j + 1])
-        {
-            i += 1;
-            ('-', &old[at.0])
-        } else {
-            j += 1;
-            ('+', &new[at.1])
-        };
-        steps.push(Step { mark, line, at });
+    let end = Block {
+        old: old.len(),
+        new: new.len(),
+        len: 0,
+    };
+    for block in blocks(old, new).into_iter().chain([end]) {
+        for (at, line) in old.iter().enumerate().take(block.old).skip(i) {
+            steps.push(Step {
+                mark: '-',
+                line,
+                at: (at, j),
+            });
+        }
+        for (at, line) in new.iter().enumerate().take(block.new).skip(j) {
+            steps.push(Step {
+                mark: '+',
+                line,
+                at: (block.old, at),
+            });
+        }
+        for ahead in 0..block.len {
+            let at = (block.old + ahead, block.new + ahead);
+            let line = &old[at.0];
+            steps.push(Step {
+                mark: ' ',
+                line,
+                at,
+            });
+        }
+        (i, j) = (block.old + block.len, block.new + block.len);
     }
     steps
 }
@@ -391,7 +529,7 @@ fn unified(old: &[String], new: &[String]) -> String {
         let mut last = first;
         next = None;
         for (index, _) in changes.by_ref() {
-            if index - last > 2 * CONTEXT {
+            if index - last > 2 * CONTEXT + 1 {
                 next = Some(index);
                 break;
             }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Strategy;
 use super::checks::{entries, invalid_each, is_empty, items, items_mut, object_in, text};
+use super::pod_template::round_amounts;
 use super::resource_names::{is_overcommit_allowed, validate_name, validate_name_in_container};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::qualified_name;
@@ -20,6 +21,17 @@ impl Strategy for LimitRange {
     /// A container's default limit is the most it may have, its default request that limit.
     fn default(&self, range: &mut Value) {
         for limit in items_mut(child_mut(range, "spec"), "limits") {
+            for amounts in [
+                "max",
+                "min",
+                "default",
+                "defaultRequest",
+                "maxLimitRequestRatio",
+            ] {
+                if let Some(amounts) = limit.get_mut(amounts) {
+                    round_amounts(amounts);
+                }
+            }
             if limit.get("type").is_none_or(|own| own != "Container") {
                 continue;
             }

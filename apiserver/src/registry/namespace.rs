@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::checks::default_text;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, is_terminating, meta_mut, name};
 use crate::meta::validation::{NameRule, validate_finalizer_name};
@@ -19,6 +20,7 @@ impl Strategy for Namespace {
     }
 
     fn default(&self, namespace: &mut Value) {
+        default_text(child_mut(namespace, "status"), "phase", "Active");
         let own = name(namespace).to_owned();
         if !own.is_empty() {
             let labels = child_mut(&mut namespace["metadata"], "labels");

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::checks::{entries, invalid_each, is_empty, items, text};
 use super::go_struct::shown;
 use super::net::{parse_ip, validate_cidr, warn_of_cidr};
+use super::pod_template::round_amounts;
 use super::resource_names::validate_amount;
 use super::{Context, Strategy};
 use crate::meta::object::child_mut;
@@ -31,6 +32,11 @@ impl Strategy for Node {
     /// What a node can hold is also what it offers, unless it says less; the range of its pods and
     /// the first of all ranges are one.
     fn default(&self, node: &mut Value) {
+        for half in ["capacity", "allocatable"] {
+            if let Some(amounts) = node.pointer_mut(&format!("/status/{half}")) {
+                round_amounts(amounts);
+            }
+        }
         let capacity = node["status"]["capacity"].clone();
         if capacity.is_object() {
             let status = child_mut(node, "status");
@@ -83,29 +89,13 @@ impl Strategy for Node {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
-        let path = FieldPath::new("spec");
-        let (now, before) = (&new["spec"], &old["spec"]);
-        avoidance::validate(new, &mut errors);
-        validate_resources(&new["status"], &mut errors);
-        features::validate(&new["status"]["declaredFeatures"], &mut errors);
-        validate_addresses(&new["status"]["addresses"], &mut errors);
-        validate_ranges_stay(&now["podCIDRs"], &before["podCIDRs"], &mut errors);
-        let changed = |field: &str| text(&now[field]) != text(&before[field]);
-        if !text(&before["providerID"]).is_empty() && changed("providerID") {
-            let detail = "node updates may not change providerID except from \"\" to valid";
-            errors.forbidden(&path.child("providerID"), detail);
-        }
-        validate_taints(&now["taints"], &mut errors);
-        if changed("externalID") {
-            errors.forbidden(&path.child("externalID"), "may not be updated");
-        }
+        let mut errors = self.validate(new);
+        errors.extend(validate_changes(new, old));
         errors
     }
 
-    /// Upstream asks the same of both halves.
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        self.validate_update(new, old)
+        validate_changes(new, old)
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -121,6 +111,28 @@ impl Strategy for Node {
         }
         warnings
     }
+}
+
+/// What upstream asks of a change of either half, some of it again.
+fn validate_changes(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("spec");
+    let (now, before) = (&new["spec"], &old["spec"]);
+    avoidance::validate(new, &mut errors);
+    validate_resources(&new["status"], &mut errors);
+    features::validate(&new["status"]["declaredFeatures"], &mut errors);
+    validate_addresses(&new["status"]["addresses"], &mut errors);
+    validate_ranges_stay(&now["podCIDRs"], &before["podCIDRs"], &mut errors);
+    let changed = |field: &str| text(&now[field]) != text(&before[field]);
+    if !text(&before["providerID"]).is_empty() && changed("providerID") {
+        let detail = "node updates may not change providerID except from \"\" to valid";
+        errors.forbidden(&path.child("providerID"), detail);
+    }
+    validate_taints(&now["taints"], &mut errors);
+    if changed("externalID") {
+        errors.forbidden(&path.child("externalID"), "may not be updated");
+    }
+    errors
 }
 
 /// Kubelets are configured by the server no more.

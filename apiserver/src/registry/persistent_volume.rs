@@ -9,10 +9,11 @@ use super::checks::{
 };
 use super::go_struct::{diff_sources, shown};
 use super::pod_affinity::validate_node_selector;
-use super::pod_template::SOURCE_DEFAULTS;
+use super::pod_template::{SOURCE_DEFAULTS, round_amounts};
 use super::pod_warnings::GONE_SOURCES;
 use super::{Context, Strategy, node_labels};
-use crate::meta::object::{child_mut, default, meta};
+use crate::clock::rfc3339;
+use crate::meta::object::{child_mut, copy_field, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
@@ -55,7 +56,11 @@ pub(super) struct PersistentVolume;
 
 impl Strategy for PersistentVolume {
     fn default(&self, volume: &mut Value) {
+        default_text(child_mut(volume, "status"), "phase", "Pending");
         let spec = child_mut(volume, "spec");
+        if let Some(capacity) = spec.get_mut("capacity") {
+            round_amounts(capacity);
+        }
         default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
         default_text(spec, "volumeMode", "Filesystem");
         for (source, field, value) in SOURCE_DEFAULTS {
@@ -74,6 +79,18 @@ impl Strategy for PersistentVolume {
     fn prepare_for_create(&self, volume: &mut Value, _context: Context<'_>) {
         let now = meta(volume, "creationTimestamp").to_owned();
         volume["status"] = json!({ "phase": "Pending", "lastPhaseTransitionTime": now });
+    }
+
+    /// A new phase comes with its time, unless that is sent too.
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, context: Context<'_>) {
+        let (now, before) = (&new["status"], &old["status"]);
+        let time = "lastPhaseTransitionTime";
+        let changed = now["phase"] != before["phase"];
+        if !changed && now[time].is_null() {
+            copy_field(&mut new["status"], before, time);
+        } else if changed && (now[time].is_null() || now[time] == before[time]) {
+            child_mut(new, "status").insert(time.to_owned(), rfc3339(context.now).into());
+        }
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
@@ -147,7 +164,9 @@ impl Strategy for PersistentVolume {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        // Upstream asks the same twice.
         let mut errors = self.validate(new);
+        errors.extend(self.validate(new));
         let (now, before) = (&new["spec"], &old["spec"]);
         let diff = diff_sources(&sources::INTERNAL, before, &with_old_secret(now, before));
         if !diff.is_empty() {

@@ -4,15 +4,17 @@ use std::cmp::Ordering;
 
 use serde_json::{Value, json};
 
-use super::checks::{entries, invalid_each, is_empty, one_of, required, text};
+use super::checks::{default_text, entries, invalid_each, is_empty, one_of, required, text};
 use super::go_struct;
 use super::persistent_volume::{VOLUME_MODES, validate_access_modes, warn_of_old_class};
+use super::pod_template::round_amounts;
 use super::pod_warnings::warn_of_claim_spec;
 use super::resource_names::is_native;
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::meta::validation::{
-    FIELD_IMMUTABLE, dns1123_subdomain, qualified_name, validate_immutable, validate_label_selector,
+    FIELD_IMMUTABLE, dns1123_label, dns1123_subdomain, qualified_name, validate_immutable,
+    validate_label_selector,
 };
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
@@ -34,20 +36,27 @@ pub(super) struct PersistentVolumeClaim;
 
 impl Strategy for PersistentVolumeClaim {
     fn default(&self, claim: &mut Value) {
+        default_text(child_mut(claim, "status"), "phase", "Pending");
         default(child_mut(claim, "spec"), "volumeMode", "Filesystem");
+        for amounts in [
+            "/spec/resources/limits",
+            "/spec/resources/requests",
+            "/status/capacity",
+            "/status/allocatedResources",
+        ] {
+            if let Some(amounts) = claim.pointer_mut(amounts) {
+                round_amounts(amounts);
+            }
+        }
     }
 
     fn prepare_for_create(&self, claim: &mut Value, _context: Context<'_>) {
         claim["status"] = json!({ "phase": "Pending" });
-        agree_on_data_source(claim);
+        agree_on_data_source(claim, &Value::Null);
     }
 
-    fn prepare_for_update(&self, new: &mut Value, _old: &Value, _context: Context<'_>) {
-        agree_on_data_source(new);
-    }
-
-    fn prepare_for_status_update(&self, new: &mut Value, _old: &Value, _context: Context<'_>) {
-        default(child_mut(new, "status"), "phase", "Pending");
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        agree_on_data_source(new, &old["spec"]);
     }
 
     fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
@@ -91,7 +100,12 @@ impl Strategy for PersistentVolumeClaim {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        // A claim that names a group already may name any.
+        let named = ["dataSource", "dataSourceRef"]
+            .iter()
+            .any(|field| !old["spec"][*field]["apiGroup"].is_null());
+        let mut errors = FieldErrors::new();
+        validate_spec(&new["spec"], &FieldPath::new("spec"), !named, &mut errors);
         let mut now = new["spec"].clone();
         let mut before = old["spec"].clone();
         // The binder gives an unbound claim its volume.
@@ -207,18 +221,25 @@ fn validate_resource_key(resource: &str, path: &FieldPath, errors: &mut FieldErr
     is_allowed
 }
 
-/// The older of two fields for what fills a volume says what the newer one says.
-fn agree_on_data_source(claim: &mut Value) {
+/// The older of two fields for what fills a volume says what the newer one says. What a claim has
+/// had before may stay.
+fn agree_on_data_source(claim: &mut Value, before: &Value) {
     let spec = child_mut(claim, "spec");
+    let referred = !before["dataSourceRef"].is_null();
+    let sourced = referred || !before["dataSource"].is_null();
     // Sources in other namespaces are not there by default.
-    if spec
-        .get("dataSourceRef")
-        .is_some_and(|own| !text(&own["namespace"]).is_empty())
+    if !referred
+        && spec
+            .get("dataSourceRef")
+            .is_some_and(|own| !text(&own["namespace"]).is_empty())
     {
         spec.remove("dataSourceRef");
     }
     // The older field knows two kinds of sources only.
-    if let Some(source) = spec.get("dataSource") {
+    if !sourced
+        && !spec.contains_key("dataSourceRef")
+        && let Some(source) = spec.get("dataSource")
+    {
         let group = source["apiGroup"].as_str().unwrap_or_default();
         let is_known = matches!(
             (group, source["kind"].as_str()),
@@ -251,12 +272,9 @@ fn agree_on_data_source(claim: &mut Value) {
 fn validate_not_shrunk(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let size = |value: &Value| value.as_str().and_then(|own| Quantity::parse(own).ok());
     let request = |claim: &Value| size(&claim["spec"]["resources"]["requests"]["storage"]);
-    let (Some(now), Some(before)) = (request(new), request(old)) else {
-        return;
-    };
-    let Some(capacity) = size(&old["status"]["capacity"]["storage"]) else {
-        return;
-    };
+    let or_nothing = |amount: Option<Quantity>| amount.unwrap_or_else(|| Quantity::from(0));
+    let (now, before) = (or_nothing(request(new)), or_nothing(request(old)));
+    let capacity = or_nothing(size(&old["status"]["capacity"]["storage"]));
     let smaller = now.compare(&before) == Ordering::Less;
     if smaller && now.compare(&capacity) != Ordering::Greater {
         let path = FieldPath::new("spec.resources.requests.storage");
@@ -266,6 +284,10 @@ fn validate_not_shrunk(new: &Value, old: &Value, errors: &mut FieldErrors) {
 
 /// Faults of a claim's spec, wherever one occurs.
 pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_spec(spec, path, true, errors);
+}
+
+fn validate_spec(spec: &Value, path: &FieldPath, checks_groups: bool, errors: &mut FieldErrors) {
     let modes = path.child("accessModes");
     if is_empty(&spec["accessModes"]) {
         errors.required(&modes, "at least 1 access mode is required");
@@ -290,9 +312,18 @@ pub(super) fn validate_claim_spec(spec: &Value, path: &FieldPath, errors: &mut F
         one_of(mode, &path.child("volumeMode"), &VOLUME_MODES, errors);
     }
     let (source, reference) = (&spec["dataSource"], &spec["dataSourceRef"]);
-    validate_source(source, &path.child("dataSource"), errors);
-    validate_source(reference, &path.child("dataSourceRef"), errors);
-    if !source.is_null() && !reference.is_null() && source != reference {
+    validate_source(source, &path.child("dataSource"), checks_groups, errors);
+    let at = path.child("dataSourceRef");
+    validate_source(reference, &at, checks_groups, errors);
+    let namespace = &reference["namespace"];
+    if !text(namespace).is_empty() {
+        let faults = dns1123_label(text(namespace));
+        invalid_each(faults, namespace, &at.child("namespace"), errors);
+        if !source.is_null() {
+            let detail = "may not be specified when dataSourceRef.namespace is specified";
+            errors.invalid(path, &json!({}), detail);
+        }
+    } else if !source.is_null() && !reference.is_null() && source != reference {
         // Upstream shows the path in the place of the value, and so nothing of it.
         errors.invalid(path, &json!({}), "must match dataSourceRef");
     }
@@ -312,7 +343,12 @@ fn validate_class(spec: &Value, field: &str, path: &FieldPath, errors: &mut Fiel
 }
 
 /// Faults of what a volume is filled from.
-fn validate_source(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn validate_source(
+    source: &Value,
+    path: &FieldPath,
+    checks_groups: bool,
+    errors: &mut FieldErrors,
+) {
     if source.is_null() {
         return;
     }
@@ -325,7 +361,7 @@ fn validate_source(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
             errors.invalid(path, &text(&source["kind"]).into(), detail);
         }
-    } else {
+    } else if checks_groups {
         invalid_each(
             dns1123_subdomain(text(group)),
             group,

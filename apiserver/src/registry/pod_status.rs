@@ -121,30 +121,60 @@ fn validate_transitions(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let policy = match list {
-        "ephemeralContainerStatuses" => "Never",
-        _ => text(&old["spec"]["restartPolicy"]),
+    let spec = &old["spec"];
+    let own = match list {
+        "ephemeralContainerStatuses" => &Value::Null,
+        "initContainerStatuses" => &spec["initContainers"],
+        _ => &spec["containers"],
     };
-    if policy == "Always" {
+    if !own.is_null() && restarts_together(spec) {
         return;
     }
     for (index, before) in items(&old["status"][list]).enumerate() {
         let ended = &before["state"]["terminated"];
-        let failed = ended["exitCode"].as_i64().unwrap_or(0) != 0;
-        let sidecar = items(&old["spec"]["initContainers"]).any(|container| {
-            container["name"] == before["name"] && container["restartPolicy"] == "Always"
-        });
-        let may_restart = (failed && policy == "OnFailure") || sidecar;
-        if ended.is_null() || may_restart {
+        let same = |other: &&Value| other["name"] == before["name"];
+        let code = ended["exitCode"].as_i64().unwrap_or(0);
+        let comes_back = |container: &Value| should_restart(container, spec, code);
+        if ended.is_null() || items(own).find(same).is_some_and(comes_back) {
             continue;
         }
-        let same = |now: &&Value| now["name"] == before["name"];
         let running = |now: &Value| now["state"]["terminated"].is_null();
         if items(&new["status"][list]).find(same).is_some_and(running) {
             let path = path.index(index).child("state");
             errors.forbidden(&path, "may not be transitioned to non-terminated state");
         }
     }
+}
+
+/// Whether the end of one container may start all of them anew.
+fn restarts_together(spec: &Value) -> bool {
+    ["initContainers", "containers"]
+        .iter()
+        .flat_map(|list| items(&spec[*list]))
+        .flat_map(|container| items(&container["restartPolicyRules"]))
+        .any(|rule| rule["action"] == "RestartAllContainers")
+}
+
+/// Whether a container that ended with `code` starts again: by its own rules and policy, if it has
+/// any, or by the pod's.
+fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {
+    let by_policy = |policy: &str| match policy {
+        "OnFailure" => code != 0,
+        policy => policy != "Never",
+    };
+    let Some(own) = container["restartPolicy"].as_str() else {
+        return by_policy(text(&spec["restartPolicy"]));
+    };
+    let applies = |rule: &&Value| {
+        let named = items(&rule["exitCodes"]["values"]).any(|own| own.as_i64() == Some(code));
+        match text(&rule["exitCodes"]["operator"]) {
+            "In" => named,
+            "NotIn" => !named,
+            _ => false,
+        }
+    };
+    let rule = items(&container["restartPolicyRules"]).find(applies);
+    rule.is_some_and(|rule| rule["action"] == "Restart") || by_policy(own)
 }
 
 fn addresses(list: &Value) -> Vec<Option<IpAddr>> {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::checks::default_text;
+use super::image::pulls_always;
 use crate::meta::object::default;
 use crate::schema::quantity::Quantity;
 
@@ -153,15 +154,6 @@ pub(super) fn round_amounts(amounts: &mut Value) {
     }
 }
 
-/// Whether the image has no tag but `latest`, and no digest.
-fn pulls_always(image: &str) -> bool {
-    if image.is_empty() || image.contains('@') {
-        return image.is_empty();
-    }
-    let name = image.rsplit('/').next().unwrap_or(image);
-    name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
-}
-
 fn default_probe(probe: &mut Map<String, Value>) {
     default(probe, "timeoutSeconds", 1);
     default(probe, "periodSeconds", 10);
@@ -247,21 +239,6 @@ fn default_field_refs(source: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn images_without_a_fixed_tag_are_pulled_always() {
-        let table = [
-            ("nginx", true),
-            ("nginx:latest", true),
-            ("nginx:1.25", false),
-            ("registry:5000/nginx", true),
-            ("registry:5000/nginx:1", false),
-            ("nginx@sha256:abc", false),
-        ];
-        for (image, always) in table {
-            assert_eq!(pulls_always(image), always, "{image}");
-        }
-    }
 
     #[test]
     fn a_spec_of_one_container_gets_upstreams_defaults() {

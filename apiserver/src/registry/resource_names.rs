@@ -117,7 +117,7 @@ pub(super) fn validate_amount(
     if own.is_negative() {
         errors.invalid(path, amount, NOT_NEGATIVE);
     }
-    if is_whole(resource) && own.to_i64().is_none() {
+    if is_whole(resource) && !own.is_whole() {
         errors.invalid(path, amount, "must be an integer");
     }
 }

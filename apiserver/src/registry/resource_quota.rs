@@ -1,5 +1,6 @@
 //! ResourceQuotas.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -7,7 +8,9 @@ use serde_json::Value;
 use super::Strategy;
 use super::checks::{entries, invalid_as, is_empty, items, text};
 use super::go_struct::shown;
+use super::pod_template::round_amounts;
 use super::resource_names::{is_standard_for_quota, validate_amount, validate_name_in_quota};
+use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
 
 const SCOPES: [&str; 7] = [
@@ -35,6 +38,35 @@ const ONLY_EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaSc
 pub(super) struct ResourceQuota;
 
 impl Strategy for ResourceQuota {
+    fn default(&self, quota: &mut Value) {
+        for amounts in ["/spec/hard", "/status/hard", "/status/used"] {
+            if let Some(amounts) = quota.pointer_mut(amounts) {
+                round_amounts(amounts);
+            }
+        }
+    }
+
+    /// Requests above limits leave no pod room; only a new quota is warned of them.
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let hard = &new["spec"]["hard"];
+        let amount = |name: &str| Quantity::parse(hard[name].as_str()?).ok();
+        let mut warnings = Vec::new();
+        for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
+            let (requests, limits) = (format!("requests.{resource}"), format!("limits.{resource}"));
+            let bare = ["cpu", "memory"].contains(&resource) && hard[&requests].is_null();
+            let requests = if bare { resource } else { &requests };
+            if let (Some(request), Some(limit)) = (amount(requests), amount(&limits))
+                && old.is_none()
+                && request.compare(&limit) == Ordering::Greater
+            {
+                warnings.push(format!(
+                    "ResourceQuota {requests} ({request}) should be less than {limits} ({limit})"
+                ));
+            }
+        }
+        warnings
+    }
+
     fn validate(&self, quota: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec.hard");

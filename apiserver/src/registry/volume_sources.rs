@@ -71,18 +71,28 @@ const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 const CSI_NAME_BYTES_MAX: usize = 63;
 const BYTE_RANGE: &str = "must be between 0 and 255, inclusive";
+const UNPREFIXED: &str = "must be valid format starting with iqn, eui, or naa";
 const IQN: &str = r"^(iqn\.\d{4}-\d{2}\.([[:alnum:]\-.]+)(:[^,;*&$|\s]+)|eui.[[:alnum:]]{16}|naa.[[:alnum:]]{32})$";
 
 /// Faults of one volume's source: there is at most one, and it is complete.
 pub(super) fn validate_source(volume: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let present = SOURCES.iter().filter(|field| !volume[**field].is_null());
     for (index, source) in present.enumerate() {
-        let path = path.child(source);
+        // Upstream has other names for some, whether they are one too many or not.
         if index > 0 {
-            errors.forbidden(&path, "may not specify more than 1 volume type");
+            let name = match *source {
+                "cephfs" => "cephFS",
+                "downwardAPI" => "downwarAPI",
+                source => source,
+            };
+            errors.forbidden(&path.child(name), "may not specify more than 1 volume type");
             continue;
         }
-        validate_one(&volume[*source], source, &path, errors);
+        let name = match *source {
+            "gcePersistentDisk" => "persistentDisk",
+            source => source,
+        };
+        validate_one(&volume[*source], source, &path.child(name), errors);
     }
 }
 
@@ -134,13 +144,24 @@ pub(super) fn validate_one(
         "gitRepo" => validate_descending(&value["directory"], &path.child("directory"), errors),
         "quobyte" => validate_quobyte(value, path, errors),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
-            validate_byte(&value["partition"], &path.child("partition"), errors);
+            let partition = &value["partition"];
+            if partition
+                .as_i64()
+                .is_some_and(|own| !(0..=255).contains(&own))
+            {
+                // Upstream's text is stricter than its check for one of the two.
+                let detail = match source {
+                    "gcePersistentDisk" => "must be between 1 and 255, inclusive",
+                    _ => BYTE_RANGE,
+                };
+                errors.invalid(&path.child("partition"), partition, detail);
+            }
         }
         "nfs" if !text(&value["path"]).starts_with('/') => {
             let shown = text(&value["path"]).into();
             errors.invalid(&path.child("path"), &shown, "must be an absolute path");
         }
-        "iscsi" => validate_iscsi(value, path, errors),
+        "iscsi" => validate_iscsi(value, path, UNPREFIXED, errors),
         "rbd" | "cephfs" => {
             if is_empty(&value["monitors"]) {
                 errors.required(&path.child("monitors"), "");
@@ -186,7 +207,13 @@ fn validate_byte(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn validate_iscsi(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// A target of iSCSI; `unprefixed` says what is wrong with a name of no known kind.
+pub(super) fn validate_iscsi(
+    value: &Value,
+    path: &FieldPath,
+    unprefixed: &str,
+    errors: &mut FieldErrors,
+) {
     static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(IQN).expect("it compiles"));
     let begins = |name: &str| {
         ["iqn", "eui", "naa"]
@@ -197,10 +224,7 @@ fn validate_iscsi(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let at = path.child("iqn");
     match text(iqn) {
         "" => errors.required(&at, ""),
-        name if !begins(name) => {
-            let detail = "must be valid format starting with iqn, eui, or naa";
-            errors.invalid(&at, iqn, detail);
-        }
+        name if !begins(name) => errors.invalid(&at, iqn, unprefixed),
         name if !NAME.is_match(name) => errors.invalid(&at, iqn, "must be valid format"),
         _ => {}
     }
@@ -214,7 +238,7 @@ fn validate_iscsi(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     {
         let detail = match begins(initiator) {
             true => "must be valid format",
-            false => "must be valid format starting with iqn, eui, or naa",
+            false => unprefixed,
         };
         errors.invalid(&path.child("initiatorname"), &initiator.into(), detail);
     }

@@ -22,6 +22,11 @@ pub(super) fn normalize(text: &str) -> Result<String, String> {
     Ok(LENIENT.encode(bytes))
 }
 
+/// The text of `bytes`, which Go also reads from a list of numbers.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    LENIENT.encode(bytes)
+}
+
 fn is_newline(c: char) -> bool {
     matches!(c, '\n' | '\r')
 }

@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::builtin::{JSON_PATCH, json_schema_props};
+use super::inlined::inlined;
 use super::quantity::Quantity;
 use super::time::{self, Precision};
 use super::{Alternative, Object, Schema, bytes, syntax_error};
@@ -238,6 +239,9 @@ impl<'s> State<'s> {
 
     fn enter_field(&mut self, object: &'s str, name: &str) {
         self.object = object;
+        if let Some(inlined) = inlined(object, name) {
+            join(&mut self.fields, inlined);
+        }
         join(&mut self.fields, name);
         self.enter_key(name);
     }
@@ -522,6 +526,14 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
         let items = match self.schema {
             Schema::Array(array) => &array.items,
             Schema::Any => &Schema::Any,
+            Schema::Bytes => {
+                let mut octets = Vec::new();
+                while let Some(octet) = seq.next_element_seed(self.child(&Schema::Int64))? {
+                    let octet = octet.as_ref().and_then(Value::as_u64);
+                    octets.push(octet.and_then(|own| u8::try_from(own).ok()).unwrap_or(0));
+                }
+                return Ok(Some(bytes::encode(&octets).into()));
+            }
             _ => {
                 IgnoredAny.visit_seq(seq)?;
                 return self.mismatch("array");
@@ -560,7 +572,12 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
             self.state.enter_key(&key);
             let value = map.next_value_seed(self.child(values))?;
             self.state.back_to(&mark);
-            out.insert(key, value.unwrap_or_else(|| values.zero()));
+            // Entries without bytes are empty, where fields would be null.
+            let empty = || match values {
+                Schema::Bytes => "".into(),
+                values => values.zero(),
+            };
+            out.insert(key, value.unwrap_or_else(empty));
         }
         Ok(Some(Value::Object(out)))
     }

@@ -174,6 +174,13 @@ impl Quantity {
         self.exact()?.try_into().ok()
     }
 
+    /// Whether there is no fraction, as Go sees it: what overflows has none.
+    #[must_use]
+    pub(crate) fn is_whole(&self) -> bool {
+        let power = 10_i128.checked_pow(self.scale.min(0).unsigned_abs());
+        power.is_some_and(|power| self.mantissa % power == 0)
+    }
+
     /// The amount in thousandths at the finest, rounded up; `None` if it is already.
     #[must_use]
     pub(crate) fn rounded_to_milli(&self) -> Option<Self> {

@@ -21,10 +21,17 @@ pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<Strin
     };
     let time = parse(text, precision).map_err(|fault| match fault {
         Fault::Syntax { rest, element } => {
-            format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}")
+            let (text, rest) = (quoted(text), quoted(rest));
+            format!("parsing time {text} as {layout:?}: cannot parse {rest} as {element:?}")
         }
-        Fault::Range(element) => format!("parsing time {text:?}: {element} out of range"),
-        Fault::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
+        Fault::Range(element) => format!("parsing time {}: {element} out of range", quoted(text)),
+        Fault::Extra(rest) => {
+            format!(
+                "parsing time {}: extra text: {}",
+                quoted(text),
+                quoted(rest)
+            )
+        }
     })?;
     if time == civil::date(1, 1, 1).at(0, 0, 0, 0) {
         return Ok(None);
@@ -33,6 +40,20 @@ pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<Strin
         Precision::Seconds => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         Precision::Micros => time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
     }))
+}
+
+/// A text between quotes as Go's `time` writes it: bytes beyond ASCII's printable ones as numbers.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
+            b' '..=0x7f => quoted.push(char::from(byte)),
+            byte => quoted.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 /// The instant that an RFC 3339 text names, or what is wrong with the text.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::registry::checks::{invalid_each, required, text};
-use crate::registry::volume_sources::{validate_csi_driver_name, validate_one};
+use crate::registry::volume_sources::{validate_csi_driver_name, validate_iscsi, validate_one};
 use crate::registry::volume_validation::validate_no_backsteps;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -108,6 +108,15 @@ fn validate_of_volume(value: &Value, source: &str, path: &FieldPath, errors: &mu
         }
         "hostPath" if text(&value["path"]).is_empty() => {
             return errors.required(&path.child("path"), "");
+        }
+        "iscsi" => {
+            required(&value["targetPortal"], &path.child("targetPortal"), errors);
+            validate_iscsi(value, path, "must be valid format", errors);
+            let secret = &value["secretRef"];
+            if !secret.is_null() {
+                let path = path.child("secretRef").child("name");
+                required(&secret["name"], &path, errors);
+            }
         }
         _ => validate_one(value, source, path, errors),
     }
