@@ -70,8 +70,78 @@ pub(crate) fn keeps_on_status(resource: &GroupResource, field: &str) -> bool {
 pub(crate) fn checks_finalizers(resource: &GroupResource) -> bool {
     !matches!(
         resource.group.as_str(),
-        "apiextensions.k8s.io" | "apiregistration.k8s.io"
+        ADMISSION
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "coordination.k8s.io"
+            | "node.k8s.io"
     )
+}
+
+/// A look at the metadata among a kind's own checks of a write.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum MetadataCheck {
+    /// As of a new object, the kind's rule of names included.
+    Whole,
+    /// Against the metadata that is to be replaced.
+    Update,
+}
+
+/// Whether a kind looks at the metadata of a new object before what is common to all kinds does.
+pub(crate) fn checks_new_metadata(resource: &GroupResource) -> bool {
+    !matches!(
+        (resource.group.as_str(), resource.resource.as_str()),
+        ("", "events") | ("policy", "poddisruptionbudgets")
+    )
+}
+
+/// The looks that a kind takes at the metadata of an update, each after those common to all kinds.
+pub(crate) fn metadata_checks(resource: &GroupResource) -> &'static [MetadataCheck] {
+    use MetadataCheck::{Update, Whole};
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("", "events") | ("policy", "poddisruptionbudgets") => &[],
+        ("", "limitranges")
+        | (ADMISSION | "flowcontrol.apiserver.k8s.io", _)
+        | ("discovery.k8s.io", "endpointslices")
+        | ("storage.k8s.io", "csinodes" | "volumeattachments") => &[Whole],
+        ("", "persistentvolumes") => &[Whole, Whole],
+        ("", "namespaces" | "nodes")
+        | ("apps", "statefulsets")
+        | ("batch", "jobs")
+        | (RBAC, _)
+        | ("certificates.k8s.io", _)
+        | ("networking.k8s.io", "ipaddresses")
+        | ("node.k8s.io", "runtimeclasses")
+        | ("resource.k8s.io", "deviceclasses" | "resourceclaims" | "resourceclaimtemplates")
+        | ("storage.k8s.io", "csistoragecapacities" | "storageclasses")
+        | ("storagemigration.k8s.io", _) => &[Whole, Update],
+        (
+            "",
+            "configmaps"
+            | "endpoints"
+            | "persistentvolumeclaims"
+            | "pods"
+            | "secrets"
+            | "serviceaccounts",
+        )
+        | ("apps", "controllerrevisions")
+        | ("networking.k8s.io", "ingresses" | "ingressclasses")
+        | ("storage.k8s.io", "volumeattributesclasses") => &[Update, Whole],
+        _ => &[Update],
+    }
+}
+
+/// As [`metadata_checks`], of a write of `/status`.
+pub(crate) fn status_metadata_checks(resource: &GroupResource) -> &'static [MetadataCheck] {
+    use MetadataCheck::{Update, Whole};
+    match (resource.group.as_str(), resource.resource.as_str()) {
+        ("batch", "cronjobs")
+        | ("policy", "poddisruptionbudgets")
+        | (ADMISSION | "flowcontrol.apiserver.k8s.io", _) => &[],
+        ("certificates.k8s.io", _) => &[Whole, Update],
+        ("storage.k8s.io", "volumeattachments") => &[Whole],
+        _ => &[Update],
+    }
 }
 
 #[cfg(test)]
@@ -99,5 +169,13 @@ mod tests {
         let volume_attachments = of("storage.k8s.io", "volumeattachments");
         assert!(keeps_on_status(&volume_attachments, "labels"));
         assert!(!keeps_on_status(&volume_attachments, "managedFields"));
+        assert!(!checks_new_metadata(&of("policy", "poddisruptionbudgets")));
+        assert!(checks_new_metadata(&of("", "pods")));
+        let whole = MetadataCheck::Whole;
+        assert_eq!(metadata_checks(&of("", "limitranges")), [whole]);
+        let update = MetadataCheck::Update;
+        assert_eq!(metadata_checks(&of("apps", "deployments")), [update]);
+        assert_eq!(status_metadata_checks(&of("", "nodes")), [update]);
+        assert_eq!(status_metadata_checks(&of("batch", "cronjobs")), []);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Strategy;
 use super::checks::{entries, invalid_each, text};
-use crate::meta::validation::{NameRule, config_map_key, validate_object_meta};
+use crate::meta::validation::config_map_key;
 use crate::status::{FieldErrors, FieldPath};
 
 /// A ConfigMap or Secret holds at most 1 MiB.
@@ -37,10 +37,7 @@ impl Strategy for ConfigMap {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        // Upstream's check of an update is also that of a new object, metadata included.
-        let path = FieldPath::new("metadata");
-        let mut errors =
-            validate_object_meta(&new["metadata"], true, NameRule::DnsSubdomain, &path);
+        let mut errors = FieldErrors::new();
         validate_stays(new, old, &["data", "binaryData"], &mut errors);
         errors.extend(self.validate(new));
         errors

@@ -16,7 +16,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
-use super::{Context, Strategy, conduct};
+use super::conduct::{self, MetadataCheck};
+use super::{Context, Strategy};
 use crate::admission;
 use crate::admission::webhook::{Operation, Requester};
 use crate::clock::rfc3339;
@@ -284,25 +285,30 @@ impl Store<'_> {
         }
     }
 
-    fn validate_finalizers(&self, meta: &Value, path: &FieldPath) -> FieldErrors {
+    /// Faults of the metadata as a new object's, by one of the rules of names.
+    fn validate_metadata(&self, meta: &Value, rule: NameRule) -> FieldErrors {
+        let path = FieldPath::new("metadata");
+        validation::validate_object_meta(meta, self.resource.namespaced, rule, &path)
+    }
+
+    fn validate_finalizers(&self, meta: &Value) -> FieldErrors {
         let checks = conduct::checks_finalizers(&self.resource.gvr().group_resource());
         match checks && self.resource.custom.is_none() {
-            true => validation::validate_standard_finalizers(meta, path),
+            true => validation::validate_standard_finalizers(meta, &FieldPath::new("metadata")),
             false => FieldErrors::new(),
         }
     }
 
     fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
-        let path = FieldPath::new("metadata");
-        let mut errors = validation::validate_object_meta(
-            &object["metadata"],
-            self.resource.namespaced,
-            self.strategy.name_rule(),
-            &path,
-        );
-        errors.extend(self.validate_finalizers(&object["metadata"], &path));
+        let meta = &object["metadata"];
+        let mut errors = FieldErrors::new();
+        if conduct::checks_new_metadata(&self.resource.gvr().group_resource()) {
+            errors.extend(self.validate_metadata(meta, self.strategy.name_rule()));
+            errors.extend(self.validate_finalizers(meta));
+        }
         errors.extend(self.strategy.validate(object));
-        self.invalid(name, errors)
+        self.invalid(name, errors)?;
+        self.invalid(name, self.validate_metadata(meta, NameRule::PathSegment))
     }
 
     /// Replaces an object by what `change` makes of it; `change` runs again if somebody was faster.
@@ -561,21 +567,26 @@ impl Store<'_> {
         name: &str,
         part: Part,
     ) -> Result<(), ApiError> {
-        let path = FieldPath::new("metadata");
-        // Upstream looks at the metadata twice, before the kind's own checks and among them.
-        let metadata = || {
-            let (next, current) = (&next["metadata"], &current["metadata"]);
-            validation::validate_object_meta_update(next, current, &path)
+        let meta = &next["metadata"];
+        let updated = || {
+            let path = FieldPath::new("metadata");
+            validation::validate_object_meta_update(meta, &current["metadata"], &path)
         };
-        let mut errors = validation::validate_object_meta(
-            &next["metadata"],
-            self.resource.namespaced,
-            NameRule::PathSegment,
-            &path,
-        );
-        errors.extend(metadata());
-        errors.extend(metadata());
-        errors.extend(self.validate_finalizers(&next["metadata"], &path));
+        let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
+        errors.extend(updated());
+        let resource = self.resource.gvr().group_resource();
+        let checks = match (&self.resource.custom, part) {
+            (Some(_), _) => &[MetadataCheck::Update],
+            (None, Part::Status) => conduct::status_metadata_checks(&resource),
+            (None, Part::Main | Part::Whole | Part::Raw) => conduct::metadata_checks(&resource),
+        };
+        for check in checks {
+            errors.extend(match check {
+                MetadataCheck::Whole => self.validate_metadata(meta, self.strategy.name_rule()),
+                MetadataCheck::Update => updated(),
+            });
+            errors.extend(self.validate_finalizers(meta));
+        }
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),
