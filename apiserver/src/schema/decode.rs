@@ -21,7 +21,7 @@ use serde_json::{Map, Number, Value};
 use super::builtin::{JSON_PATCH, json_schema_props};
 use super::quantity::Quantity;
 use super::time::{self, Precision};
-use super::{Alternative, Object, Schema, bytes, syntax_error};
+use super::{Alternative, Field, Object, Schema, bytes, syntax_error};
 use unique::Unique;
 
 /// Upstream lists no more strict faults than this.
@@ -236,10 +236,13 @@ impl<'s> State<'s> {
         }
     }
 
-    fn enter_field(&mut self, object: &'s str, name: &str) {
+    fn enter_field(&mut self, object: &'s str, field: &Field) {
         self.object = object;
-        join(&mut self.fields, name);
-        self.enter_key(name);
+        for name in embedded(object, field) {
+            join(&mut self.fields, name);
+        }
+        join(&mut self.fields, &field.name);
+        self.enter_key(&field.name);
     }
 
     fn strict_fault(&mut self, fault: &str, key: &str) {
@@ -268,6 +271,28 @@ impl<'s> State<'s> {
         format!(
             "json: cannot unmarshal {value} into Go struct field {object}.{fields} of type {go_type}"
         )
+    }
+}
+
+/// The structs embedded in `object` in which Go has `field`; JSON does without them.
+fn embedded(object: &str, field: &Field) -> &'static [&'static str] {
+    let depth = field.proto.len().saturating_sub(1);
+    match object {
+        _ if field.proto.is_empty() && matches!(&*field.name, "apiVersion" | "kind") => {
+            &["TypeMeta"]
+        }
+        "NamedRuleWithOperations" => &["RuleWithOperations", "Rule"][..depth],
+        _ if depth == 0 => &[],
+        "DeviceAllocationConfiguration"
+        | "DeviceClaimConfiguration"
+        | "DeviceClassConfiguration" => &["DeviceConfiguration"],
+        "EphemeralContainer" => &["EphemeralContainerCommon"],
+        "IngressRule" => &["IngressRuleValue"],
+        "PersistentVolumeSpec" => &["PersistentVolumeSource"],
+        "Probe" => &["ProbeHandler"],
+        "RuleWithOperations" => &["Rule"],
+        "Volume" => &["VolumeSource"],
+        _ => &["LocalObjectReference"],
     }
 }
 
@@ -424,7 +449,7 @@ impl<'s> Node<'_, 's> {
                 self.state.strict_fault("duplicate", &key);
             }
             let field = &fields[at];
-            self.state.enter_field(&object.name, &key);
+            self.state.enter_field(&object.name, field);
             let value = map.next_value_seed(self.child(&field.schema))?;
             self.state.back_to(&mark);
             match value {
