@@ -7,6 +7,7 @@ pub(crate) mod admission_policy;
 mod api_service;
 mod app_armor;
 pub(crate) mod bootstrap;
+pub(crate) mod carried;
 pub(crate) mod catalog;
 pub(crate) mod certificate_signing_request;
 mod checks;

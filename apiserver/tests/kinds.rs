@@ -519,3 +519,93 @@ async fn annotations_and_projections_of_pods_are_looked_into() {
         ]
     );
 }
+
+#[tokio::test]
+async fn claims_of_a_stored_statefulset_are_not_looked_at_again() {
+    let sets = "/apis/apps/v1/namespaces/default/statefulsets";
+    let server = ApiServer::builder().build();
+    let set = |modes: Value, label: &str| {
+        let template = json!({
+            "metadata": { "labels": { "a": "b", "c": label } },
+            "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        });
+        let claim = json!({
+            "apiVersion": "odd", "kind": "Odd", "metadata": { "name": "v" },
+            "spec": { "accessModes": modes, "resources": { "requests": { "storage": "1Gi" } } },
+        });
+        json!({ "metadata": { "name": "x" }, "spec": {
+            "selector": { "matchLabels": { "a": "b" } }, "template": template,
+            "volumeClaimTemplates": [claim],
+        } })
+    };
+    let made = send(
+        &server,
+        &format!("POST {sets}"),
+        set(json!(["ReadWriteOnce"]), "d"),
+    )
+    .await;
+    assert_eq!(made.code, 201, "{}", made.message());
+    let claim = &made.body["spec"]["volumeClaimTemplates"][0];
+    assert_eq!(claim["kind"], "PersistentVolumeClaim");
+    assert_eq!(claim["apiVersion"], "v1");
+    let put = send(&server, &format!("PUT {sets}/x"), set(json!([]), "d ")).await;
+    let causes = causes(&put);
+    let fields: Vec<&str> = causes
+        .iter()
+        .filter_map(|cause| cause.split(':').next())
+        .collect();
+    assert_eq!(
+        fields,
+        ["spec.template.labels", "spec.template.labels", "spec"]
+    );
+}
+
+#[tokio::test]
+async fn a_text_that_is_there_is_no_default_even_if_it_is_empty() {
+    let class = json!({
+        "provisioner": "a.io/b", "reclaimPolicy": "", "volumeBindingMode": "",
+    });
+    assert_eq!(
+        refused("/apis/storage.k8s.io/v1/storageclasses", class).await,
+        [
+            "volumeBindingMode: Unsupported value: \"\": supported values: \"Immediate\", \
+          \"WaitForFirstConsumer\""
+        ]
+    );
+    let parameters = json!({ "kind": "K", "name": "n", "scope": "" });
+    let class = json!({ "spec": { "controller": "a.io/b", "parameters": parameters } });
+    assert_eq!(
+        refused("/apis/networking.k8s.io/v1/ingressclasses", class).await,
+        [
+            "spec.parameters.scope: Unsupported value: \"\": supported values: \"Cluster\", \
+          \"Namespace\""
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_storage_class_keeps_what_its_volumes_were_made_by() {
+    let classes = "/apis/storage.k8s.io/v1/storageclasses";
+    let server = ApiServer::builder().build();
+    let class = |provisioner: &str, policy: &str| {
+        let parameters = json!({ "a": policy });
+        json!({ "metadata": { "name": "x" }, "provisioner": provisioner,
+            "reclaimPolicy": policy, "parameters": parameters })
+    };
+    let made = send(&server, &format!("POST {classes}"), class("a.io", "Delete")).await;
+    assert_eq!(made.code, 201, "{}", made.message());
+    let put = send(
+        &server,
+        &format!("PUT {classes}/x"),
+        class("b.io", "Retain"),
+    )
+    .await;
+    assert_eq!(
+        causes(&put),
+        [
+            "parameters: Invalid value: {\"a\":\"Retain\"}: field is immutable",
+            "provisioner: Invalid value: \"b.io\": field is immutable",
+            "reclaimPolicy: Invalid value: \"Retain\": field is immutable",
+        ]
+    );
+}

@@ -5,6 +5,7 @@ use std::borrow::Borrow;
 use serde_json::{Value, json};
 
 use crate::meta::fields;
+use crate::registry::carried;
 
 /// The metadata of `object`, in `version` of `meta.k8s.io` (`v1` or `v1beta1`).
 #[must_use]
@@ -12,6 +13,7 @@ pub(crate) fn partial_object_metadata(object: &Value, version: &str) -> Value {
     let metadata = object.get("metadata").cloned();
     let mut metadata = metadata.unwrap_or_else(|| json!({}));
     fields::unfold(&mut metadata);
+    carried::hide(&mut metadata, object);
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": format!("meta.k8s.io/{version}"),
@@ -58,9 +60,11 @@ mod tests {
             "metadata": {"name": "a"},
         });
         assert_eq!(partial_object_metadata(&object, "v1beta1"), partial);
-        let list = partial_object_metadata_list([&object], &json!({"resourceVersion": "7"}), "v1");
-        assert_eq!(list["items"][0]["metadata"], json!({"name": "a"}));
-        assert_eq!(list["metadata"], json!({"resourceVersion": "7"}));
+        let generation = json!({"deprecated.daemonset.template.generation": "1"});
+        let metadata = json!({"name": "a", "annotations": generation});
+        let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata});
+        let partial = partial_object_metadata(&set, "v1");
+        assert_eq!(partial["metadata"], json!({"name": "a"}));
     }
 
     #[test]

@@ -156,17 +156,21 @@ impl<'s> List<'s> {
         Ok(PathElement::Key(key))
     }
 
-    /// The default of a key, which among built-in kinds only the protocol of ports has.
+    /// The default of a key: the schema's own, or in a Go type what it is when left out.
     fn default_of(self, key: &str) -> Option<Value> {
-        match self.items {
-            Schema::Object(object) if object.field(key).is_some() => {
-                let own = object.field(key).and_then(|field| field.default.clone());
-                if own.is_some() {
-                    return own;
-                }
-                let port = matches!(object.name.as_ref(), "ServicePort" | "ContainerPort");
-                (port && key == "protocol").then(|| "TCP".into())
-            }
+        let Schema::Object(object) = self.items else {
+            return None;
+        };
+        let field = object.field(key)?;
+        let port = matches!(object.name.as_ref(), "ServicePort" | "ContainerPort");
+        if port && key == "protocol" {
+            return Some("TCP".into());
+        }
+        let is_always_there = !field.proto.is_empty() && !field.pointer && !field.omit_empty;
+        match &field.schema {
+            _ if field.default.is_some() => field.default.clone(),
+            Schema::String(_) if is_always_there => Some("".into()),
+            Schema::Int32 | Schema::Int64 if is_always_there => Some(0.into()),
             _ => None,
         }
     }

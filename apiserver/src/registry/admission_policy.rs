@@ -8,9 +8,9 @@ pub(crate) use expressions::{validate_validation, validate_variables};
 use serde_json::{Map, Value};
 
 use super::Strategy;
-use super::checks::default_text;
+
 use super::webhook_configuration::{default_matching, default_scopes};
-use crate::meta::object::child_mut;
+use crate::meta::object::{child_mut, default};
 use crate::status::FieldErrors;
 
 /// A ValidatingAdmissionPolicy, or a mutating one.
@@ -26,7 +26,7 @@ impl Strategy for AdmissionPolicy {
 
     fn default(&self, policy: &mut Value) {
         let spec = child_mut(policy, "spec");
-        default_text(spec, "failurePolicy", "Fail");
+        default(spec, "failurePolicy", "Fail");
         default_constraints(spec, "matchConstraints");
     }
 

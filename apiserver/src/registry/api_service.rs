@@ -34,7 +34,7 @@ impl Strategy for ApiService {
         let spec = &service["spec"];
         let (group, version) = (text(&spec["group"]), text(&spec["version"]));
         let wanted = format!("{version}.{group}");
-        if name(service) != wanted {
+        if !name(service).is_empty() && name(service) != wanted {
             let detail = format!("must be `spec.version+\".\"+spec.group`: {wanted:?}");
             let path = FieldPath::new("metadata.name");
             errors.invalid(&path, &name(service).into(), &detail);

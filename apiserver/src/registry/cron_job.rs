@@ -105,6 +105,11 @@ fn validate_job_template(spec: &Value, path: &FieldPath, errors: &mut FieldError
     }
 }
 
+/// Whether there is a time zone of this name; upper and lower case differ, as in names of files.
+fn is_time_zone(name: &str) -> bool {
+    jiff::tz::TimeZone::get(name).is_ok_and(|zone| zone.iana_name().is_none_or(|own| own == name))
+}
+
 fn validate_time_zone(zone: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let value = zone.into();
     if zone.is_empty() {
@@ -113,7 +118,7 @@ fn validate_time_zone(zone: &str, path: &FieldPath, errors: &mut FieldErrors) {
         let detail =
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(path, &value, detail);
-    } else if jiff::tz::TimeZone::get(zone).is_err() {
+    } else if !is_time_zone(zone) {
         errors.invalid(path, &value, &format!("unknown time zone {zone}"));
     }
 }

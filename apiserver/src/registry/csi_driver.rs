@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::checks::{default_text, is_empty, items, one_of, text};
+use super::checks::{is_empty, items, one_of, text};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::validation::validate_immutable;
@@ -31,16 +31,20 @@ impl Strategy for CsiDriver {
         ] {
             default(spec, field, false);
         }
-        default_text(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+        default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
         let modes = spec.get("volumeLifecycleModes");
         if modes.is_none_or(is_empty) {
             spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
         }
     }
 
-    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let spec = &new["spec"];
-        if is_empty(&spec["tokenRequests"]) || !spec["serviceAccountTokenInSecrets"].is_null() {
+        let stays = old.is_some_and(|old| old["spec"]["tokenRequests"] == spec["tokenRequests"]);
+        if stays
+            || is_empty(&spec["tokenRequests"])
+            || !spec["serviceAccountTokenInSecrets"].is_null()
+        {
             return Vec::new();
         }
         let warning = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";

@@ -21,10 +21,9 @@ impl Strategy for CsiStorageCapacity {
         let class = text(&capacity["storageClassName"]);
         let path = FieldPath::new("storageClassName");
         invalid_each(dns1123_subdomain(class), &class.into(), &path, &mut errors);
-        for field in ["capacity", "maximumVolumeSize"] {
-            if text(&capacity[field]).starts_with('-') {
-                errors.invalid(&FieldPath::new(field), &capacity[field], NOT_NEGATIVE);
-            }
+        let own = &capacity["capacity"];
+        if text(own).starts_with('-') {
+            errors.invalid(&FieldPath::new("capacity"), own, NOT_NEGATIVE);
         }
         errors
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::carried::{self, TEMPLATE_GENERATION};
 use super::checks::{
     default_text, int_or_percent, not_negative, not_supported_as, object_in, text,
     validate_at_most_all, validate_int_or_percent,
@@ -15,9 +16,6 @@ use crate::meta::object::{child_mut, default, meta_mut};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::validate_label_selector;
 use crate::status::{FieldErrors, FieldPath};
-
-/// The annotation that carries a field of an older version: how often the template changed.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 #[derive(Debug)]
 pub(super) struct DaemonSet;
@@ -115,8 +113,7 @@ impl Strategy for DaemonSet {
 }
 
 fn template_generation(set: &Value) -> i64 {
-    let own = text(&set["metadata"]["annotations"][TEMPLATE_GENERATION]);
-    own.parse().unwrap_or(0)
+    carried::number(set, TEMPLATE_GENERATION).unwrap_or(0)
 }
 
 fn set_template_generation(set: &mut Value, generation: i64) {

@@ -1,11 +1,13 @@
 //! Deployments.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::carried::{self, ROLLBACK_TO};
 use super::checks::{
     default_text, int_or_percent, not_negative, not_supported_as, object_in, text,
     validate_at_most_all, validate_int_or_percent,
 };
+use super::go_struct::shown_field;
 use super::workload::{
     default_template, validate_collisions, validate_counters, validate_selector,
     validate_selector_stays, validate_template,
@@ -30,6 +32,7 @@ impl Strategy for Deployment {
     }
 
     fn default(&self, deployment: &mut Value) {
+        carried::normalize(deployment, ROLLBACK_TO);
         let spec = child_mut(deployment, "spec");
         default(spec, "replicas", 1);
         default(spec, "revisionHistoryLimit", 10);
@@ -61,12 +64,18 @@ impl Strategy for Deployment {
         validate_selector(&spec["selector"], "deployment", &selector, &mut errors);
         validate_template(spec, "ReplicaSet", &path, &mut errors);
         validate_strategy(&spec["strategy"], &path.child("strategy"), &mut errors);
-        let numbers = [
-            "minReadySeconds",
-            "revisionHistoryLimit",
-            "progressDeadlineSeconds",
-        ];
+        let numbers = ["minReadySeconds", "revisionHistoryLimit"];
         not_negative(spec, &numbers, &path, &mut errors);
+        if let Some(revision) = carried::number(deployment, ROLLBACK_TO) {
+            let rollback = json!({ "version": revision });
+            not_negative(
+                &rollback,
+                &["version"],
+                &path.child("rollback"),
+                &mut errors,
+            );
+        }
+        not_negative(spec, &["progressDeadlineSeconds"], &path, &mut errors);
         let deadline = &spec["progressDeadlineSeconds"];
         let ready = spec["minReadySeconds"].as_i64().unwrap_or(0);
         if deadline.as_i64().is_some_and(|deadline| deadline <= ready) {
@@ -131,10 +140,7 @@ fn validate_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldError
         }
         _ => {
             // Upstream prints its internal type here.
-            let shown = format!(
-                "{{\"Type\":{},\"RollingUpdate\":{rolling}}}",
-                strategy["type"]
-            );
+            let shown = shown_field("apps", "Deployment", &["spec", "strategy"], strategy);
             not_supported_as(path, &shown, &["Recreate", "RollingUpdate"], errors);
         }
     }

@@ -58,9 +58,14 @@ pub(super) fn validate_set<'v>(
 
 /// The name of a request or device.
 pub(super) fn validate_label(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    invalid_each(dns1123_label(name), &name.into(), path, errors);
+}
+
+/// The name of a set of counters.
+pub(super) fn validate_counter_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     match name.is_empty() {
         true => errors.required(path, ""),
-        false => invalid_each(dns1123_label(name), &name.into(), path, errors),
+        false => validate_label(name, path, errors),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::checks::{default_text, entries, invalid_each, items, items_mut, one_of, text};
+use super::checks::{entries, invalid_each, items, items_mut, one_of, text};
 use super::net::{validate_ip, validate_reachable, warn_of_ip};
 use super::{Context, Strategy};
 use crate::meta::object::{default, meta_mut};
@@ -44,14 +44,16 @@ impl Strategy for EndpointSlice {
         };
         for port in items_mut(fields, "ports") {
             default(port, "name", "");
-            default_text(port, "protocol", "TCP");
+            default(port, "protocol", "TCP");
         }
     }
 
-    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
         if new["addressType"] == "FQDN" {
-            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+            if old.is_none() {
+                warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+            }
             return warnings;
         }
         // The controllers of slices write addresses as they should be.
@@ -76,7 +78,8 @@ impl Strategy for EndpointSlice {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
         let same = |field: &str| new[field] == old[field];
         let relabeled = new["metadata"]["labels"] != old["metadata"]["labels"];
-        if relabeled && ["endpoints", "ports", "addressType"].into_iter().all(same) {
+        // What is dropped below counts as a change as well.
+        if relabeled || !["endpoints", "ports", "addressType"].into_iter().all(same) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             meta_mut(new).insert("generation".to_owned(), generation.into());
         }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::Strategy;
-use super::checks::{default_text, invalid_each, one_of, text};
+use super::checks::{invalid_each, one_of, text};
 use super::ingress::validation::validate_reference;
 use super::job::validate_domain_prefixed_path;
-use crate::meta::object::child_mut;
+use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{dns1123_label, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -23,7 +23,7 @@ impl Strategy for IngressClass {
     fn default(&self, class: &mut Value) {
         let spec = child_mut(class, "spec");
         if let Some(parameters) = spec.get_mut("parameters").and_then(Value::as_object_mut) {
-            default_text(parameters, "scope", "Cluster");
+            default(parameters, "scope", "Cluster");
         }
     }
 
@@ -65,7 +65,7 @@ impl Strategy for IngressClass {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        let controller = |class: &Value| class["spec"]["controller"].clone();
+        let controller = |class: &Value| text(&class["spec"]["controller"]).into();
         let path = FieldPath::new("spec.controller");
         validate_immutable(&controller(new), &controller(old), &path, &mut errors);
         errors.extend(self.validate(new));

@@ -54,7 +54,7 @@ impl Strategy for Job {
         default(spec, "parallelism", 1);
         let per_index = spec.contains_key("backoffLimitPerIndex");
         default(spec, "backoffLimit", if per_index { MAX_INT32 } else { 6 });
-        default_text(spec, "completionMode", "NonIndexed");
+        default(spec, "completionMode", "NonIndexed");
         default(spec, "suspend", false);
         default(spec, "manualSelector", false);
         let replacement = if spec.contains_key("podFailurePolicy") {
@@ -341,6 +341,10 @@ pub(super) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldEr
         "maxFailedIndexes",
     ];
     not_negative(spec, &numbers, path, errors);
+    if !spec["maxFailedIndexes"].is_null() && spec["backoffLimitPerIndex"].is_null() {
+        let detail = "when maxFailedIndexes is specified";
+        errors.required(&path.child("backoffLimitPerIndex"), detail);
+    }
     validate_managed_by(&spec["managedBy"], &path.child("managedBy"), errors);
     let mode = &spec["completionMode"];
     if !mode.is_null() {
@@ -353,7 +357,7 @@ pub(super) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldEr
     }
     if mode == "Indexed" {
         validate_indexed(spec, path, errors);
-    } else {
+    } else if mode.is_null() || mode == "NonIndexed" {
         for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             if !spec[field].is_null() {
                 let detail = "requires indexed completion mode";
@@ -404,10 +408,6 @@ fn validate_indexed(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
     if !spec["maxFailedIndexes"].is_null() {
         let most = &spec["maxFailedIndexes"];
-        if spec["backoffLimitPerIndex"].is_null() {
-            let detail = "when maxFailedIndexes is specified";
-            errors.required(&path.child("backoffLimitPerIndex"), detail);
-        }
         let completions = spec["completions"].as_i64();
         if completions.is_some_and(|all| most.as_i64().is_some_and(|most| most > all)) {
             let detail = "must be less than or equal to completions";

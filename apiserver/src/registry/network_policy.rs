@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Strategy;
-use super::checks::{default_text, is_empty, items, items_mut, one_of, text};
+use super::checks::{is_empty, items, items_mut, one_of, text};
 use super::net::{PORT_RANGE, is_subset, port_name_faults, validate_cidr, warn_of_cidr};
-use crate::meta::object::child_mut;
+use crate::meta::object::{child_mut, default};
 use crate::meta::validation::validate_label_selector;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -22,7 +22,7 @@ impl Strategy for NetworkPolicy {
         for direction in ["ingress", "egress"] {
             for rule in items_mut(spec, direction) {
                 for port in items_mut(rule, "ports") {
-                    default_text(port, "protocol", "TCP");
+                    default(port, "protocol", "TCP");
                 }
             }
         }

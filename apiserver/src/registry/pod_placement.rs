@@ -196,7 +196,7 @@ pub(super) fn validate_tolerations(
         if !key.is_empty() {
             invalid_each(qualified_name(key), &key.into(), &path.child("key"), errors);
         }
-        let operator = &toleration["operator"];
+        let operator = &Value::from(text(&toleration["operator"]));
         let operator_path = path.child("operator");
         if key.is_empty() && operator != "Exists" {
             let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";

@@ -110,8 +110,12 @@ pub(super) fn validate_new_pod(pod: &Value) -> FieldErrors {
     errors
 }
 
-/// Faults of the pod template at `path`.
-pub(super) fn validate_pod_template(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// Labels and annotations of a template of pods.
+pub(super) fn validate_template_metadata(
+    template: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     // Upstream's paths leave out `metadata`.
     for (field, check) in [
         ("labels", validate_labels as fn(_, &_, &mut _)),
@@ -123,6 +127,12 @@ pub(super) fn validate_pod_template(template: &Value, path: &FieldPath, errors: 
     let spec = &template["spec"];
     let at = path.child("annotations");
     annotations::validate(&template["metadata"]["annotations"], spec, &at, errors);
+}
+
+/// Faults of the pod template at `path`.
+pub(super) fn validate_pod_template(template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    validate_template_metadata(template, path, errors);
+    let spec = &template["spec"];
     let path = path.child("spec");
     errors.extend(validate_pod_spec(spec, &path));
     seccomp::validate_agreement(template, &path, errors);

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::checks::{default_text, one_of};
+use super::checks::one_of;
 use super::{Context, Strategy};
-use crate::meta::object::{meta_mut, name};
+use crate::meta::object::{default, meta_mut, name};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -27,7 +27,7 @@ impl Strategy for PriorityClass {
 
     fn default(&self, class: &mut Value) {
         if let Some(fields) = class.as_object_mut() {
-            default_text(fields, "preemptionPolicy", "PreemptLowerPriority");
+            default(fields, "preemptionPolicy", "PreemptLowerPriority");
         }
     }
 

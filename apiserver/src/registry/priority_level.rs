@@ -36,7 +36,9 @@ impl Strategy for PriorityLevel {
         if let Some(response) = response.filter(|own| own.contains_key("queuing")) {
             let queuing = object_in(response, "queuing");
             for (field, value) in [("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)] {
-                default(queuing, field, value);
+                if queuing.get(field).is_none_or(|own| own == 0) {
+                    queuing.insert(field.to_owned(), value.into());
+                }
             }
         }
     }
@@ -143,7 +145,7 @@ fn validate_limited(limited: &Value, path: &FieldPath, errors: &mut FieldErrors)
 }
 
 fn validate_queuing(queuing: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    const POSITIVE: &str = "must be a positive integer";
+    const POSITIVE: &str = "must be positive";
     let number = |field: &str| queuing[field].as_i64().unwrap_or(0);
     let mut invalid = |field: &str, detail: &str| {
         errors.invalid(&path.child(field), &number(field).into(), detail);

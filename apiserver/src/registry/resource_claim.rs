@@ -99,7 +99,7 @@ impl Strategy for ResourceClaimTemplate {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
+        let mut errors = self.validate(new);
         let (new, old) = (&new["spec"], &old["spec"]);
         validate_stays("ResourceClaimTemplate", "spec", new, old, &mut errors);
         errors

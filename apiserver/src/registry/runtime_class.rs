@@ -55,7 +55,7 @@ impl Strategy for RuntimeClass {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = FieldErrors::new();
+        let mut errors = self.validate(new);
         let path = FieldPath::new("handler");
         validate_immutable(&new["handler"], &old["handler"], &path, &mut errors);
         errors

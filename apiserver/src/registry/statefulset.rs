@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::checks::{invalid_as, invalid_each, items, text};
 use super::persistent_volume_claim::validate_claim_spec;
 use super::pod_template::default_pod_spec;
+use super::workload::validate_labels_match;
 use super::{Context, Strategy, pod_validation, pod_warnings};
 use crate::meta::object::{child_mut, default};
 use crate::meta::selector::LabelSelector;
-use crate::meta::validation::{NameRule, dns1123_label, validate_label_selector, validate_labels};
+use crate::meta::validation::{NameRule, dns1123_label, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The fields of the spec that may change.
@@ -94,7 +95,7 @@ impl Strategy for StatefulSet {
     }
 
     fn validate(&self, set: &Value) -> FieldErrors {
-        validate_set(set, ServiceName::Checked)
+        validate_set(set, State::New)
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -117,7 +118,7 @@ impl Strategy for StatefulSet {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = validate_set(new, ServiceName::Tolerated);
+        let mut errors = validate_set(new, State::Stored);
         let others = |set: &Value| {
             let mut spec = set["spec"].clone();
             if let Some(fields) = spec.as_object_mut() {
@@ -154,8 +155,10 @@ fn drop_max_unavailable(set: &mut Value, old: Option<&Value>, context: Context<'
 
 fn default_claim_template(claim: &mut Value) {
     if let Some(claim) = claim.as_object_mut() {
-        default(claim, "apiVersion", "v1");
-        default(claim, "kind", "PersistentVolumeClaim");
+        // Upstream's internal type has neither.
+        for (field, value) in [("apiVersion", "v1"), ("kind", "PersistentVolumeClaim")] {
+            claim.insert(field.to_owned(), value.into());
+        }
         let status = claim.entry("status").or_insert_with(|| json!({}));
         if let Some(status) = status.as_object_mut() {
             default(status, "phase", "Pending");
@@ -167,14 +170,14 @@ fn default_claim_template(claim: &mut Value) {
     }
 }
 
-/// What is made of the name of the service; one that is stored stays.
+/// Whether a set is new; what cannot change is not looked at in one that is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ServiceName {
-    Checked,
-    Tolerated,
+enum State {
+    New,
+    Stored,
 }
 
-fn validate_set(set: &Value, name: ServiceName) -> FieldErrors {
+fn validate_set(set: &Value, state: State) -> FieldErrors {
     let (spec, path) = (&set["spec"], &FieldPath::new("spec"));
     let mut errors = FieldErrors::new();
     let policy = &spec["podManagementPolicy"];
@@ -196,6 +199,13 @@ fn validate_set(set: &Value, name: ServiceName) -> FieldErrors {
         &path.child("persistentVolumeClaimRetentionPolicy"),
         &mut errors,
     );
+    if state == State::New {
+        let claims = path.child("volumeClaimTemplates");
+        for (index, claim) in items(&spec["volumeClaimTemplates"]).enumerate() {
+            let path = claims.index(index).child("spec");
+            validate_claim_spec(&claim["spec"], &path, &mut errors);
+        }
+    }
     for field in ["replicas", "minReadySeconds"] {
         not_negative(&spec[field], &path.child(field), &mut errors);
     }
@@ -207,16 +217,11 @@ fn validate_set(set: &Value, name: ServiceName) -> FieldErrors {
         );
     }
     let service = &spec["serviceName"];
-    if name == ServiceName::Checked && !text(service).is_empty() {
+    if state == State::New && !text(service).is_empty() {
         let path = path.child("serviceName");
         invalid_each(dns1123_label(text(service)), service, &path, &mut errors);
     }
     validate_selector(spec, path, &mut errors);
-    let claims = path.child("volumeClaimTemplates");
-    for (index, claim) in items(&spec["volumeClaimTemplates"]).enumerate() {
-        let path = claims.index(index).child("spec");
-        validate_claim_spec(&claim["spec"], &path, &mut errors);
-    }
     validate_template(spec, path, &mut errors);
     errors
 }
@@ -284,52 +289,18 @@ fn validate_selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let template = &spec["template"];
-    let path = path.child("template");
-    let labels = &template["metadata"]["labels"];
-    let label_path = path.child("metadata").child("labels");
     match LabelSelector::from_object(&spec["selector"]) {
         Ok(selector) => {
-            if !selector.is_everything() && !selector.matches(labels) {
-                let detail = "`selector` does not match template `labels`";
-                errors.invalid(&label_path, labels, detail);
-            }
+            validate_labels_match(&selector, template, path, errors);
+            let path = path.child("template");
+            let template = as_made(template, &spec["volumeClaimTemplates"]);
+            pod_validation::validate_pod_template(&template, &path, errors);
+            // Upstream looks at these twice.
+            pod_validation::validate_template_metadata(&template, &path, errors);
         }
-        Err(_) => {
-            let path = FieldPath::new("spec.selector");
-            errors.invalid(&path, &spec["selector"], "");
-        }
+        Err(_) => errors.invalid(&path.child("selector"), &spec["selector"], ""),
     }
-    validate_labels(
-        Some(labels).filter(|labels| labels.is_object()),
-        &label_path,
-        errors,
-    );
-    // The volumes of the claims stand beside those of the template.
-    let mut pod_spec = template["spec"].clone();
-    let claims = spec["volumeClaimTemplates"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let claimed: Vec<Value> = claims
-        .map(|claim| {
-            let name = &claim["metadata"]["name"];
-            json!({ "name": name, "persistentVolumeClaim": { "claimName": name } })
-        })
-        .collect();
-    if let Some(fields) = pod_spec.as_object_mut() {
-        // The controller names the pods; what the template says of it is not looked at.
-        fields.remove("hostname");
-        fields.remove("subdomain");
-        let volumes = fields.entry("volumes").or_insert_with(|| json!([]));
-        if let Some(volumes) = volumes.as_array_mut() {
-            volumes.retain(|own| !claimed.iter().any(|claim| claim["name"] == own["name"]));
-            volumes.extend(claimed);
-        }
-    }
-    errors.extend(pod_validation::validate_pod_spec(
-        &pod_spec,
-        &path.child("spec"),
-    ));
+    let path = path.child("template");
     let policy = &template["spec"]["restartPolicy"];
     if policy != "Always" {
         let path = path.child("spec").child("restartPolicy");
@@ -342,6 +313,33 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             "activeDeadlineSeconds in StatefulSet is not Supported",
         );
     }
+}
+
+/// The template with what the controller will write over it: the volumes of `claims`, and no
+/// names, which are the pods' own.
+fn as_made(template: &Value, claims: &Value) -> Value {
+    let mut template = template.clone();
+    let claimed = items(claims).map(|claim| {
+        let name = &claim["metadata"]["name"];
+        json!({ "name": name, "persistentVolumeClaim": { "claimName": name } })
+    });
+    let mut claimed: Vec<Value> = claimed.collect();
+    let Some(spec) = template["spec"].as_object_mut() else {
+        return template;
+    };
+    spec.remove("hostname");
+    spec.remove("subdomain");
+    if let (false, Some(volumes)) = (
+        claimed.is_empty(),
+        spec.entry("volumes")
+            .or_insert_with(|| json!([]))
+            .as_array_mut(),
+    ) {
+        volumes.retain(|own| !claimed.iter().any(|claim| claim["name"] == own["name"]));
+        claimed.append(volumes);
+        *volumes = claimed;
+    }
+    template
 }
 
 fn validate_status(new: &Value, old: &Value) -> FieldErrors {

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::checks::{default_text, invalid_each, is_empty, items, one_of, text};
+use super::checks::{invalid_each, is_empty, items, one_of, text};
 use super::volume_attributes_class::validate_parameters;
 use super::{Strategy, node_labels};
+use crate::meta::object::default;
 use crate::meta::validation::{qualified_name, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
@@ -16,8 +17,8 @@ pub(super) struct StorageClass;
 impl Strategy for StorageClass {
     fn default(&self, class: &mut Value) {
         if let Some(fields) = class.as_object_mut() {
-            default_text(fields, "reclaimPolicy", "Delete");
-            default_text(fields, "volumeBindingMode", "Immediate");
+            default(fields, "reclaimPolicy", "Delete");
+            default(fields, "volumeBindingMode", "Immediate");
         }
     }
 
@@ -35,7 +36,9 @@ impl Strategy for StorageClass {
         validate_parameters(&class["parameters"], &path, &mut errors);
         let path = FieldPath::new("reclaimPolicy");
         let policies = ["Delete", "Retain"];
-        one_of(&class["reclaimPolicy"], &path, &policies, &mut errors);
+        if !text(&class["reclaimPolicy"]).is_empty() {
+            one_of(&class["reclaimPolicy"], &path, &policies, &mut errors);
+        }
         let path = FieldPath::new("volumeBindingMode");
         let modes = ["Immediate", "WaitForFirstConsumer"];
         one_of(&class["volumeBindingMode"], &path, &modes, &mut errors);
@@ -60,19 +63,16 @@ impl Strategy for StorageClass {
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(new);
-        for field in ["parameters", "provisioner", "reclaimPolicy"] {
-            if new[field] != old[field] {
-                let detail = format!("updates to {field} are forbidden.");
-                errors.forbidden(&FieldPath::new(field), &detail);
-            }
+        let fixed = [
+            "parameters",
+            "provisioner",
+            "reclaimPolicy",
+            "volumeBindingMode",
+        ];
+        for field in fixed {
+            let path = FieldPath::new(field);
+            validate_immutable(&new[field], &old[field], &path, &mut errors);
         }
-        let field = "volumeBindingMode";
-        validate_immutable(
-            &new[field],
-            &old[field],
-            &FieldPath::new(field),
-            &mut errors,
-        );
         errors
     }
 }

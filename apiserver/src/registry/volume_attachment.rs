@@ -6,6 +6,7 @@ use super::Strategy;
 use super::checks::{entries, invalid_as, invalid_each, text};
 use super::go_struct::shown_as;
 use super::persistent_volume::validate_inline;
+use super::volume_sources::validate_csi_driver_name;
 use crate::meta::GroupVersionKind;
 use crate::meta::validation::dns1123_subdomain;
 use crate::schema::{Schema, builtin};
@@ -20,24 +21,11 @@ pub(super) struct VolumeAttachment;
 
 impl Strategy for VolumeAttachment {
     fn validate(&self, attachment: &Value) -> FieldErrors {
-        let mut errors = validate_both(attachment);
-        let (spec, path) = (&attachment["spec"], FieldPath::new("spec"));
-        let attacher = &spec["attacher"];
-        let faults = dns1123_subdomain(text(attacher));
-        let at = path.child("attacher");
-        if !text(attacher).is_empty() {
-            invalid_each(faults, attacher, &at, &mut errors);
-        }
-        let volume = &spec["source"]["persistentVolumeName"];
-        if !volume.is_null() {
-            let path = path.child("source").child("persistentVolumeName");
-            invalid_each(dns1123_subdomain(text(volume)), volume, &path, &mut errors);
-        }
-        errors
+        validate_attachment(attachment)
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = validate_both(new);
+        let mut errors = validate_attachment(new);
         if new["spec"] != old["spec"] {
             let kind = GroupVersionKind {
                 group: "storage.k8s.io".to_owned(),
@@ -54,18 +42,16 @@ impl Strategy for VolumeAttachment {
         errors
     }
 
-    fn validate_status_update(&self, new: &Value, _old: &Value) -> FieldErrors {
-        validate_both(new)
+    fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {
+        self.validate_update(new, old)
     }
 }
 
 /// What upstream asks of an attachment whenever it is written.
-fn validate_both(attachment: &Value) -> FieldErrors {
+fn validate_attachment(attachment: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (&attachment["spec"], FieldPath::new("spec"));
-    if text(&spec["attacher"]).is_empty() {
-        errors.required(&path.child("attacher"), "");
-    }
+    validate_csi_driver_name(&spec["attacher"], &path.child("attacher"), &mut errors);
     let (source, at) = (&spec["source"], path.child("source"));
     let volume = &source["persistentVolumeName"];
     match (volume.is_null(), source["inlineVolumeSpec"].is_null()) {
@@ -101,6 +87,10 @@ fn validate_both(attachment: &Value) -> FieldErrors {
             let path = path.child(field).child("errorCode");
             errors.invalid(&path, code, "must be between 0 and 2147483647, inclusive");
         }
+    }
+    let path = FieldPath::new("spec.source.persistentVolumeName");
+    if !volume.is_null() {
+        invalid_each(dns1123_subdomain(text(volume)), volume, &path, &mut errors);
     }
     errors
 }

@@ -37,13 +37,14 @@ impl Strategy for VolumeAttributesClass {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        let mut errors = FieldErrors::new();
         for field in ["driverName", "parameters"] {
             if new[field] != old[field] {
                 let detail = format!("updates to {field} are forbidden.");
                 errors.forbidden(&FieldPath::new(field), &detail);
             }
         }
+        errors.extend(self.validate(new));
         errors
     }
 }

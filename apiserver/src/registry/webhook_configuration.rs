@@ -5,7 +5,7 @@ pub(super) mod validation;
 use serde_json::{Map, Value};
 
 use super::Strategy;
-use super::checks::{default_text, items_mut, object_in};
+use super::checks::{items_mut, object_in};
 use crate::meta::object::default;
 use crate::status::FieldErrors;
 
@@ -25,11 +25,11 @@ impl Strategy for WebhookConfiguration {
             return;
         };
         for webhook in items_mut(fields, "webhooks") {
-            default_text(webhook, "failurePolicy", "Fail");
+            default(webhook, "failurePolicy", "Fail");
             default_matching(webhook);
             default(webhook, "timeoutSeconds", 10);
             if self.mutating {
-                default_text(webhook, "reinvocationPolicy", "Never");
+                default(webhook, "reinvocationPolicy", "Never");
             }
             let service = webhook
                 .get_mut("clientConfig")
@@ -52,13 +52,13 @@ impl Strategy for WebhookConfiguration {
 }
 
 pub(super) fn default_matching(map: &mut Map<String, Value>) {
-    default_text(map, "matchPolicy", "Equivalent");
+    default(map, "matchPolicy", "Equivalent");
     object_in(map, "namespaceSelector");
     object_in(map, "objectSelector");
 }
 
 pub(super) fn default_scopes(map: &mut Map<String, Value>, rules: &str) {
     for rule in items_mut(map, rules) {
-        default_text(rule, "scope", "*");
+        default(rule, "scope", "*");
     }
 }

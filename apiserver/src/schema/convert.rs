@@ -149,7 +149,7 @@ fn scalar(schema: &Schema, value: Value) -> Result<Value, String> {
     let integer = match &value {
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (Some(integer), _) => Some(integer),
-            (None, Some(float)) if float.trunc() == float => Some(saturated(float)),
+            (None, Some(float)) if float.trunc() == float => Some(truncated(float)),
             _ => None,
         },
         _ => None,
@@ -164,13 +164,15 @@ fn scalar(schema: &Schema, value: Value) -> Result<Value, String> {
     }
 }
 
-/// A whole number as an integer, at the ends of the range if it is beyond them.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "saturation is what is wanted"
-)]
-fn saturated(float: f64) -> i64 {
-    float as i64
+/// A number as an integer; beyond their range Go has the least one.
+#[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
+fn truncated(float: f64) -> i64 {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    if (-END..END).contains(&float) {
+        float as i64
+    } else {
+        i64::MIN
+    }
 }
 
 /// The low half of an integer, as Go's conversion to 32 bits keeps it.

@@ -19,10 +19,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::builtin::{JSON_PATCH, json_schema_props};
-use super::inlined::inlined;
+use super::inlined::embedded;
 use super::quantity::Quantity;
 use super::time::{self, Precision};
-use super::{Alternative, Object, Schema, bytes, syntax_error};
+use super::{Alternative, Field, Object, Schema, bytes, syntax_error};
 use unique::Unique;
 
 /// Upstream lists no more strict faults than this.
@@ -237,13 +237,13 @@ impl<'s> State<'s> {
         }
     }
 
-    fn enter_field(&mut self, object: &'s str, name: &str) {
+    fn enter_field(&mut self, object: &'s str, field: &Field) {
         self.object = object;
-        if let Some(inlined) = inlined(object, name) {
-            join(&mut self.fields, inlined);
+        for name in embedded(object, field) {
+            join(&mut self.fields, name);
         }
-        join(&mut self.fields, name);
-        self.enter_key(name);
+        join(&mut self.fields, &field.name);
+        self.enter_key(&field.name);
     }
 
     fn strict_fault(&mut self, fault: &str, key: &str) {
@@ -428,7 +428,7 @@ impl<'s> Node<'_, 's> {
                 self.state.strict_fault("duplicate", &key);
             }
             let field = &fields[at];
-            self.state.enter_field(&object.name, &key);
+            self.state.enter_field(&object.name, field);
             let value = map.next_value_seed(self.child(&field.schema))?;
             self.state.back_to(&mark);
             match value {

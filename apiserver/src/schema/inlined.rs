@@ -1,39 +1,25 @@
 //! Go structs whose fields JSON shows as those of the struct around them: errors name both.
 
-/// The struct within the Go struct `object` that holds its JSON field `field`.
-pub(super) fn inlined(object: &str, field: &str) -> Option<&'static str> {
-    let holds = |fields: &[&str]| fields.contains(&field);
+use super::Field;
+
+/// The structs embedded in `object` in which Go has `field`; JSON does without them.
+pub(super) fn embedded(object: &str, field: &Field) -> &'static [&'static str] {
+    let depth = field.proto.len().saturating_sub(1);
     match object {
-        "ConfigMapEnvSource"
-        | "ConfigMapKeySelector"
-        | "ConfigMapProjection"
-        | "ConfigMapVolumeSource"
-        | "SecretEnvSource"
-        | "SecretKeySelector"
-        | "SecretProjection" => holds(&["name"]).then_some("LocalObjectReference"),
-        "EphemeralContainer" => {
-            (!holds(&["targetContainerName"])).then_some("EphemeralContainerCommon")
+        _ if field.proto.is_empty() && matches!(&*field.name, "apiVersion" | "kind") => {
+            &["TypeMeta"]
         }
-        "PersistentVolumeSpec" => (!holds(&[
-            "accessModes",
-            "capacity",
-            "claimRef",
-            "mountOptions",
-            "nodeAffinity",
-            "persistentVolumeReclaimPolicy",
-            "storageClassName",
-            "volumeAttributesClassName",
-            "volumeMode",
-        ]))
-        .then_some("PersistentVolumeSource"),
-        "Probe" => holds(&["exec", "grpc", "httpGet", "tcpSocket"]).then_some("ProbeHandler"),
-        "RuleWithOperations" => (!holds(&["operations"])).then_some("Rule"),
-        "NamedRuleWithOperations" => match field {
-            "operations" => Some("RuleWithOperations"),
-            "resourceNames" => None,
-            _ => Some("RuleWithOperations.Rule"),
-        },
-        "Volume" => (!holds(&["name"])).then_some("VolumeSource"),
-        _ => None,
+        "NamedRuleWithOperations" => &["RuleWithOperations", "Rule"][..depth],
+        _ if depth == 0 => &[],
+        "DeviceAllocationConfiguration"
+        | "DeviceClaimConfiguration"
+        | "DeviceClassConfiguration" => &["DeviceConfiguration"],
+        "EphemeralContainer" => &["EphemeralContainerCommon"],
+        "IngressRule" => &["IngressRuleValue"],
+        "PersistentVolumeSpec" => &["PersistentVolumeSource"],
+        "Probe" => &["ProbeHandler"],
+        "RuleWithOperations" => &["Rule"],
+        "Volume" => &["VolumeSource"],
+        _ => &["LocalObjectReference"],
     }
 }

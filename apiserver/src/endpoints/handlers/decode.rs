@@ -18,6 +18,7 @@ use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::registry::carried;
 use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object};
@@ -128,6 +129,9 @@ pub(super) fn object(
         }),
     };
     let Decoded { value, warnings } = decoded.map_err(|error| cannot_handle(gvk, error))?;
+    if let Some(why) = carried::fault(&value) {
+        return Err(cannot_handle(gvk, why));
+    }
     if is_refused {
         let mut faults = vec![unmarshal_errors(&duplicates)];
         faults.extend(warnings);

@@ -31,7 +31,7 @@ pub(super) fn create(definition: &Value) -> FieldErrors {
     let spec = &definition["spec"];
     let wanted = format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group"));
     let name = text(&definition["metadata"], "name");
-    if name != wanted {
+    if !name.is_empty() && name != wanted {
         let detail = "must be spec.names.plural+\".\"+spec.group";
         errors.invalid(&FieldPath::new("metadata.name"), &name.into(), detail);
     }

@@ -60,8 +60,10 @@ fn validate_bounds(spec: &Value, bound: i64, path: &FieldPath, errors: &mut Fiel
         errors.invalid(&path.child("minReplicas"), &spec["minReplicas"], &detail);
     }
     let path = path.child("maxReplicas");
-    if most < 1 {
+    if most == 0 {
         errors.required(&path, "must be set and greater than 0");
+    } else if most < 0 {
+        errors.invalid(&path, &most.into(), "must be greater than or equal to 1");
     }
     if least.is_some_and(|least| most < least) {
         let detail = "must be greater than or equal to `minReplicas`";

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::meta::validation::dns1123_label;
 use crate::registry::checks::{entries, invalid_each, items, text};
-use crate::registry::devices::{validate_label, validate_set};
+use crate::registry::devices::{validate_counter_name, validate_set};
 use crate::status::{FieldErrors, FieldPath};
 
 const SETS_MAX: usize = 8;
@@ -14,7 +14,7 @@ const COUNTERS_MAX: usize = 32;
 /// Faults of the sets of counters of a slice, which has no devices then.
 pub(super) fn validate_sets(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let of_name = |own: &Value, path: &FieldPath, errors: &mut FieldErrors| {
-        validate_label(text(&own["name"]), &path.child("name"), errors);
+        validate_counter_name(text(&own["name"]), &path.child("name"), errors);
         validate_counters(&own["counters"], &path.child("counters"), errors);
     };
     let at = path.child("sharedCounters");
@@ -31,7 +31,7 @@ pub(super) fn validate_sets(spec: &Value, path: &FieldPath, errors: &mut FieldEr
 /// Faults of what a device takes.
 pub(super) fn validate_consumption(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let of_set = |own: &Value, path: &FieldPath, errors: &mut FieldErrors| {
-        validate_label(text(&own["counterSet"]), &path.child("counterSet"), errors);
+        validate_counter_name(text(&own["counterSet"]), &path.child("counterSet"), errors);
         validate_counters(&own["counters"], &path.child("counters"), errors);
     };
     let at = path.child("consumesCounters");

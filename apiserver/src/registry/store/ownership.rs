@@ -37,9 +37,7 @@ impl Store<'_> {
 
     /// What is stored loses its empty lists, after somebody came to own them.
     pub(super) fn forget_empty_lists(&self, object: &mut Value) {
-        if !self.dry_run
-            && let Some(schema) = schema::builtin(self.resource.gvk())
-        {
+        if let Some(schema) = schema::builtin(self.resource.gvk()) {
             schema.forget_empty_lists(object);
         }
     }

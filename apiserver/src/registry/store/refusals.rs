@@ -60,6 +60,8 @@ impl Store<'_> {
             }
             (_, resource) => resource.to_owned(),
         };
+        // A dry run does not know the prefix under which etcd has its keys.
+        let root = if self.dry_run { "" } else { "/registry" };
         let namespace = if namespace.is_empty() {
             String::new()
         } else {
@@ -68,7 +70,7 @@ impl Store<'_> {
         self.conflict(
             name,
             format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{directory}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
+                "StorageError: invalid object, Code: 4, Key: {root}/{directory}/{namespace}{name}, ResourceVersion: 0, AdditionalErrorMsg: {message}"
             ),
         )
     }

@@ -242,6 +242,43 @@ fn a_wrong_type_is_named_as_go_names_it() {
 }
 
 #[test]
+fn a_wrong_type_is_named_with_the_structs_that_json_inlines() {
+    let policy = "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy";
+    let rules = json!([{ "operations": [5] }]);
+    let groups = json!([{ "apiGroups": "a" }]);
+    let of_policy = |rules| json!({ "spec": { "matchConstraints": { "resourceRules": rules } } });
+    let cases = [
+        (
+            "v1 Pod",
+            json!({ "spec": { "volumes": [{ "hostPath": { "path": 5 } }] } }),
+            "json: cannot unmarshal number into Go struct field \
+             HostPathVolumeSource.spec.volumes.VolumeSource.hostPath.path of type string",
+        ),
+        (
+            "apps/v1 StatefulSet",
+            json!({ "spec": { "volumeClaimTemplates": [{ "kind": 5 }] } }),
+            "json: cannot unmarshal number into Go struct field \
+             PersistentVolumeClaim.spec.volumeClaimTemplates.TypeMeta.kind of type string",
+        ),
+        (
+            policy,
+            of_policy(rules),
+            "json: cannot unmarshal number into Go struct field \
+             NamedRuleWithOperations.spec.matchConstraints.resourceRules.RuleWithOperations\
+             .operations of type v1.OperationType",
+        ),
+        (
+            policy,
+            of_policy(groups),
+            "json: cannot unmarshal string into Go struct field \
+             NamedRuleWithOperations.spec.matchConstraints.resourceRules.RuleWithOperations\
+             .Rule.apiGroups of type []string",
+        ),
+    ];
+    check_errors(&cases);
+}
+
+#[test]
 fn a_value_that_its_type_refuses_is_reported_in_its_own_words() {
     let cases = [
         (

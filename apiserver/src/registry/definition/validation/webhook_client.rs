@@ -30,9 +30,9 @@ fn validate_url(url: &str, path: &FieldPath, errors: &mut FieldErrors) {
         Some((user, host)) => (Some(user), host),
         None => (None, authority),
     };
-    if scheme != "https" {
+    if !scheme.eq_ignore_ascii_case("https") {
         let detail = format!("'https' is the only allowed URL scheme{FORM}");
-        errors.invalid(path, &scheme.into(), &detail);
+        errors.invalid(path, &scheme.to_lowercase().into(), &detail);
     }
     if host.is_empty() {
         errors.invalid(path, &host.into(), &format!("host must be specified{FORM}"));
