@@ -5,6 +5,7 @@ mod delete;
 mod follow_up;
 mod ownership;
 mod refusals;
+mod validate;
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::catalog::ResourceInfo;
-use super::conduct::{self, MetadataCheck};
+use super::conduct;
 use super::{Context, Strategy};
 use crate::admission;
 use crate::admission::webhook::{Operation, Requester};
@@ -24,7 +25,6 @@ use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
 use crate::field_manager::Writer;
 use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
-use crate::meta::validation::{self, NameRule};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -285,32 +285,6 @@ impl Store<'_> {
         }
     }
 
-    /// Faults of the metadata as a new object's, by one of the rules of names.
-    fn validate_metadata(&self, meta: &Value, rule: NameRule) -> FieldErrors {
-        let path = FieldPath::new("metadata");
-        validation::validate_object_meta(meta, self.resource.namespaced, rule, &path)
-    }
-
-    fn validate_finalizers(&self, meta: &Value) -> FieldErrors {
-        let checks = conduct::checks_finalizers(&self.resource.gvr().group_resource());
-        match checks && self.resource.custom.is_none() {
-            true => validation::validate_standard_finalizers(meta, &FieldPath::new("metadata")),
-            false => FieldErrors::new(),
-        }
-    }
-
-    fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
-        let meta = &object["metadata"];
-        let mut errors = FieldErrors::new();
-        if conduct::checks_new_metadata(&self.resource.gvr().group_resource()) {
-            errors.extend(self.validate_metadata(meta, self.strategy.name_rule()));
-            errors.extend(self.validate_finalizers(meta));
-        }
-        errors.extend(self.strategy.validate(object));
-        self.invalid(name, errors)?;
-        self.invalid(name, self.validate_metadata(meta, NameRule::PathSegment))
-    }
-
     /// Replaces an object by what `change` makes of it; `change` runs again if somebody was faster.
     ///
     /// An update that changes nothing writes nothing. One that takes the last finalizer from a
@@ -564,40 +538,5 @@ impl Store<'_> {
             let generation = current["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             meta_mut(next).insert("generation".to_owned(), generation.into());
         }
-    }
-
-    fn validate_changed(
-        &self,
-        next: &Value,
-        current: &Value,
-        name: &str,
-        part: Part,
-    ) -> Result<(), ApiError> {
-        let meta = &next["metadata"];
-        let updated = || {
-            let path = FieldPath::new("metadata");
-            validation::validate_object_meta_update(meta, &current["metadata"], &path)
-        };
-        let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
-        errors.extend(updated());
-        let resource = self.resource.gvr().group_resource();
-        let checks = match (&self.resource.custom, part) {
-            (Some(_), _) => &[MetadataCheck::Update],
-            (None, Part::Status) => conduct::status_metadata_checks(&resource),
-            (None, Part::Main | Part::Whole | Part::Raw) => conduct::metadata_checks(&resource),
-        };
-        for check in checks {
-            errors.extend(match check {
-                MetadataCheck::Whole => self.validate_metadata(meta, self.strategy.name_rule()),
-                MetadataCheck::Update => updated(),
-            });
-            errors.extend(self.validate_finalizers(meta));
-        }
-        errors.extend(match part {
-            Part::Main => self.strategy.validate_update(next, current),
-            Part::Status => self.strategy.validate_status_update(next, current),
-            Part::Whole | Part::Raw => FieldErrors::new(),
-        });
-        self.invalid(name, errors)
     }
 }
