@@ -216,9 +216,11 @@ impl ApiError {
             "metadata": {},
             "status": "Failure",
             "message": message,
-            "reason": reason,
             "code": code,
         });
+        if !reason.is_empty() {
+            status["reason"] = reason.into();
+        }
         if let Some(seconds) = retry_after_seconds {
             status["details"] = json!({ "retryAfterSeconds": seconds });
         }

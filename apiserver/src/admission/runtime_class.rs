@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{all_of, forbidden};
 use crate::meta::object::{child_mut, name};
+use crate::meta::validation::path_segment_name;
 use crate::server::Core;
 use crate::status::ApiError;
 
@@ -21,6 +22,11 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
         }
         return Ok(());
     };
+    let faults = path_segment_name(asked);
+    if !faults.is_empty() {
+        let why = format!("invalid resource name {asked:?}: [{}]", faults.join(" "));
+        return Err(ApiError::stated(500, "", &why, None));
+    }
     let classes = all_of(core, "node.k8s.io", "runtimeclasses");
     let Some(class) = classes.iter().find(|class| name(class) == asked) else {
         return refuse(format!("RuntimeClass {asked:?} not found"));

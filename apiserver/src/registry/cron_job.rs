@@ -114,11 +114,15 @@ fn validate_time_zone(zone: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let value = zone.into();
     if zone.is_empty() {
         errors.invalid(path, &value, "timeZone must be nil or non-empty string");
-    } else if zone.eq_ignore_ascii_case("Local") {
+        return;
+    }
+    if zone.eq_ignore_ascii_case("Local") {
         let detail =
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(path, &value, detail);
-    } else if !is_time_zone(zone) {
+    }
+    // Go knows its own zone by this name.
+    if zone != "Local" && !is_time_zone(zone) {
         errors.invalid(path, &value, &format!("unknown time zone {zone}"));
     }
 }

@@ -62,7 +62,7 @@ impl Strategy for PersistentVolume {
             round_amounts(capacity);
         }
         default_text(spec, "persistentVolumeReclaimPolicy", "Retain");
-        default_text(spec, "volumeMode", "Filesystem");
+        default(spec, "volumeMode", "Filesystem");
         for (source, field, value) in SOURCE_DEFAULTS {
             if spec.contains_key(source) {
                 default_text(object_in(spec, source), field, value);

@@ -323,7 +323,12 @@ fn validate_spec(spec: &Value, path: &FieldPath, checks_groups: bool, errors: &m
             let detail = "may not be specified when dataSourceRef.namespace is specified";
             errors.invalid(path, &json!({}), detail);
         }
-    } else if !source.is_null() && !reference.is_null() && source != reference {
+    } else if !source.is_null()
+        && !reference.is_null()
+        && ["apiGroup", "kind", "name"]
+            .iter()
+            .any(|field| source[field] != reference[field])
+    {
         // Upstream shows the path in the place of the value, and so nothing of it.
         errors.invalid(path, &json!({}), "must match dataSourceRef");
     }

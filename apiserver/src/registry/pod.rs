@@ -45,6 +45,11 @@ impl Strategy for Pod {
         }
     }
 
+    /// All but the class that was sent is made anew.
+    fn brings_status(&self) -> bool {
+        true
+    }
+
     fn begin_create(&self, pod: &mut Value, _context: Context<'_>) -> FieldErrors {
         let mut warnings = Vec::new();
         label_keys::merge(pod);
@@ -53,7 +58,11 @@ impl Strategy for Pod {
     }
 
     fn prepare_for_create(&self, pod: &mut Value, context: Context<'_>) {
-        let qos = qos_class(pod);
+        let sent = pod["status"]["qosClass"].as_str();
+        let qos = match sent.filter(|class| !class.is_empty()) {
+            None => qos_class(pod).into(),
+            Some(class) => Value::from(class),
+        };
         pod["status"] = json!({ "phase": "Pending", "qosClass": qos });
         let gated = pod["spec"]["schedulingGates"]
             .as_array()

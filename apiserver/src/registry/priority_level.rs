@@ -12,6 +12,9 @@ const NON_NEGATIVE: &str = "must be a non-negative integer";
 const MAX_QUEUES: i64 = 10_000_000;
 const MAX_ENTROPY_BITS: f64 = 60.0;
 
+/// Of v1beta3, in which zero stood for the default.
+const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
+
 #[derive(Debug)]
 pub(super) struct PriorityLevel;
 
@@ -45,6 +48,10 @@ impl Strategy for PriorityLevel {
 
     fn validate(&self, level: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
+        if !level["metadata"]["annotations"][ZERO_SHARES].is_null() {
+            let detail = format!("annotation '{ZERO_SHARES}' is forbidden");
+            errors.forbidden(&FieldPath::new("metadata.annotations"), &detail);
+        }
         let path = FieldPath::new("spec");
         let spec = &level["spec"];
         let kind = text(&spec["type"]);

@@ -453,6 +453,8 @@ fn validate_ephemeral(value: &Value, path: &FieldPath, errors: &mut FieldErrors)
     validate_labels(labels, &meta.child("labels"), errors);
     for (field, _) in entries(&template["metadata"]) {
         if !["labels", "annotations"].contains(&field.as_str()) {
+            // Upstream makes the name from Go's.
+            let field = if field == "uid" { "uID" } else { field };
             errors.forbidden(&meta.child(field), "cannot be set");
         }
     }

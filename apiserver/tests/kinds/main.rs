@@ -445,3 +445,90 @@ async fn annotations_and_projections_of_pods_are_looked_into() {
         ]
     );
 }
+
+#[tokio::test]
+async fn what_go_makes_of_odd_values_is_what_is_answered() {
+    let pods = "/api/v1/namespaces/default/pods";
+    let containers = json!([{ "name": "c", "image": "i" }]);
+    let cron_jobs = "/apis/batch/v1/namespaces/default/cronjobs";
+    let template = json!({ "spec": { "restartPolicy": "Never", "containers": containers } });
+    let job = json!({
+        "schedule": "0 * * * *", "timeZone": "LOCAL",
+        "jobTemplate": { "spec": { "template": template } },
+    });
+    assert_eq!(
+        refused(cron_jobs, json!({ "spec": job })).await,
+        [
+            "spec.timeZone: Invalid value: \"LOCAL\": timeZone must be an explicit time zone as \
+             defined in https://www.iana.org/time-zones",
+            "spec.timeZone: Invalid value: \"LOCAL\": unknown time zone LOCAL",
+        ]
+    );
+    let volume = json!({
+        "capacity": { "storage": "1" }, "accessModes": ["ReadWriteOnce"], "volumeMode": "",
+        "hostPath": { "path": "/x" },
+    });
+    assert_eq!(
+        refused("/api/v1/persistentvolumes", json!({ "spec": volume })).await,
+        ["spec.volumeMode: Unsupported value: \"\": supported values: \"Block\", \"Filesystem\""]
+    );
+    let claim = json!({
+        "metadata": { "uid": "u" },
+        "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1" } } },
+    });
+    let volumes = json!([{ "name": "v", "ephemeral": { "volumeClaimTemplate": claim } }]);
+    assert_eq!(
+        refused(
+            pods,
+            json!({ "spec": { "containers": containers, "volumes": volumes } })
+        )
+        .await,
+        ["spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.uID: Forbidden: cannot be set"]
+    );
+    let levels = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
+    let shares = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
+    let level = json!({
+        "metadata": { "name": "x", "annotations": { shares: "" } },
+        "spec": { "type": "Limited", "limited": { "limitResponse": { "type": "Reject" } } },
+    });
+    assert_eq!(
+        refused(levels, level).await,
+        [format!(
+            "metadata.annotations: Forbidden: annotation '{shares}' is forbidden"
+        )]
+    );
+    let server = ApiServer::builder().build();
+    let create = format!("POST {pods}");
+    let metadata = json!({ "name": "x" });
+    let spec = json!({ "containers": containers, "runtimeClassName": "a/b" });
+    let unnamed = send(
+        &server,
+        &create,
+        json!({ "metadata": metadata, "spec": spec }),
+    )
+    .await;
+    assert_eq!(
+        (unnamed.code, unnamed.message()),
+        (500, "invalid resource name \"a/b\": [may not contain '/']")
+    );
+    assert_eq!(unnamed.body.get("reason"), None);
+    let pod = json!({
+        "metadata": metadata, "spec": { "containers": containers },
+        "status": { "qosClass": "Guaranteed" },
+    });
+    let created = send(&server, &create, pod).await;
+    assert_eq!(created.body["status"]["qosClass"], "Guaranteed");
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let source =
+        json!({ "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s" });
+    let mut reference = source.clone();
+    reference["namespace"] = json!("");
+    let mut spec = claim["spec"].clone();
+    spec["dataSourceRef"] = reference;
+    let claim = json!({ "metadata": metadata, "spec": spec });
+    let created = send(&server, &format!("POST {claims}"), claim).await;
+    assert_eq!(
+        (created.code, &created.body["spec"]["dataSource"]),
+        (201, &source)
+    );
+}

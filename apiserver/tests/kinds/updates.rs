@@ -170,3 +170,22 @@ async fn a_storage_class_keeps_what_its_volumes_were_made_by() {
         ]
     );
 }
+
+#[tokio::test]
+async fn tolerations_of_a_stored_pod_are_looked_at_twice() {
+    let server = ApiServer::builder().build();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({
+        "metadata": { "name": "x" }, "spec": { "containers": [{ "name": "c", "image": "i" }] },
+    });
+    let mut created = send(&server, &format!("POST {pods}"), pod).await.body;
+    let tolerations = created["spec"]["tolerations"].as_array_mut().unwrap();
+    tolerations.push(json!({ "key": "k", "effect": "NoSchedule", "tolerationSeconds": 1 }));
+    let at = format!("spec.tolerations[{}]", tolerations.len() - 1);
+    let fault = format!(
+        "{at}.effect: Invalid value: \"NoSchedule\": effect must be 'NoExecute' when \
+         `tolerationSeconds` is set"
+    );
+    let updated = send(&server, &format!("PUT {pods}/x"), created).await;
+    assert_eq!(causes(&updated), [fault.clone(), fault]);
+}

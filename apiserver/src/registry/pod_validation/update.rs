@@ -7,6 +7,7 @@ use super::{
 };
 use crate::meta::object::child_mut;
 use crate::registry::go_struct;
+use crate::registry::pod_placement::validate_tolerations;
 use crate::status::{FieldErrors, FieldPath};
 
 const IMMUTABLE_SPEC: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
@@ -38,9 +39,13 @@ pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> Fiel
     if !validate_deadline(new, old, &path, &mut errors) {
         return errors;
     }
-    if !keeps_tolerations(new, old) {
-        let detail = "existing toleration can not be modified except its tolerationSeconds";
-        errors.forbidden(&path.child("tolerations"), detail);
+    let at = path.child("tolerations");
+    match keeps_tolerations(new, old) {
+        true => validate_tolerations(&new["spec"]["tolerations"], &at, &mut errors),
+        false => {
+            let detail = "existing toleration can not be modified except its tolerationSeconds";
+            errors.forbidden(&at, detail);
+        }
     }
     let (now, before) = (&new["spec"], &old["spec"]);
     for (index, gate) in items(&now["schedulingGates"]).enumerate() {
