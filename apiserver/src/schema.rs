@@ -23,7 +23,7 @@ pub(crate) mod quantity;
 mod read;
 pub(crate) mod structural;
 mod syntax;
-mod time;
+pub(crate) mod time;
 
 #[cfg(test)]
 mod tests;

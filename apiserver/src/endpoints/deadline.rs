@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::options::Query;
+use crate::schema::time::quoted;
 use crate::status::ApiError;
 
 /// Upstream's `--request-timeout`: no request that is answered at once may take longer.
@@ -30,7 +31,7 @@ pub(crate) fn request_timeout(query: &Query) -> Result<Duration, ApiError> {
 
 /// Reads a duration such as `-1h2.5m` as Go does, with Go's words for what is wrong with it.
 fn parse_nanos(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", quote(text));
+    let invalid = || format!("time: invalid duration {}", quoted(text));
     let (negative, mut rest) = match text.as_bytes() {
         [b'-', ..] => (true, &text[1..]),
         [b'+', ..] => (false, &text[1..]),
@@ -56,13 +57,13 @@ fn parse_nanos(text: &str) -> Result<i64, String> {
             .unwrap_or(rest.len());
         let (unit, after) = rest.split_at(unit_len);
         if unit.is_empty() {
-            return Err(format!("time: missing unit in duration {}", quote(text)));
+            return Err(format!("time: missing unit in duration {}", quoted(text)));
         }
         let scale = unit_nanos(unit).ok_or_else(|| {
             format!(
                 "time: unknown unit {} in duration {}",
-                quote(unit),
-                quote(text)
+                quoted(unit),
+                quoted(text)
             )
         })?;
         let value = match whole {
@@ -109,21 +110,6 @@ fn unit_nanos(unit: &str) -> Option<u64> {
         "h" => 3_600_000_000_000,
         _ => return None,
     })
-}
-
-/// Quotes as Go's `time` package does, which escapes all that is no ASCII text.
-fn quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
-            b' '..=0x7f => quoted.push(char::from(byte)),
-            _ => quoted.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

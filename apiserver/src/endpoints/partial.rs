@@ -60,6 +60,9 @@ mod tests {
             "metadata": {"name": "a"},
         });
         assert_eq!(partial_object_metadata(&object, "v1beta1"), partial);
+        let list = partial_object_metadata_list([&object], &json!({"resourceVersion": "7"}), "v1");
+        assert_eq!(list["items"][0]["metadata"], json!({"name": "a"}));
+        assert_eq!(list["metadata"], json!({"resourceVersion": "7"}));
         let generation = json!({"deprecated.daemonset.template.generation": "1"});
         let metadata = json!({"name": "a", "annotations": generation});
         let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata});

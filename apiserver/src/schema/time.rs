@@ -43,7 +43,7 @@ pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<Strin
 }
 
 /// A text between quotes as Go's `time` writes it: bytes beyond ASCII's printable ones as numbers.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for byte in text.bytes() {
         match byte {
