@@ -85,3 +85,17 @@ fn each_alone(file: &ScenarioFile, options: &Options) -> Vec<Value> {
     assert!(told.len() > 1);
     told
 }
+
+#[test]
+fn an_order_that_comes_to_the_same_later_is_no_difference() {
+    let path = suite::scenarios_dir().join("statefulset/sts-create-error-stops-batches.yaml");
+    let ran = output(&[
+        "explore",
+        path.to_str().unwrap(),
+        "--from",
+        "nobody",
+        "--seeds",
+        "3",
+    ]);
+    assert_eq!(stdout(&ran), "3 runs, 0 diverged\n");
+}

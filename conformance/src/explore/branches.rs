@@ -48,25 +48,24 @@ pub fn branches(
     });
     let soon = verdict_of(scenario, reference, std::panic::catch_unwind(run));
     let mut processes = processes.lock();
-    if let Some((index, _)) = processes.own {
-        let options = with_plan(options, &plans[index]);
-        let divergence = soon
-            .clone()
-            .and_then(|soon| late(scenario, reference, &options, soon));
-        processes.leave(divergence.as_ref());
-    }
+    let own = processes.own.as_ref().map(|(index, _)| *index);
+    let plan = own.map_or_else(Plan::default, |index| plans[index].clone());
+    let own = with_plan(options, &plan);
+    let divergence = soon.and_then(|soon| late(scenario, reference, &own, soon));
+    // Only the run without faults goes on.
+    processes.leave(divergence.as_ref());
     while processes.collect() {}
     let each = plans.iter().enumerate().map(|(index, plan)| {
         match processes.answers.remove(&index) {
             Some(Answer::Verdict(divergence)) => divergence,
             Some(Answer::None) => explore_with(scenario, reference, &with_plan(options, plan)),
             // It strikes nowhere.
-            None => soon.clone(),
+            None => divergence.clone(),
         }
     });
     Branched {
         plans: each.collect(),
-        trunk: soon,
+        trunk: divergence,
     }
 }
 
@@ -138,7 +137,7 @@ impl Processes {
         }
     }
 
-    /// Ends this process, which is a branch.
+    /// Ends this process if it is a branch.
     fn leave(&mut self, divergence: Option<&Divergence>) {
         let Some((_, mut answer)) = self.own.take() else {
             return;
