@@ -6,6 +6,7 @@
 mod binder;
 mod class_protection;
 mod expansion;
+mod matching;
 pub(crate) mod provisioner;
 
 use std::collections::BTreeSet;
@@ -235,9 +236,9 @@ impl Controller {
             }
             ClaimStep::Provision(name) => self.provision(&claim, &name).await,
             ClaimStep::Reserve(name) => {
-                let patch = json!({ "spec": { "claimRef": binder::claim_reference(&claim) } });
+                let volume = volumes.get(&name).map(|volume| &**volume);
                 let params = PatchParams::default();
-                let patch = Patch::Merge(patch);
+                let patch = Patch::Merge(binder::reserve_patch(volume, &claim));
                 self.volumes_api()
                     .patch(&name, &params, &patch)
                     .await

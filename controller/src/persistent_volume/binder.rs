@@ -6,6 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
 
+use super::matching;
+
 pub(super) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
@@ -92,13 +94,17 @@ pub(super) fn claim_step(claim: &PersistentVolumeClaim, volumes: &Volumes) -> Cl
     if let Some(name) = volume_name(claim) {
         return match volumes.get(name) {
             Some(volume) if is_tied(volume, claim) => {
-                if has_claim_uid(volume) {
+                if !has_claim_uid(volume) {
+                    ClaimStep::Reserve(name.to_owned())
+                } else if is_bind_completed(claim) {
                     report_unless(phase == "Bound", name)
                 } else {
-                    ClaimStep::Reserve(name.to_owned())
+                    ClaimStep::Bind(name.to_owned())
                 }
             }
-            Some(volume) if is_free(volume) => ClaimStep::Reserve(name.to_owned()),
+            Some(volume) if is_free(volume) && satisfies(volume, claim) => {
+                ClaimStep::Reserve(name.to_owned())
+            }
             None if phase == "Bound" => ClaimStep::ReportLost,
             // Waits for the volume its author named.
             Some(_) | None => ClaimStep::Nothing,
@@ -111,18 +117,16 @@ pub(super) fn claim_step(claim: &PersistentVolumeClaim, volumes: &Volumes) -> Cl
             ClaimStep::Reserve(name.clone())
         };
     }
-    // An empty class asks for a volume that exists already.
+    if let Some(name) = matching::best(claim, volumes) {
+        return ClaimStep::Reserve(name.to_owned());
+    }
     let class = claim
         .spec
         .as_ref()
         .and_then(|spec| spec.storage_class_name.as_deref());
     if class == Some("") {
-        let mut found = volumes
-            .iter()
-            .filter(|(_, volume)| is_free(volume) && suits(volume, claim));
-        return found.next().map_or(ClaimStep::Nothing, |(name, _)| {
-            ClaimStep::Reserve(name.clone())
-        });
+        // It asks for a volume that exists already.
+        return ClaimStep::Nothing;
     }
     ClaimStep::Provision(provisioned_name(claim))
 }
@@ -143,19 +147,17 @@ fn has_claim_uid(volume: &PersistentVolume) -> bool {
     tied.is_some_and(|tied| tied.uid.is_some())
 }
 
-/// Class and access modes; sizes are not compared, simulated volumes have none.
-fn suits(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+fn is_bind_completed(claim: &PersistentVolumeClaim) -> bool {
+    let annotations = claim.metadata.annotations.as_ref();
+    annotations.is_some_and(|annotations| annotations.contains_key(BIND_COMPLETED))
+}
+
+/// Whether the volume that the author of `claim` has named is what it asks for.
+fn satisfies(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     let (Some(volume), Some(claim)) = (&volume.spec, &claim.spec) else {
         return false;
     };
-    let offered = volume.access_modes.as_deref().unwrap_or_default();
-    let mut wanted = claim.access_modes.iter().flatten();
-    volume
-        .storage_class_name
-        .as_deref()
-        .unwrap_or_default()
-        .is_empty()
-        && wanted.all(|mode| offered.contains(mode))
+    matching::suits(volume, claim)
 }
 
 /// The next step for `volume`, given the claim that has the name it is tied to.
@@ -246,9 +248,24 @@ pub(super) fn provisioned(claim: &PersistentVolumeClaim) -> Value {
     volume
 }
 
-/// The merge patch that names `volume` in the claim.
+/// The merge patch that ties `volume` to the claim.
+pub(super) fn reserve_patch(
+    volume: Option<&PersistentVolume>,
+    claim: &PersistentVolumeClaim,
+) -> Value {
+    let mut patch = json!({ "spec": { "claimRef": claim_reference(claim) } });
+    if !volume.is_some_and(|volume| is_tied(volume, claim)) {
+        patch["metadata"] = json!({ "annotations": { BOUND_BY_CONTROLLER: "yes" } });
+    }
+    patch
+}
+
+/// The merge patch that names `volume` in the claim, unless its author has.
 pub(super) fn bind_patch(claim: &PersistentVolumeClaim, volume: &str) -> Value {
-    let mut annotations = json!({ BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes" });
+    let mut annotations = json!({ BIND_COMPLETED: "yes" });
+    if volume_name(claim).is_none() {
+        annotations[BOUND_BY_CONTROLLER] = json!("yes");
+    }
     if volume == provisioned_name(claim) {
         annotations[STORAGE_PROVISIONER] = json!(PROVISIONER);
     }
@@ -282,6 +299,13 @@ mod tests {
             "status": { "phase": phase },
         }))
         .unwrap()
+    }
+
+    /// The same when it has been bound.
+    fn completed(mut claim: PersistentVolumeClaim) -> PersistentVolumeClaim {
+        let annotation = (BIND_COMPLETED.to_owned(), "yes".to_owned());
+        claim.metadata.annotations = Some(BTreeMap::from([annotation]));
+        claim
     }
 
     fn volume(claim_uid: Option<&str>, phase: &str, reclaim: &str) -> PersistentVolume {
@@ -319,8 +343,7 @@ mod tests {
                 ClaimStep::Provision("pvc-c".to_owned()),
             ),
             (&plain, "Pending", &tied, ClaimStep::Bind(v())),
-            (&named, "Pending", &tied, ClaimStep::ReportBound(v())),
-            (&named, "Bound", &tied, ClaimStep::Nothing),
+            (&named, "Pending", &tied, ClaimStep::Bind(v())),
             (&named, "Bound", &none, ClaimStep::ReportLost),
             (&named, "Pending", &free, ClaimStep::Reserve(v())),
             (&named, "Pending", &foreign, ClaimStep::Nothing),
@@ -333,6 +356,32 @@ mod tests {
                 "{spec} {phase}"
             );
         }
+        let bound = |phase| completed(claim(&named, phase));
+        let step = |phase| claim_step(&bound(phase), &tied);
+        assert_eq!(step("Pending"), ClaimStep::ReportBound(v()));
+        assert_eq!(step("Bound"), ClaimStep::Nothing);
+        let larger =
+            json!({ "volumeName": "v", "resources": { "requests": { "storage": "1Gi" } } });
+        let step = claim_step(&claim(&larger, "Pending"), &free);
+        assert_eq!(step, ClaimStep::Nothing, "a volume named is too small");
+    }
+
+    #[test]
+    fn whom_a_claim_and_a_volume_owe_each_other_to_is_noted() {
+        let (tied, free) = (volume(Some("c"), "", "Retain"), volume(None, "", "Retain"));
+        let asked = claim(&json!({}), "Pending");
+        let by_controller = "/metadata/annotations/pv.kubernetes.io~1bound-by-controller";
+        let noted = |patch: &Value| patch.pointer(by_controller).is_some();
+        assert!(noted(&reserve_patch(Some(&free), &asked)));
+        assert!(!noted(&reserve_patch(Some(&tied), &asked)));
+        assert!(noted(&bind_patch(&asked, "v")));
+        let named = claim(&json!({ "volumeName": "v" }), "Pending");
+        let patch = bind_patch(&named, "v");
+        assert!(!noted(&patch));
+        assert_eq!(
+            patch["metadata"]["annotations"],
+            json!({ BIND_COMPLETED: "yes" })
+        );
     }
 
     #[test]
