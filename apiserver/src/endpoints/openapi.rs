@@ -360,11 +360,24 @@ fn version_paths(version: Option<&Version>) -> Option<Paths> {
     version.map(paths::of_version)
 }
 
+/// Groups that the part of the server which serves custom resources does not know.
+const NOT_OF_CLIENTS: [&str; 4] = [
+    "admission.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "imagepolicy.k8s.io",
+];
+
 /// The document of v3 at `key`.
 fn document_v3(custom: &[CustomKind], key: &str) -> Option<Value> {
     if let Some(paths) = builtin_paths(key) {
         let info = json!({"title": "Kubernetes", "version": discovery::GIT_VERSION});
         let mut document = described_v3(info, &paths, &BTreeMap::new());
+        let own = key.split_once('/').map_or("", |(_, own)| own);
+        let own = own.split_once('/').unwrap_or(("", own));
+        definitions::retain_versions(&mut document, |group, version| {
+            group.is_empty() || (group, version) == own
+        });
         document["components"]["securitySchemes"] = bearer_token();
         return Some(document);
     }
@@ -375,16 +388,23 @@ fn document_v3(custom: &[CustomKind], key: &str) -> Option<Value> {
     }
     let info = json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"});
     let definitions = custom::definitions_of(&kinds, Form::V3);
-    Some(described_v3(info, &custom::paths_of(&kinds), &definitions))
+    let mut document = described_v3(info, &custom::paths_of(&kinds), &definitions);
+    definitions::retain_versions(&mut document, |group, _| !NOT_OF_CLIENTS.contains(&group));
+    Some(document)
 }
 
 fn described_v3(info: Value, paths: &Paths, custom: &BTreeMap<String, Value>) -> Value {
-    json!({
+    let schemas = schemas(paths, custom, Form::V3);
+    let mut document = json!({
         "openapi": "3.0.0",
         "info": info,
         "paths": operations::written_paths(paths, Form::V3),
-        "components": {"schemas": schemas(paths, custom, Form::V3)},
-    })
+        "components": {},
+    });
+    if schemas != json!({}) {
+        document["components"]["schemas"] = schemas;
+    }
+    document
 }
 
 fn etag_v3(custom: &[CustomKind], key: &str) -> String {

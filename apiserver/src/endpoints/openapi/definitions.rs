@@ -99,6 +99,27 @@ fn for_each_child(schema: &Value, visit: &mut dyn FnMut(&Value)) {
     }
 }
 
+/// Types that every group has.
+const OF_EVERY_GROUP: [&str; 2] = [
+    "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent",
+];
+
+/// Leaves the groups and versions that `keeps` takes with the types that every group has.
+pub(super) fn retain_versions(document: &mut Value, keeps: impl Fn(&str, &str) -> bool) {
+    let Some(schemas) = document.pointer_mut("/components/schemas") else {
+        return;
+    };
+    for name in OF_EVERY_GROUP {
+        let schema = schemas.get_mut(name);
+        let kinds = schema.and_then(|schema| schema.get_mut("x-kubernetes-group-version-kind"));
+        if let Some(Value::Array(kinds)) = kinds {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            kinds.retain(|kind| keeps(&text(&kind["group"]), &text(&kind["version"])));
+        }
+    }
+}
+
 /// The same schema as documents of `form` have it.
 pub(super) fn written(schema: Value, form: Form) -> Value {
     let Value::Object(mut object) = schema else {

@@ -58,6 +58,35 @@ fn operations_carry_kind_action_parameters_and_bodies() {
     assert_eq!(scale["x-kubernetes-group-version-kind"]["kind"], "Scale");
 }
 
+/// The groups and versions that `document` gives the options of deletions.
+fn versions_of_options(document: &Value) -> Vec<(&str, &str)> {
+    let name = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+    let schema = &document["components"]["schemas"][name];
+    let kinds = schema["x-kubernetes-group-version-kind"]
+        .as_array()
+        .unwrap();
+    let mut versions = Vec::new();
+    for kind in kinds {
+        let (group, version) = (kind["group"].as_str(), kind["version"].as_str());
+        versions.push((group.unwrap(), version.unwrap()));
+    }
+    versions
+}
+
+#[test]
+fn what_every_group_has_names_the_groups_of_its_document() {
+    let apps = document("apis/apps/v1");
+    assert_eq!(versions_of_options(&apps), [("", "v1"), ("apps", "v1")]);
+    assert_eq!(versions_of_options(&document("api/v1")), [("", "v1")]);
+    let custom = custom_document(json!({"type": "object"}));
+    let versions = versions_of_options(&custom);
+    assert!(versions.contains(&("apps", "v1beta2")), "{versions:?}");
+    let unknown = |(group, _): &(&str, &str)| group.starts_with("ap") && group.ends_with("k8s.io");
+    assert!(!versions.iter().any(unknown), "{versions:?}");
+    let bare = document("openid/v1/jwks");
+    assert_eq!(bare["components"]["schemas"], Value::Null);
+}
+
 #[test]
 fn collections_list_create_and_delete() {
     let pods = "/api/v1/namespaces/{namespace}/pods";
