@@ -6,6 +6,7 @@ mod jobs;
 #[path = "../support/requests.rs"]
 mod requests;
 mod updates;
+mod writes;
 
 use kubeproof_apiserver::ApiServer;
 use requests::{Answer, send};
