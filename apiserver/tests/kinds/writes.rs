@@ -35,6 +35,20 @@ async fn a_port_of_health_checks_out_of_range_is_the_server_s_failure() {
 }
 
 #[tokio::test]
+async fn an_update_that_names_a_node_port_twice_fails_without_a_reason() {
+    let server = ApiServer::builder().build();
+    let port = |port: i64, node_port: i64| json!({ "name": format!("p{port}"), "port": port, "nodePort": node_port });
+    let spec = |ports: Value| service(json!({ "type": "NodePort", "ports": ports }));
+    let first = spec(json!([port(80, 30_001), port(81, 30_002)]));
+    let created = send(&server, &format!("POST {SERVICES}"), first).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+    let twice = spec(json!([port(80, 30_002), port(81, 30_002)]));
+    let answer = send(&server, &format!("PUT {SERVICES}/x"), twice).await;
+    assert_eq!(answer.code, 500);
+    assert_eq!(answer.message(), "duplicate nodePort: {TCP 30002}");
+}
+
+#[tokio::test]
 async fn a_dry_run_takes_ports_of_any_range_and_addresses_of_the_network() {
     let server = ApiServer::builder().build();
     let post = format!("POST {SERVICES}?dryRun=All");
@@ -255,4 +269,48 @@ async fn the_log_of_a_pod_without_a_node_is_no_content() {
         causes(&both),
         ["[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"]
     );
+}
+
+#[tokio::test]
+async fn a_patch_may_not_carry_what_is_no_number() {
+    let server = ApiServer::builder().build();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let deployment = json!({ "metadata": { "name": "x" }, "spec": {
+        "selector": { "matchLabels": { "a": "b" } },
+        "template": {
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        },
+    } });
+    send(&server, &format!("POST {deployments}"), deployment).await;
+    let carried = json!({ "deprecated.deployment.rollback.to": "y" });
+    let patch = json!({ "metadata": { "annotations": carried } });
+    let answer = send(&server, &format!("PATCH {deployments}/x"), patch).await;
+    assert_eq!(answer.code, 422);
+    let why = "failed to parse annotation[deprecated.deployment.rollback.to]=y as int64: \
+               strconv.ParseInt: parsing \"y\": invalid syntax";
+    assert!(answer.message().ends_with(why), "{}", answer.message());
+}
+
+#[tokio::test]
+async fn a_patch_that_takes_the_version_leaves_nothing_known_but_the_type() {
+    let server = ApiServer::builder().build();
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = json!({ "metadata": { "name": "x" } });
+    send(&server, &format!("POST {maps}"), map).await;
+    let patch = json!({ "apiVersion": "" });
+    let answer = send(&server, &format!("PATCH {maps}/x"), patch).await;
+    assert_eq!(answer.code, 400);
+    assert_eq!(
+        answer.warnings,
+        ["299 - \"unknown field \\\"metadata\\\"\""]
+    );
+}
+
+#[tokio::test]
+async fn a_missing_component_is_named_by_one() {
+    let server = ApiServer::builder().build();
+    let get = "GET /api/v1/componentstatuses/none";
+    let answer = send(&server, get, Value::Null).await;
+    assert_eq!(answer.message(), "componentstatus \"none\" not found");
 }

@@ -296,13 +296,24 @@ fn allocate_ports(
     // One number serves several protocols of a port. The first that can't be had ends the search.
     let mut taken = used.clone();
     let mut served: Vec<(&Value, i64)> = Vec::new();
+    let mut named: Vec<(&str, i64)> = Vec::new();
     for (index, port) in items(&chosen["ports"]).enumerate().filter(|_| takes) {
         let own = port["nodePort"].as_i64().unwrap_or(0);
         let number = &port["port"];
-        if own == 0 || served.contains(&(number, own)) {
+        if own == 0 || old.is_none() && served.contains(&(number, own)) {
             continue;
         }
-        if let Some(why) = refusal(own, &taken) {
+        // An update may name what it has taken before, but not for the same protocol.
+        let again = old.is_some() && served.iter().any(|(_, other)| *other == own);
+        let wanted = (text(&port["protocol"]), own);
+        if again && named.contains(&wanted) {
+            let (protocol, own) = wanted;
+            return Err(ApiError::Unknown(format!(
+                "duplicate nodePort: {{{protocol} {own}}}"
+            )));
+        }
+        named.push(wanted);
+        if let Some(why) = refusal(own, &taken).filter(|_| !again) {
             let path = path.child("ports").index(index).child("nodePort");
             errors.invalid(&path, &port["nodePort"], why);
             return Ok(());
