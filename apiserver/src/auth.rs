@@ -55,6 +55,31 @@ impl User {
         }
     }
 
+    /// How Go writes the struct, with types and all.
+    fn as_go(&self) -> String {
+        let texts = |list: &[String]| match list {
+            [] => "[]string(nil)".to_owned(),
+            list => {
+                let texts: Vec<String> = list.iter().map(|text| format!("{text:?}")).collect();
+                format!("[]string{{{}}}", texts.join(", "))
+            }
+        };
+        let extra = self.extra.iter();
+        let extra: Vec<String> = extra
+            .map(|(key, values)| format!("{key:?}:{}", texts(values)))
+            .collect();
+        let extra = match extra.is_empty() {
+            true => "(nil)".to_owned(),
+            false => format!("{{{}}}", extra.join(", ")),
+        };
+        format!(
+            "&user.DefaultInfo{{Name:{:?}, UID:{:?}, Groups:{}, Extra:map[string][]string{extra}}}",
+            self.name,
+            self.uid,
+            texts(&self.groups)
+        )
+    }
+
     fn anonymous() -> Self {
         Self {
             name: ANONYMOUS.to_owned(),

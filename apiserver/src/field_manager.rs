@@ -221,10 +221,13 @@ impl FieldManager {
         managers.cap();
     }
 
-    /// Forgets entries of versions that the kind no longer has.
+    /// Forgets entries of versions that the kind no longer has, or has in another group: an event
+    /// that is written through one of its groups loses the owners of the other.
     fn drop_unknown_versions(&self, managers: &mut Managers) {
         let is_known = |api_version: &str| {
-            GroupVersion::parse(api_version).is_some_and(|version| {
+            let version = GroupVersion::parse(api_version);
+            let version = version.filter(|version| version.group == self.kind.group);
+            version.is_some_and(|version| {
                 let kind = GroupVersionKind {
                     group: version.group,
                     version: version.version,

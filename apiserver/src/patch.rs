@@ -48,7 +48,7 @@ impl PatchType {
         let types = [Self::Json, Self::Merge, Self::StrategicMerge, Self::Apply];
         types
             .into_iter()
-            .find(|patch_type| media_type.eq_ignore_ascii_case(patch_type.media_type()))
+            .find(|patch_type| media_type == patch_type.media_type())
             .ok_or_else(|| ApiError::UnsupportedMediaType("415: Unsupported Media Type".to_owned()))
     }
 

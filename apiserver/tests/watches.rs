@@ -131,7 +131,7 @@ async fn options_that_exclude_one_another_are_all_reported() {
     let unsupported = "Unsupported value: \"Exact\": supported values: \"NotOlderThan\"";
     let forbidden_for_list = "sendInitialEvents is forbidden for list";
     let legacy = "/api/v1/watch/namespaces/default/configmaps";
-    let cases: [(String, &[&str]); 6] = [
+    let cases: [(String, &[&str]); 7] = [
         (
             format!("{CONFIGMAPS}?watch=1&sendInitialEvents=true"),
             &[requires],
@@ -144,6 +144,7 @@ async fn options_that_exclude_one_another_are_all_reported() {
             format!("{CONFIGMAPS}?watch=1&resourceVersionMatch=Exact&continue=x"),
             &[unless, unsupported, with_continue],
         ),
+        (format!("{CONFIGMAPS}?watch=1&continue=x"), &[with_continue]),
         (
             format!("{CONFIGMAPS}?watch=1&sendInitialEvents=false&resourceVersionMatch=Exact"),
             &[requires, unsupported],

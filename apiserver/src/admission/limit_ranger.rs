@@ -105,8 +105,14 @@ pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
         "persistentvolumeclaims" => false,
         _ => return Ok(()),
     };
-    let is_new = written.old.is_none();
-    if !gvr.group.is_empty() || !written.subresource.is_empty() || (is_pod && !is_new) {
+    // What a pod's containers take changes by a resize alone.
+    let asks = match (written.subresource, written.old) {
+        ("", None) => true,
+        ("", Some(_)) => !is_pod,
+        ("resize", Some(old)) => is_pod && old["metadata"]["deletionTimestamp"].is_null(),
+        _ => false,
+    };
+    if !gvr.group.is_empty() || !asks {
         return Ok(());
     }
     let ranges = written.core.tables.limit_ranges(&written.core.storage);

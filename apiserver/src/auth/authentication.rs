@@ -173,7 +173,7 @@ fn add_node(core: &Core, namespace: &str, pod: &str, extra: &mut BTreeMap<String
 /// The user that `user` asks to be taken for, if any.
 ///
 /// # Errors
-/// `Forbidden` unless `user` may impersonate it; `Internal` for headers that name no user.
+/// `Forbidden` unless `user` may impersonate it; `BadRequest` for headers that name no user.
 pub(crate) fn impersonate(core: &Core, user: User, headers: &HeaderMap) -> Result<User, ApiError> {
     let text = |name: &str| -> Vec<String> {
         let values = headers.get_all(name).iter();
@@ -199,8 +199,10 @@ pub(crate) fn impersonate(core: &Core, user: User, headers: &HeaderMap) -> Resul
         return Ok(user);
     }
     if wanted.name.is_empty() {
-        let message = "requested impersonation without impersonating a user";
-        return Err(ApiError::Internal(message.to_owned()));
+        return Err(ApiError::BadRequest(format!(
+            "requested {} without impersonating a user name",
+            wanted.as_go()
+        )));
     }
     check_impersonation(core, &user, &wanted)?;
     if let (Some((namespace, _)), true) = (service_account(&wanted.name), wanted.groups.is_empty())

@@ -241,7 +241,7 @@ fn aggregated_version(version: &Version) -> Value {
 fn aggregated_resource(info: &ResourceInfo) -> Value {
     let mut document = json!({
         "resource": info.gvr().resource,
-        "responseKind": own_kind(info),
+        "responseKind": kind_within(info, info.gvk()),
         "scope": if info.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": info.singular,
         "verbs": info.verbs,
@@ -251,7 +251,7 @@ fn aggregated_resource(info: &ResourceInfo) -> Value {
         let subresources = info.subresources.iter().map(|sub| {
             let kind = match is_foreign(info, sub) {
                 true => response_kind(&sub.gvk.group, &sub.gvk.version, &sub.gvk),
-                false => own_kind(info),
+                false => kind_within(info, &sub.gvk),
             };
             json!({
                 "subresource": sub.name,
@@ -264,9 +264,8 @@ fn aggregated_resource(info: &ResourceInfo) -> Value {
     document
 }
 
-/// The kind of a resource; only custom resources spell their group and version.
-fn own_kind(info: &ResourceInfo) -> Value {
-    let gvk = info.gvk();
+/// A kind of a resource's own version; only custom resources spell their group and version.
+fn kind_within(info: &ResourceInfo, gvk: &GroupVersionKind) -> Value {
     match info.custom {
         Some(_) => response_kind(&gvk.group, &gvk.version, gvk),
         None => response_kind("", "", gvk),

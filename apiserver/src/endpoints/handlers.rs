@@ -366,12 +366,27 @@ pub(crate) fn negotiate(
 ) -> Result<Accepted, ApiError> {
     let pretty = query.get("pretty");
     let Some(info) = info else {
-        return negotiation::accepted(headers, pretty, Produces::Objects);
+        return negotiation::accepted(headers, pretty, Produces::Objects, |_| true);
     };
     let produces = match info.verb {
         Some(Verb::List | Verb::Watch) => Produces::Streams,
         _ if info.subresource.as_deref() == Some("log") => Produces::Text,
         _ => Produces::Objects,
     };
-    negotiation::accepted(headers, pretty, produces)
+    let tabled = !is_only_asked(info);
+    negotiation::accepted(headers, pretty, produces, |transform| {
+        tabled || transform != Transform::Table
+    })
+}
+
+/// Whether what is posted there is a question or an order, which nothing is ever a table of.
+fn is_only_asked(info: &RequestInfo) -> bool {
+    matches!(
+        info.group.as_str(),
+        "authentication.k8s.io" | "authorization.k8s.io"
+    ) || info.group.is_empty() && info.resource == "bindings"
+        || matches!(
+            info.subresource.as_deref(),
+            Some("binding" | "eviction" | "token")
+        )
 }

@@ -95,6 +95,7 @@ pub(crate) fn accepted(
     headers: &HeaderMap,
     pretty: Option<&str>,
     produces: Produces,
+    transforms: impl Fn(Transform) -> bool,
 ) -> Result<Accepted, ApiError> {
     let Some(accept) = accept_header(headers) else {
         return Ok(Accepted {
@@ -113,7 +114,7 @@ pub(crate) fn accepted(
         }
     }
     routed(accept, &produced, &available)?;
-    by_handler(accept, is_pretty(headers, pretty), |_| true)
+    by_handler(accept, is_pretty(headers, pretty), transforms)
 }
 
 /// The same where there is no router to ask and nothing to transform: for discovery, and for what
@@ -364,7 +365,7 @@ mod tests {
     fn negotiated(accept: &str) -> Result<(MediaType, Transform, bool), String> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        accepted(&headers, None, Produces::Objects)
+        accepted(&headers, None, Produces::Objects, |_| true)
             .map(|accepted| (accepted.media, accepted.transform, accepted.pretty))
             .map_err(|error| error.to_string())
     }

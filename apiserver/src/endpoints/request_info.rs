@@ -56,11 +56,9 @@ pub(crate) struct RequestInfo {
 impl RequestInfo {
     /// Reads a path below `/api/V` or `/apis/G/V`; `None` when it names no resource.
     pub(crate) fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
-        let mut parts = path.trim_matches('/').split('/').map(|part| {
-            percent_encoding::percent_decode_str(part)
-                .decode_utf8_lossy()
-                .into_owned()
-        });
+        // What is escaped separates too.
+        let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
+        let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
         let (group, version) = match parts.next()?.as_str() {
             "api" => (String::new(), parts.next()?),
             "apis" => (parts.next()?, parts.next()?),

@@ -70,7 +70,12 @@ fn content_types_name_patch_types() {
     ] {
         assert_eq!(PatchType::from_content_type(text), Ok(patch_type));
     }
-    for text in ["", "application/json", "application/vnd.nope"] {
+    for text in [
+        "",
+        "application/json",
+        "application/vnd.nope",
+        "Application/merge-patch+json",
+    ] {
         let error = PatchType::from_content_type(text).unwrap_err();
         assert_eq!(refusal(error), (415, "415: Unsupported Media Type".into()));
     }

@@ -55,7 +55,8 @@ pub(crate) fn hide(metadata: &mut Value, object: &Value) {
     let Some(annotation) = annotation(object) else {
         return;
     };
-    if let Some(annotations) = metadata["annotations"].as_object_mut() {
+    let annotations = metadata.get_mut("annotations");
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
         annotations.remove(annotation);
     }
     drop_if_empty(metadata);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::checks::{entries, invalid_each, items, items_mut, one_of, text};
+use super::checks::{entries, invalid_each, is_empty, items, items_mut, one_of, text};
 use super::net::{validate_ip, validate_reachable, warn_of_ip};
 use super::{Context, Strategy};
 use crate::meta::object::{default, meta_mut};
@@ -76,7 +76,9 @@ impl Strategy for EndpointSlice {
 
     /// A change of labels counts too, as they say whose endpoints these are.
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
-        let same = |field: &str| new[field] == old[field];
+        let same = |field: &str| {
+            new[field] == old[field] || is_empty(&new[field]) && is_empty(&old[field])
+        };
         let relabeled = new["metadata"]["labels"] != old["metadata"]["labels"];
         // What is dropped below counts as a change as well.
         if relabeled || !["endpoints", "ports", "addressType"].into_iter().all(same) {

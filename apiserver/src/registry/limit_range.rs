@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Strategy;
 use super::checks::{entries, invalid_each, is_empty, items, items_mut, object_in, text};
 use super::pod_template::round_amounts;
 use super::resource_names::{is_overcommit_allowed, validate_name, validate_name_in_container};
-use crate::meta::object::{child_mut, default};
+use super::{Context, Strategy};
+use crate::meta::object::{child_mut, default, meta_mut, name};
 use crate::meta::validation::qualified_name;
 use crate::schema::quantity::Quantity;
 use crate::status::{FieldErrors, FieldPath};
@@ -47,6 +47,13 @@ impl Strategy for LimitRange {
                     default(object_in(limit, to), &resource, amount);
                 }
             }
+        }
+    }
+
+    /// One without a name is named like an object nobody named, even if a prefix is given.
+    fn prepare_for_create(&self, range: &mut Value, context: Context<'_>) {
+        if name(range).is_empty() {
+            meta_mut(range).insert("name".to_owned(), context.entropy.uid().into());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
 use crate::meta::object::{child_mut, copy_field, default};
 use crate::schema::quantity::Quantity;
-use crate::status::FieldErrors;
+use crate::status::{ApiError, FieldErrors};
 
 pub(crate) use super::pod_validation::{validate_ephemeral_containers, validate_resize};
 
@@ -50,11 +50,15 @@ impl Strategy for Pod {
         true
     }
 
-    fn begin_create(&self, pod: &mut Value, _context: Context<'_>) -> FieldErrors {
+    fn begin_create(
+        &self,
+        pod: &mut Value,
+        _context: Context<'_>,
+    ) -> Result<FieldErrors, ApiError> {
         let mut warnings = Vec::new();
         label_keys::merge(pod);
         app_armor::synchronize(pod, &mut warnings);
-        FieldErrors::with_warnings(warnings)
+        Ok(FieldErrors::with_warnings(warnings))
     }
 
     fn prepare_for_create(&self, pod: &mut Value, context: Context<'_>) {

@@ -279,7 +279,7 @@ fn validate_dns_config(spec: &Value, path: &FieldPath, errors: &mut FieldErrors)
             continue;
         }
         if name.len() > 253 {
-            let detail = "must be no more than 253 bytes";
+            let detail = "must be no more than 253 characters";
             errors.invalid(&searches_path.index(index), &name.into(), detail);
         }
         if !SEARCH.is_match(name) {

@@ -126,6 +126,13 @@ fn default_container(container: &mut Map<String, Value>) {
         if let Some(field) = field {
             default(field, "apiVersion", "v1");
         }
+        let file = variable
+            .get_mut("valueFrom")
+            .and_then(|source| source.get_mut("fileKeyRef"))
+            .and_then(Value::as_object_mut);
+        if let Some(file) = file {
+            default(file, "optional", false);
+        }
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(probe).and_then(Value::as_object_mut) {

@@ -196,6 +196,15 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
     let ephemeral = path.child("ephemeralContainers");
     parts::validate_each(spec, &pod, &ephemeral, &mut errors);
     validate_pod_resources(spec, path, &mut errors);
+    if spec["os"]["name"] != "windows" {
+        let claims = path.child("resources").child("claims");
+        validate_resource_claims(
+            spec,
+            &Surroundings::of(spec, Vec::new()),
+            &claims,
+            &mut errors,
+        );
+    }
     validate_host_network(spec, is_pod, &path.child("containers"), &mut errors);
     supported(
         &spec["restartPolicy"],

@@ -10,7 +10,7 @@ use super::checks::{default_text, is_empty, items, items_mut, object_in, text};
 use super::{Context, Strategy};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::NameRule;
-use crate::status::FieldErrors;
+use crate::status::{ApiError, FieldErrors};
 
 /// Three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
@@ -68,11 +68,20 @@ impl Strategy for Service {
         }
     }
 
-    fn begin_create(&self, service: &mut Value, context: Context<'_>) -> FieldErrors {
+    fn begin_create(
+        &self,
+        service: &mut Value,
+        context: Context<'_>,
+    ) -> Result<FieldErrors, ApiError> {
         allocation::allocate(service, None, context)
     }
 
-    fn begin_update(&self, new: &mut Value, old: &Value, context: Context<'_>) -> FieldErrors {
+    fn begin_update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        context: Context<'_>,
+    ) -> Result<FieldErrors, ApiError> {
         allocation::keep_allocated(new, old);
         allocation::follow_address(new, old);
         drop_fields_of_old_type(new, old);

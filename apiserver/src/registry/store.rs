@@ -28,7 +28,7 @@ use crate::meta::object::{self, copy_field, is_terminating, meta, meta_mut};
 use crate::schema;
 use crate::server::Core;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::storage::{Change, Commit, ObjectKey, StoredObject, Table};
+use crate::storage::{Change, Commit, ObjectKey, Snapshot, StoredObject, Table};
 use refusals::{check_name, parse_rv};
 
 pub(crate) use admit::View;
@@ -214,15 +214,21 @@ impl Store<'_> {
 
     fn prepare_for_create(&self, object: &mut Value) -> Result<(), ApiError> {
         let siblings = self.table().snapshot();
-        let context = Context {
-            siblings: &siblings,
-            now: self.core.clock.now(),
-            max_unavailable_stateful_set: self.core.max_unavailable_stateful_set,
-        };
-        let faults = self.strategy.begin_create(object, context);
+        let context = self.context(&siblings);
+        let faults = self.strategy.begin_create(object, context)?;
         self.invalid(object::name(object), faults)?;
         self.strategy.prepare_for_create(object, context);
         Ok(())
+    }
+
+    fn context<'b>(&'b self, siblings: &'b Snapshot) -> Context<'b> {
+        Context {
+            siblings,
+            now: self.core.clock.now(),
+            max_unavailable_stateful_set: self.core.max_unavailable_stateful_set,
+            dry_run: self.dry_run,
+            entropy: &self.core.entropy,
+        }
     }
 
     /// The prefix cut so that the suffix fits into 63 characters, and five drawn characters.
@@ -373,16 +379,12 @@ impl Store<'_> {
             return Ok(());
         }
         let siblings = self.table().snapshot();
-        let context = Context {
-            siblings: &siblings,
-            now: self.core.clock.now(),
-            max_unavailable_stateful_set: self.core.max_unavailable_stateful_set,
-        };
+        let context = self.context(&siblings);
         if part == Part::Status {
             self.strategy.prepare_for_status_update(next, old, context);
             return Ok(());
         }
-        let faults = self.strategy.begin_update(next, old, context);
+        let faults = self.strategy.begin_update(next, old, context)?;
         self.invalid(object::name(old), faults)?;
         self.strategy.prepare_for_update(next, old, context);
         Ok(())
@@ -526,11 +528,12 @@ impl Store<'_> {
             let fields = object.as_object().into_iter().flatten();
             fields.filter(|(name, _)| is_spec(name)).count()
         };
-        let same = next
-            .as_object()
-            .into_iter()
-            .flatten()
-            .all(|(name, value)| !is_spec(name) || current.get(name.as_str()) == Some(value));
+        let same = next.as_object().into_iter().flatten().all(|(name, value)| {
+            let before = current.get(name.as_str());
+            // To upstream a list without entries is the same as none.
+            let is_none = before.is_some_and(is_empty_list) && is_empty_list(value);
+            !is_spec(name) || before == Some(value) || is_none
+        });
         let annotations = |object: &Value| object["metadata"]["annotations"].clone();
         let annotated =
             self.strategy.counts_annotations() && annotations(next) != annotations(current);
@@ -539,4 +542,8 @@ impl Store<'_> {
             meta_mut(next).insert("generation".to_owned(), generation.into());
         }
     }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
 }

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::clock::Entropy;
 use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::validation::NameRule;
-use crate::status::FieldErrors;
+use crate::status::{ApiError, FieldErrors};
 use crate::storage::Snapshot;
 
 /// What a strategy may know of the server.
@@ -17,6 +18,9 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Timestamp,
     /// The gate `MaxUnavailableStatefulSet`.
     pub(crate) max_unavailable_stateful_set: bool,
+    /// Whether nothing of the write will be kept.
+    pub(crate) dry_run: bool,
+    pub(crate) entropy: &'a Entropy,
 }
 
 /// How a kind behaves. The defaults are those of a plain kind such as ConfigMap.
@@ -59,13 +63,28 @@ pub(crate) trait Strategy: Sync {
     fn default(&self, _object: &mut Value) {}
 
     /// Gives a new object what it needs of what all objects share, before anything else is checked.
-    fn begin_create(&self, _object: &mut Value, _context: Context<'_>) -> FieldErrors {
-        FieldErrors::new()
+    ///
+    /// # Errors
+    /// What is no fault of a field.
+    fn begin_create(
+        &self,
+        _object: &mut Value,
+        _context: Context<'_>,
+    ) -> Result<FieldErrors, ApiError> {
+        Ok(FieldErrors::new())
     }
 
     /// As [`Strategy::begin_create`], for an update of the main resource.
-    fn begin_update(&self, _new: &mut Value, _old: &Value, _context: Context<'_>) -> FieldErrors {
-        FieldErrors::new()
+    ///
+    /// # Errors
+    /// What is no fault of a field.
+    fn begin_update(
+        &self,
+        _new: &mut Value,
+        _old: &Value,
+        _context: Context<'_>,
+    ) -> Result<FieldErrors, ApiError> {
+        Ok(FieldErrors::new())
     }
 
     /// Drops or sets what a client may not choose at creation.

@@ -13,7 +13,7 @@ use super::volume_validation::{
     validate_descending, validate_files, validate_mode, validate_no_backsteps,
     validate_non_reserved,
 };
-use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_labels};
+use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The sources in the order in which upstream asks for them.
@@ -149,11 +149,8 @@ pub(super) fn validate_one(
                 .as_i64()
                 .is_some_and(|own| !(0..=255).contains(&own))
             {
-                // Upstream's text is stricter than its check for one of the two.
-                let detail = match source {
-                    "gcePersistentDisk" => "must be between 1 and 255, inclusive",
-                    _ => BYTE_RANGE,
-                };
+                // Upstream's text is stricter than its check.
+                let detail = "must be between 1 and 255, inclusive";
                 errors.invalid(&path.child("partition"), partition, detail);
             }
         }
@@ -170,10 +167,16 @@ pub(super) fn validate_one(
                 required(&value["image"], &path.child("image"), errors);
             }
         }
-        "cinder" | "storageos" if !value["secretRef"].is_null() => {
-            let path = path.child("secretRef").child("name");
-            required(&value["secretRef"]["name"], &path, errors);
+        "storageos" => {
+            for field in ["volumeName", "volumeNamespace"] {
+                let (own, path) = (&value[field], path.child(field));
+                if !text(own).is_empty() {
+                    invalid_each(dns1123_label(text(own)), own, &path, errors);
+                }
+            }
+            validate_secret_name(value, path, errors);
         }
+        "cinder" => validate_secret_name(value, path, errors),
         "flocker" => validate_flocker(value, path, errors),
         "downwardAPI" => {
             validate_mode(&value["defaultMode"], &path.child("defaultMode"), errors);
@@ -198,6 +201,13 @@ pub(super) fn validate_one(
             one_of(&value["pullPolicy"], &policy, &policies, errors);
         }
         _ => {}
+    }
+}
+
+fn validate_secret_name(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    if !value["secretRef"].is_null() {
+        let path = path.child("secretRef").child("name");
+        required(&value["secretRef"]["name"], &path, errors);
     }
 }
 

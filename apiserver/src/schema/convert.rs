@@ -112,6 +112,7 @@ impl Walk {
                 }
                 other => Err(format!("cannot restore slice from {}", go_kind(&other))),
             },
+            Schema::Bytes if value.is_array() => Err("unrecognized type: uint8".to_owned()),
             Schema::Bytes if !value.is_string() => {
                 Err(format!("cannot restore slice from {}", go_kind(&value)))
             }

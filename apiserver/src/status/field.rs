@@ -276,8 +276,35 @@ fn show(value: &Value) -> String {
         (Some(fields), Some(labels), Some(expressions)) if fields.len() == 2 => {
             format!("{{\"matchLabels\":{labels},\"matchExpressions\":{expressions}}}")
         }
-        _ => value.to_string(),
+        _ => match value {
+            Value::String(text) => quoted(text),
+            _ => value.to_string(),
+        },
     }
+}
+
+/// A text as Go's `%q` writes it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            '\u{7}' => quoted.push_str("\\a"),
+            '\u{8}' => quoted.push_str("\\b"),
+            '\u{b}' => quoted.push_str("\\v"),
+            '\u{c}' => quoted.push_str("\\f"),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            '\0'..=' ' | '\u{7f}' if letter != ' ' => {
+                quoted.push_str(&format!("\\x{:02x}", u32::from(letter)));
+            }
+            _ if letter.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 impl fmt::Display for FieldErrors {

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod jobs;
 #[path = "../support/requests.rs"]
 mod requests;
 mod updates;
+mod writes;
 
 use kubeproof_apiserver::ApiServer;
 use requests::{Answer, send};

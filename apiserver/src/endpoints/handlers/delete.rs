@@ -12,6 +12,7 @@ use crate::registry::store::Deleted;
 pub(super) async fn delete(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;
     let options = DeleteOptions::parse(body.as_ref(), &request.query)?;
+    warn_of_orphans(request, &options);
     let store = request.store_for_deletion(options.dry_run, body.as_ref());
     let deleted = store.delete(request.namespace(), request.name(), &options);
     let deleted = deleted.await?;
@@ -33,6 +34,19 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
             request.accepted,
         )),
     }
+}
+
+/// Jobs are alone in telling that their pods stay unless the request says what becomes of them.
+fn warn_of_orphans(request: &Request<'_>, options: &DeleteOptions) {
+    let gvr = request.resource.gvr();
+    let stated = options.propagation.is_some() || options.orphan_dependents.is_some();
+    if stated || (gvr.group.as_str(), gvr.resource.as_str()) != ("batch", "jobs") {
+        return;
+    }
+    let text = "child pods are preserved by default when jobs are deleted; set \
+         propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress \
+         this warning";
+    request.warn(text.to_owned());
 }
 
 fn success(request: &Request<'_>, object: &Value) -> Value {

@@ -71,14 +71,14 @@ enum Outcome {
     Raced,
 }
 
-/// Upstream makes a failure of this without letting the code of the answer know.
+/// Upstream makes a failure of this by hand, without a reason.
 fn undecided(request: &Request<'_>) -> Response<ResponseBody> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
         "code": 500,
     });
-    response::value(201, &status, request.accepted)
+    response::value(500, &status, request.accepted)
 }
 
 async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Outcome, ApiError> {
@@ -189,10 +189,11 @@ fn budgets_of(request: &Request<'_>, pod: &Value) -> Vec<Value> {
     let snapshot = table.snapshot();
     let budgets = snapshot.range(Some(namespace(pod)), None);
     let selecting = budgets.filter(|budget| {
-        LabelSelector::from_object(&budget.value()["spec"]["selector"]).is_ok_and(|selector| {
-            // An empty selector selects nothing here.
-            !selector.is_everything() && selector.matches(&pod["metadata"]["labels"])
-        })
+        // No selector selects nothing, an empty one everything.
+        let selector = &budget.value()["spec"]["selector"];
+        !selector.is_null()
+            && LabelSelector::from_object(selector)
+                .is_ok_and(|selector| selector.matches(&pod["metadata"]["labels"]))
     });
     selecting.map(|budget| (*budget.value()).clone()).collect()
 }

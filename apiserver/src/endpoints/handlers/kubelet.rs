@@ -76,7 +76,7 @@ pub(super) fn log(request: &Request<'_>) -> Answer {
     let pod = pod(request)?;
     let container = container(request, &request.query, &pod)?;
     let node = match node_of(&pod) {
-        "" => return Ok(response::whole(200, "text/plain", "")),
+        "" => return Ok(response::empty(204)),
         node => node,
     };
     let kubelet = request.core.kubelet.lock().clone();
@@ -142,7 +142,12 @@ fn check_log_options(request: &Request<'_>) -> Result<(), ApiError> {
         at_least("sinceSeconds", 1, "must be greater than 0")?;
     } else if request.query.integer("sinceSeconds")?.is_some() {
         let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-        errors.forbidden(&FieldPath::new(""), detail);
+        // A path of one empty name is written as the index of an element.
+        errors.forbidden(&FieldPath::new("[]"), detail);
+    }
+    // Streams can't be told apart while PodLogsQuerySplitStreams is off.
+    if request.query.get("stream").is_some() {
+        errors.forbidden(&FieldPath::new("stream"), "may not be specified");
     }
     if errors.is_empty() {
         return Ok(());
@@ -185,14 +190,11 @@ fn container(request: &Request<'_>, query: &Query, pod: &Value) -> Result<String
         if let [lone] = containers.as_slice() {
             return Ok((*lone).to_owned());
         }
-        let mut message = format!(
+        let all = [init, containers, names("ephemeralContainers")].concat();
+        return Err(ApiError::BadRequest(format!(
             "a container name must be specified for pod {pod}, choose one of: [{}]",
-            containers.join(" ")
-        );
-        if !init.is_empty() {
-            message += &format!(" or one of the init containers: [{}]", init.join(" "));
-        }
-        return Err(ApiError::BadRequest(message));
+            all.join(" ")
+        )));
     }
     let known = [containers, init, names("ephemeralContainers")].concat();
     if known.contains(&wanted) {

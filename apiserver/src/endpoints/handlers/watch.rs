@@ -109,12 +109,13 @@ impl InitialEvents {
             )?;
             return Ok(Self::Unset);
         }
-        validate_watch(
-            asked.is_some(),
-            query("resourceVersionMatch"),
-            query("continue"),
-        )?;
         let from_present = matches!(query("resourceVersion"), "" | "0");
+        // One that begins with the present is read as if it had asked for that.
+        let (asks, rv_match) = match (asked, query("resourceVersionMatch")) {
+            (None, "") if from_present => (true, NOT_OLDER_THAN),
+            (asked, rv_match) => (asked.is_some(), rv_match),
+        };
+        validate_watch(asks, rv_match, query("continue"))?;
         Ok(match asked {
             Some(asked) => Self::Set(asked),
             None if from_present => Self::Set(true),
@@ -141,8 +142,9 @@ impl InitialEvents {
     }
 }
 
+const NOT_OLDER_THAN: &str = "NotOlderThan";
+
 fn validate_watch(initial_events: bool, rv_match: &str, token: &str) -> Result<(), ApiError> {
-    const NOT_OLDER_THAN: &str = "NotOlderThan";
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("resourceVersionMatch");
     if initial_events && rv_match != NOT_OLDER_THAN {

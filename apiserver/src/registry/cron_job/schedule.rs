@@ -8,12 +8,12 @@ pub(super) fn faults(schedule: &str, has_zone: bool, keeps_zone: bool) -> Vec<St
     let syntax = Schedule::parse(schedule).err();
     let mut faults: Vec<String> = syntax.iter().map(ToString::to_string).collect();
     if schedule.contains("TZ") {
-        if has_zone {
-            faults.push("cannot use both timeZone field and TZ or CRON_TZ in schedule".to_owned());
-        } else if !keeps_zone {
+        if !keeps_zone {
             faults.push(
                 "cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned(),
             );
+        } else if has_zone {
+            faults.push("cannot use both timeZone field and TZ or CRON_TZ in schedule".to_owned());
         }
     }
     faults
@@ -37,5 +37,17 @@ mod tests {
             let fault = faults(schedule, false, false).pop().unwrap_or_default();
             assert_eq!(fault, want, "{schedule}");
         }
+    }
+
+    #[test]
+    fn only_a_schedule_that_had_a_zone_may_be_told_of_two() {
+        let fault = |keeps| {
+            faults("TZ=UTC * * * * *", true, keeps)
+                .pop()
+                .unwrap_or_default()
+        };
+        let one = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        let two = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+        assert_eq!((fault(false).as_str(), fault(true).as_str()), (one, two));
     }
 }

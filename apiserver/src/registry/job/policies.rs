@@ -188,48 +188,55 @@ pub(super) fn validate_success_policy(spec: &Value, path: &FieldPath, errors: &m
 ///
 /// # Errors
 /// What keeps it from being such a text, of indexes below `completions`.
-fn count_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
+pub(super) fn count_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None::<i64>);
     if text.is_empty() {
         return Ok(0);
     }
-    for interval in text.split(',') {
-        let parts: Vec<&str> = interval.split('-').collect();
-        let (first, end) = match *parts {
-            [one] => (one, one),
-            [first, end] => (first, end),
-            _ => {
-                return Err(format!(
-                    "the fragment {interval:?} violates the requirement that an index interval can \
-                     have at most two parts separated by '-'"
-                ));
-            }
-        };
-        let number = |text: &str| -> Result<i64, String> {
-            let number: i64 = text
-                .parse()
-                .map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
-            match number >= completions {
-                true => Err(format!("too large index: {text:?}")),
-                false => Ok(number),
-            }
-        };
-        let from = number(first)?;
+    for part in text.split(',') {
+        let (from, to) = interval(part, completions)?;
         if let Some(last) = last.filter(|last| *last >= from) {
             return Err(format!(
                 "non-increasing order, previous: {last}, current: {from}"
-            ));
-        }
-        let to = if parts.len() == 2 { number(end)? } else { from };
-        if parts.len() == 2 && from >= to {
-            return Err(format!(
-                "non-increasing order, previous: {from}, current: {to}"
             ));
         }
         total += to - from + 1;
         last = Some(to);
     }
     Ok(total)
+}
+
+/// The first and the last index of a text such as `3-5` or `1`.
+///
+/// # Errors
+/// What keeps it from being such a text, of indexes below `completions`.
+pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
+    let number = |text: &str| -> Result<i64, String> {
+        let number: i64 = text
+            .parse()
+            .map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
+        match number >= completions {
+            true => Err(format!("too large index: {text:?}")),
+            false => Ok(number),
+        }
+    };
+    let parts: Vec<&str> = text.split('-').collect();
+    match *parts {
+        [one] => number(one).map(|one| (one, one)),
+        [from, to] => {
+            let (from, to) = (number(from)?, number(to)?);
+            if from >= to {
+                return Err(format!(
+                    "non-increasing order, previous: {from}, current: {to}"
+                ));
+            }
+            Ok((from, to))
+        }
+        _ => Err(format!(
+            "the fragment {text:?} violates the requirement that an index interval can have at \
+             most two parts separated by '-'"
+        )),
+    }
 }
 
 #[cfg(test)]

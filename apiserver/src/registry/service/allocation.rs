@@ -10,7 +10,7 @@ use super::{has_node_ports, needs_health_check};
 use crate::meta::object::{child_mut, default};
 use crate::registry::Context;
 use crate::registry::checks::{is_empty, items, items_mut, text};
-use crate::status::{FieldErrors, FieldPath};
+use crate::status::{ApiError, FieldErrors, FieldPath};
 
 /// Cluster addresses are given out of 10.0.0.0/24.
 const NETWORK: [u8; 3] = [10, 0, 0];
@@ -87,11 +87,14 @@ pub(super) fn follow_address(new: &mut Value, old: &Value) {
 }
 
 /// Gives the service what its type needs and what it has not got yet.
+///
+/// # Errors
+/// `Internal` for a port of health checks that can't be had, which upstream lays to itself.
 pub(super) fn allocate(
     service: &mut Value,
     old: Option<&Value>,
     context: Context<'_>,
-) -> FieldErrors {
+) -> Result<FieldErrors, ApiError> {
     let mut errors = FieldErrors::new();
     if old.is_none() {
         agree_on_address(child_mut(service, "spec"));
@@ -106,9 +109,9 @@ pub(super) fn allocate(
         }
     }
     if errors.is_empty() {
-        allocate_ports(service, old, context, &mut errors);
+        allocate_ports(service, old, context, &mut errors)?;
     }
-    errors
+    Ok(errors)
 }
 
 /// A new service that names one address has that one alone.
@@ -231,13 +234,15 @@ fn allocate_address(
     }
     let octets = asked.parse::<Ipv4Addr>().map(|own| own.octets());
     let why = match octets {
-        Ok([x, y, z, _]) if [x, y, z] != NETWORK => {
+        Ok([x, y, z, _]) if [x, y, z] != NETWORK && !context.dry_run => {
             "the provided network does not match the current range".to_owned()
         }
         Err(_) => "the provided network does not match the current range".to_owned(),
-        Ok([.., 0 | 255]) => format!(
+        Ok([x, y, z, w]) if [x, y, z] != NETWORK || matches!(w, 0 | 255) => format!(
             "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {a}.{b}.{c}.0/24"
         ),
+        // Who takes nothing does not ask who has it.
+        Ok(_) if context.dry_run => return,
         Ok(_) if used.contains(&asked) => "provided IP is already allocated".to_owned(),
         Ok(_) => return,
     };
@@ -261,7 +266,7 @@ fn allocate_ports(
     old: Option<&Value>,
     context: Context<'_>,
     errors: &mut FieldErrors,
-) {
+) -> Result<(), ApiError> {
     let (gives, checks) = (
         has_node_ports(&service["spec"]),
         needs_health_check(&service["spec"]),
@@ -276,7 +281,9 @@ fn allocate_ports(
         .collect();
     used.retain(|port| !held.contains(port));
     let path = FieldPath::new("spec");
-    let refusal = |own: i64, used: &BTreeSet<i64>| match NODE_PORTS.contains(&own) {
+    // Who takes nothing is not told of the range.
+    let known = |own: &i64| context.dry_run || NODE_PORTS.contains(own);
+    let refusal = |own: i64, used: &BTreeSet<i64>| match known(&own) {
         false => {
             Some("provided port is not in the valid range. The range of valid ports is 30000-32767")
         }
@@ -289,15 +296,27 @@ fn allocate_ports(
     // One number serves several protocols of a port. The first that can't be had ends the search.
     let mut taken = used.clone();
     let mut served: Vec<(&Value, i64)> = Vec::new();
+    let mut named: Vec<(&str, i64)> = Vec::new();
     for (index, port) in items(&chosen["ports"]).enumerate().filter(|_| takes) {
         let own = port["nodePort"].as_i64().unwrap_or(0);
         let number = &port["port"];
-        if own == 0 || served.contains(&(number, own)) {
+        if own == 0 || old.is_none() && served.contains(&(number, own)) {
             continue;
         }
-        if let Some(why) = refusal(own, &taken) {
+        // An update may name what it has taken before, but not for the same protocol.
+        let again = old.is_some() && served.iter().any(|(_, other)| *other == own);
+        let wanted = (text(&port["protocol"]), own);
+        if again && named.contains(&wanted) {
+            let (protocol, own) = wanted;
+            return Err(ApiError::Unknown(format!(
+                "duplicate nodePort: {{{protocol} {own}}}"
+            )));
+        }
+        named.push(wanted);
+        if let Some(why) = refusal(own, &taken).filter(|_| !again) {
             let path = path.child("ports").index(index).child("nodePort");
-            return errors.invalid(&path, &port["nodePort"], why);
+            errors.invalid(&path, &port["nodePort"], why);
+            return Ok(());
         }
         taken.insert(own);
         served.push((number, own));
@@ -307,8 +326,9 @@ fn allocate_ports(
         && health != 0
         && let Some(why) = refusal(health, &taken)
     {
-        let path = path.child("healthCheckNodePort");
-        return errors.invalid(&path, &health.into(), why);
+        return Err(ApiError::Internal(format!(
+            "failed to allocate requested HealthCheck NodePort {health}: {why}"
+        )));
     }
     used.extend(ports_of(&chosen));
     let mut free = || NODE_PORTS.clone().find(|port| used.insert(*port));
@@ -342,4 +362,5 @@ fn allocate_ports(
     {
         spec.insert("healthCheckNodePort".to_owned(), port.into());
     }
+    Ok(())
 }

@@ -454,6 +454,7 @@ pub(super) fn validate_balancer(service: &Value) -> FieldErrors {
     let at = path.child("ingress");
     if !is_empty(ingress) && service["spec"]["type"] != "LoadBalancer" {
         errors.forbidden(&at, "may only be used when `spec.type` is 'LoadBalancer'");
+        return errors;
     }
     for (index, own) in items(ingress).enumerate() {
         let path = at.index(index);

@@ -10,8 +10,13 @@ use crate::status::{ApiError, FieldErrors};
 
 impl Store<'_> {
     pub(crate) fn not_found(&self, name: &str) -> ApiError {
+        let mut resource = self.resource.gvr().group_resource();
+        // Upstream misses one of these by the name of one.
+        if resource.group.is_empty() && resource.resource == "componentstatuses" {
+            "componentstatus".clone_into(&mut resource.resource);
+        }
         ApiError::NotFound {
-            resource: self.resource.gvr().group_resource(),
+            resource,
             name: name.to_owned(),
         }
     }

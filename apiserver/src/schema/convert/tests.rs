@@ -76,3 +76,9 @@ fn numbers_are_cut_to_size_and_unknown_fields_sorted() {
     ];
     assert_eq!(warnings, unknown);
 }
+
+#[test]
+fn bytes_out_of_a_list_fail_at_their_first() {
+    let secret = convert(kind("v1", "Secret"), json!({ "data": { "a": ["x"] } }));
+    assert_eq!(secret, Err("unrecognized type: uint8".to_owned()));
+}

@@ -254,7 +254,16 @@ pub(super) fn unconvertible(
         version: group_version.version.clone(),
         kind: kind.to_owned(),
     });
-    if registered.is_none() && !is_old(kind, group_version) {
+    let listed = kind.strip_suffix("List").is_some_and(|of| {
+        let is_any = of.is_empty() && group_version.group.is_empty();
+        let own = GroupVersionKind {
+            group: group_version.group.clone(),
+            version: group_version.version.clone(),
+            kind: of.to_owned(),
+        };
+        is_any || schema::builtin(&own).is_some()
+    });
+    if registered.is_none() && !listed && !is_old(kind, group_version) {
         return Some(not_registered(kind, &found.api_version));
     }
     if kind == gvk.kind {

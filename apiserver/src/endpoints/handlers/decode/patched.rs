@@ -9,6 +9,7 @@ use crate::endpoints::options::field_validation;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::patch::{self, Outcome, Patched};
+use crate::registry::carried;
 use crate::registry::custom_resource::CustomResource;
 use crate::schema::{self, Decoded, FieldValidation};
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -91,7 +92,10 @@ fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
     }
     let decoded = schema::decode_json(schema, text.as_bytes(), FieldValidation::Warn);
     let decoded = decoded.map_err(|error| error.to_string())?;
-    Ok(Document { disowns, decoded })
+    match carried::fault(&decoded.value) {
+        Some(why) => Err(why),
+        None => Ok(Document { disowns, decoded }),
+    }
 }
 
 /// Decodes a document that a patch of a custom resource left.
@@ -126,7 +130,7 @@ fn custom_text(
 fn unversioned(document: &Value) -> Decoded {
     let names = document.as_object().into_iter().flatten();
     let unknown = names
-        .filter(|(name, _)| name.as_str() != "kind")
+        .filter(|(name, _)| !matches!(name.as_str(), "kind" | "apiVersion"))
         .map(|(name, _)| format!("unknown field {name:?}"));
     Decoded {
         value: Value::Object(serde_json::Map::new()),
