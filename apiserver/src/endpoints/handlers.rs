@@ -51,6 +51,7 @@ use crate::patch::PatchType;
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::certificate_signing_request::CertificateSigningRequest;
+use crate::registry::conduct;
 use crate::registry::custom_resource::Conversion;
 use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
@@ -189,6 +190,11 @@ impl Request<'_> {
     /// The client asked for a list of one object, or for one object of a list.
     fn misfit(&self, asked: &str, what: &str, suffix: &str) -> ApiError {
         let gvk = self.resource.gvk();
+        if self.resource.custom.is_some() {
+            return ApiError::NotAcceptableKind(format!(
+                "you requested {asked}, but the requested object {what} (*unstructured.Unstructured{suffix})"
+            ));
+        }
         let package = if gvk.group.is_empty() {
             "core"
         } else {
@@ -366,12 +372,14 @@ pub(crate) fn negotiate(
 ) -> Result<Accepted, ApiError> {
     let pretty = query.get("pretty");
     let Some(info) = info else {
-        return negotiation::accepted(headers, pretty, Produces::Objects);
+        return negotiation::accepted(headers, pretty, Produces::Objects, true);
     };
     let produces = match info.verb {
         Some(Verb::List | Verb::Watch) => Produces::Streams,
         _ if info.subresource.as_deref() == Some("log") => Produces::Text,
         _ => Produces::Objects,
     };
-    negotiation::accepted(headers, pretty, produces)
+    let subresource = info.subresource.as_deref().unwrap_or_default();
+    let has_table = conduct::has_table(&info.group, &info.resource, subresource);
+    negotiation::accepted(headers, pretty, produces, has_table)
 }
