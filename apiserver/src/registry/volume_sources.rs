@@ -13,7 +13,7 @@ use super::volume_validation::{
     validate_descending, validate_files, validate_mode, validate_no_backsteps,
     validate_non_reserved,
 };
-use crate::meta::validation::{dns1123_subdomain, qualified_name, validate_labels};
+use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The sources in the order in which upstream asks for them.
@@ -149,14 +149,12 @@ pub(super) fn validate_one(
                 .as_i64()
                 .is_some_and(|own| !(0..=255).contains(&own))
             {
-                // Upstream's text is stricter than its check for one of the two.
-                let detail = match source {
-                    "gcePersistentDisk" => "must be between 1 and 255, inclusive",
-                    _ => BYTE_RANGE,
-                };
+                // Upstream's text is stricter than its check.
+                let detail = "must be between 1 and 255, inclusive";
                 errors.invalid(&path.child("partition"), partition, detail);
             }
         }
+        "flexVolume" => validate_flex_options(&value["options"], &path.child("options"), errors),
         "nfs" if !text(&value["path"]).starts_with('/') => {
             let shown = text(&value["path"]).into();
             errors.invalid(&path.child("path"), &shown, "must be an absolute path");
@@ -170,9 +168,20 @@ pub(super) fn validate_one(
                 required(&value["image"], &path.child("image"), errors);
             }
         }
-        "cinder" | "storageos" if !value["secretRef"].is_null() => {
-            let path = path.child("secretRef").child("name");
-            required(&value["secretRef"]["name"], &path, errors);
+        "cinder" | "storageos" => {
+            if source == "storageos" {
+                for field in ["volumeName", "volumeNamespace"] {
+                    let own = text(&value[field]);
+                    if !own.is_empty() {
+                        let path = path.child(field);
+                        invalid_each(dns1123_label(own), &own.into(), &path, errors);
+                    }
+                }
+            }
+            if !value["secretRef"].is_null() {
+                let path = path.child("secretRef").child("name");
+                required(&value["secretRef"]["name"], &path, errors);
+            }
         }
         "flocker" => validate_flocker(value, path, errors),
         "downwardAPI" => {
@@ -198,6 +207,23 @@ pub(super) fn validate_one(
             one_of(&value["pullPolicy"], &policy, &policies, errors);
         }
         _ => {}
+    }
+}
+
+/// Options that are Kubernetes' own are not for users to set.
+fn validate_flex_options(options: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for (key, _) in entries(options) {
+        let domain = key
+            .split_once('/')
+            .map_or(key.as_str(), |(domain, _)| domain);
+        let domain = format!(".{}", domain.to_lowercase());
+        if [".kubernetes.io", ".k8s.io"]
+            .iter()
+            .any(|own| domain.ends_with(own))
+        {
+            let detail = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.invalid(&path.key(key), &key.as_str().into(), detail);
+        }
     }
 }
 
