@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod devices;
+mod registration;
 #[path = "../support/requests.rs"]
 mod requests;
 mod updates;
