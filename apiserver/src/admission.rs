@@ -2,7 +2,7 @@
 
 mod asker;
 mod certificates;
-mod devices;
+pub(crate) mod devices;
 mod ingress_class;
 mod limit_ranger;
 pub(crate) mod plugins;

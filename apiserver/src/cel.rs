@@ -28,6 +28,7 @@ mod value;
 pub(crate) use cluster::ClusterState;
 pub(crate) use definition::{RuleFaults, RuleScope};
 pub(crate) use library::authorization::{Authorizer, Question, Verdict};
+pub(crate) use library::url::reference_fault;
 pub(crate) use policy::{Activation, Expression, Outcome, Returns, Scope};
 pub(crate) use validator::Validator;
 

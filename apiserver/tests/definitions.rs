@@ -122,3 +122,45 @@ async fn an_authority_that_cannot_be_read_keeps_a_definition_from_being_establis
         ]
     );
 }
+
+#[tokio::test]
+async fn a_condition_tells_who_approved_a_definition_of_the_community() {
+    let server = ApiServer::builder().build();
+    let approved = "api-approved.kubernetes.io";
+    let mut own = definition(json!({ "type": "object" }));
+    own["metadata"] = json!({
+        "name": "widgets.example.k8s.io", "annotations": { approved: "unapproved, a test" },
+    });
+    own["spec"]["group"] = "example.k8s.io".into();
+    let (code, answer) = send(&server, &format!("POST {DEFINITIONS}"), &own).await;
+    assert_eq!(code, 201, "{answer}");
+    let path = format!("{DEFINITIONS}/widgets.example.k8s.io");
+    let (_, mut held) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    let told = |held: &Value| {
+        let condition = held["status"]["conditions"][2].clone();
+        ["type", "status", "reason", "message"].map(|field| condition[field].clone())
+    };
+    let conformant = "KubernetesAPIApprovalPolicyConformant";
+    assert_eq!(
+        told(&held),
+        [
+            conformant,
+            "False",
+            "UnapprovedAnnotation",
+            "not approved: \"unapproved, a test\""
+        ]
+    );
+    held["metadata"]["annotations"][approved] = "https://a.b/c".into();
+    let (code, answer) = send(&server, &format!("PUT {path}"), &held).await;
+    assert_eq!(code, 200, "{answer}");
+    let (_, held) = send(&server, &format!("GET {path}"), &Value::Null).await;
+    assert_eq!(
+        told(&held),
+        [
+            conformant,
+            "True",
+            "ApprovedAnnotation",
+            "approved in https://a.b/c"
+        ]
+    );
+}

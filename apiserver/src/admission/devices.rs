@@ -2,27 +2,33 @@
 
 use serde_json::Value;
 
-use super::plugins::Written;
-use crate::meta::object::{meta, name};
-use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::meta::object::meta;
+use crate::registry::catalog::ResourceInfo;
+use crate::server::Core;
+use crate::status::{FieldErrors, FieldPath};
 use crate::storage::ObjectKey;
 
 const LABEL: &str = "resource.kubernetes.io/admin-access";
 
-/// Looks at claims, their templates, and what is allocated to claims.
-///
-/// # Errors
-/// `Invalid`.
-pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
-    let gvr = written.resource.gvr();
+/// Faults of claims, their templates, and what is allocated to claims. Upstream asks this within
+/// validation, before all else.
+pub(crate) fn faults(
+    core: &Core,
+    resource: &ResourceInfo,
+    object: &Value,
+    old: Option<&Value>,
+    is_status: bool,
+) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let gvr = resource.gvr();
     if gvr.group != "resource.k8s.io" {
-        return Ok(());
+        return errors;
     }
-    let (pointer, list, own) = match (&*gvr.resource, written.subresource) {
-        ("resourceclaims", "") => ("/spec", "requests", "/exactly/adminAccess"),
-        ("resourceclaimtemplates", "") => ("/spec/spec", "requests", "/exactly/adminAccess"),
-        ("resourceclaims", "status") => ("/status/allocation", "results", "/adminAccess"),
-        _ => return Ok(()),
+    let (pointer, list, own) = match (&*gvr.resource, is_status) {
+        ("resourceclaims", false) => ("/spec", "requests", "/exactly/adminAccess"),
+        ("resourceclaimtemplates", false) => ("/spec/spec", "requests", "/exactly/adminAccess"),
+        ("resourceclaims", true) => ("/status/allocation", "results", "/adminAccess"),
+        _ => return errors,
     };
     let asked = |object: &Value| {
         let all = object.pointer(pointer)?["devices"][list].as_array()?;
@@ -30,16 +36,14 @@ pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
             .position(|one| one.pointer(own) == Some(&Value::Bool(true)))
     };
     // What was granted stays as it is.
-    let Some(index) = asked(written.object).filter(|_| written.old.and_then(asked).is_none())
-    else {
-        return Ok(());
+    let Some(index) = asked(object).filter(|_| old.and_then(asked).is_none()) else {
+        return errors;
     };
-    let namespaces = written.core.tables.namespaces(&written.core.storage);
-    let namespace = namespaces.get(&ObjectKey::new(None, meta(written.object, "namespace")));
+    let namespaces = core.tables.namespaces(&core.storage);
+    let namespace = namespaces.get(&ObjectKey::new(None, meta(object, "namespace")));
     if namespace.is_some_and(|own| own.value()["metadata"]["labels"][LABEL] == "true") {
-        return Ok(());
+        return errors;
     }
-    let mut errors = FieldErrors::new();
     // Upstream gives a template the path of a claim.
     let path = match list {
         "requests" => "spec.devices.requests",
@@ -50,9 +54,5 @@ pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
         "admin access to devices requires the `{LABEL}: true` label on the containing namespace"
     );
     errors.forbidden(&path, &detail);
-    Err(ApiError::Invalid {
-        kind: written.resource.gvk().group_kind(),
-        name: name(written.object).to_owned(),
-        errors,
-    })
+    errors
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::{certificates, devices, limit_ranger, pod_security};
+use super::{certificates, limit_ranger, pod_security};
 use crate::auth::User;
 use crate::meta::GroupVersionResource;
 use crate::registry::catalog::ResourceInfo;
@@ -72,7 +72,6 @@ impl Written<'_> {
     pub(crate) fn check(self) -> Result<(), ApiError> {
         pod_security::check(self)?;
         limit_ranger::check(self)?;
-        devices::check(self)?;
         certificates::check(self)
     }
 

@@ -8,7 +8,7 @@ mod objects;
 pub(super) mod regex;
 mod semver;
 mod strings;
-mod url;
+pub(super) mod url;
 
 use std::{cmp::Ordering, sync::Arc};
 

@@ -166,6 +166,8 @@ impl Scope {
             let output = declared::name(&output);
             return Err(match shown.as_slice() {
                 _ if returns == Returns::DeviceMatch => {
+                    // What is dynamic of a device are its attributes, which upstream calls so.
+                    let output = output.replace("dyn", "google.protobuf.Any");
                     format!("must evaluate to bool or the unknown type, not {output}")
                 }
                 [one] => format!("must evaluate to {one} but got {output}"),

@@ -104,13 +104,17 @@ fn show(issue: &Issue, source: &Source) -> String {
         return format!("ERROR: <input>:-1:0: {}", issue.message);
     };
     let (line, column) = source.position(offset.min(source.chars.len()));
+    let text = source.line(line);
+    // An expression without a letter has no columns.
+    if source.chars.is_empty() {
+        return format!("ERROR: <input>:1:0: {}", issue.message);
+    }
     let head = format!(
         "ERROR: <input>:{}:{}: {}",
         line + 1,
         column + 1,
         issue.message
     );
-    let text = source.line(line);
     if text.len() > SNIPPET_CHARS_MAX {
         return head;
     }

@@ -51,6 +51,7 @@ use crate::patch::PatchType;
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::certificate_signing_request::CertificateSigningRequest;
+use crate::registry::conduct;
 use crate::registry::custom_resource::Conversion;
 use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
@@ -189,6 +190,11 @@ impl Request<'_> {
     /// The client asked for a list of one object, or for one object of a list.
     fn misfit(&self, asked: &str, what: &str, suffix: &str) -> ApiError {
         let gvk = self.resource.gvk();
+        if self.resource.custom.is_some() {
+            return ApiError::NotAcceptableKind(format!(
+                "you requested {asked}, but the requested object {what} (*unstructured.Unstructured{suffix})"
+            ));
+        }
         let package = if gvk.group.is_empty() {
             "core"
         } else {
@@ -366,27 +372,14 @@ pub(crate) fn negotiate(
 ) -> Result<Accepted, ApiError> {
     let pretty = query.get("pretty");
     let Some(info) = info else {
-        return negotiation::accepted(headers, pretty, Produces::Objects, |_| true);
+        return negotiation::accepted(headers, pretty, Produces::Objects, true);
     };
     let produces = match info.verb {
         Some(Verb::List | Verb::Watch) => Produces::Streams,
         _ if info.subresource.as_deref() == Some("log") => Produces::Text,
         _ => Produces::Objects,
     };
-    let tabled = !is_only_asked(info);
-    negotiation::accepted(headers, pretty, produces, |transform| {
-        tabled || transform != Transform::Table
-    })
-}
-
-/// Whether what is posted there is a question or an order, which nothing is ever a table of.
-fn is_only_asked(info: &RequestInfo) -> bool {
-    matches!(
-        info.group.as_str(),
-        "authentication.k8s.io" | "authorization.k8s.io"
-    ) || info.group.is_empty() && info.resource == "bindings"
-        || matches!(
-            info.subresource.as_deref(),
-            Some("binding" | "eviction" | "token")
-        )
+    let subresource = info.subresource.as_deref().unwrap_or_default();
+    let has_table = conduct::has_table(&info.group, &info.resource, subresource);
+    negotiation::accepted(headers, pretty, produces, has_table)
 }

@@ -87,7 +87,8 @@ impl Accepted {
 /// Chooses the clause of `Accept` that can be served and weighs most.
 ///
 /// Two layers of upstream have their say: the router wants one media type that it knows by name,
-/// and the handler then reads the clauses with their parameters, by weight.
+/// and the handler then reads the clauses with their parameters, by weight. What cannot be shown
+/// as a table has no clauses that ask for one.
 ///
 /// # Errors
 /// `NotAcceptable` when there is none.
@@ -95,7 +96,7 @@ pub(crate) fn accepted(
     headers: &HeaderMap,
     pretty: Option<&str>,
     produces: Produces,
-    transforms: impl Fn(Transform) -> bool,
+    has_table: bool,
 ) -> Result<Accepted, ApiError> {
     let Some(accept) = accept_header(headers) else {
         return Ok(Accepted {
@@ -114,7 +115,9 @@ pub(crate) fn accepted(
         }
     }
     routed(accept, &produced, &available)?;
-    by_handler(accept, is_pretty(headers, pretty), transforms)
+    by_handler(accept, is_pretty(headers, pretty), |transform| {
+        has_table || transform != Transform::Table
+    })
 }
 
 /// The same where there is no router to ask and nothing to transform: for discovery, and for what
@@ -365,9 +368,25 @@ mod tests {
     fn negotiated(accept: &str) -> Result<(MediaType, Transform, bool), String> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().unwrap());
-        accepted(&headers, None, Produces::Objects, |_| true)
+        accepted(&headers, None, Produces::Objects, true)
             .map(|accepted| (accepted.media, accepted.transform, accepted.pretty))
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_has_no_table_is_not_shown_as_one() {
+        let negotiated = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            let accepted = accepted(&headers, None, Produces::Objects, false);
+            accepted.map(|own| own.transform).ok()
+        };
+        let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        assert_eq!(negotiated(table), None);
+        let or_plain = format!("{table}, application/json");
+        assert_eq!(negotiated(&or_plain), Some(Transform::None));
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(negotiated(metadata), Some(Transform::PartialObjectMetadata));
     }
 
     #[test]

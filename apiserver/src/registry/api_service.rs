@@ -2,10 +2,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use jiff::Timestamp;
+use serde_json::{Value, json};
 
-use super::Strategy;
 use super::checks::{invalid_each, required, text};
+use super::{Context, Strategy};
+use crate::clock::rfc3339;
 use crate::meta::object::{default, name};
 use crate::meta::validation::{NameRule, dns1035_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
@@ -26,6 +28,15 @@ impl Strategy for ApiService {
         if let Some(backend) = backend.and_then(Value::as_object_mut) {
             default(backend, "port", 443);
         }
+    }
+
+    /// What no service answers for is there at once.
+    fn prepare_for_create(&self, service: &mut Value, context: Context<'_>) {
+        let is_local = service["spec"]["service"].is_null();
+        service["status"] = match is_local {
+            true => local_status(context.now),
+            false => json!({}),
+        };
     }
 
     fn validate(&self, service: &Value) -> FieldErrors {
@@ -63,6 +74,17 @@ impl Strategy for ApiService {
         validate_backend(spec, &path, &mut errors);
         errors
     }
+}
+
+/// The status of what the server itself answers for.
+fn local_status(now: Timestamp) -> Value {
+    json!({ "conditions": [{
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": rfc3339(now),
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    }] })
 }
 
 fn validate_backend(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {

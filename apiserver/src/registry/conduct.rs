@@ -25,6 +25,28 @@ pub(crate) fn returns_deleted_object(resource: &GroupResource) -> bool {
     }
 }
 
+/// Whether upstream shows the answers of a resource, or of what is below it, as tables.
+pub(crate) fn has_table(group: &str, resource: &str, subresource: &str) -> bool {
+    !matches!(
+        (group, resource, subresource),
+        ("authentication.k8s.io" | "authorization.k8s.io", _, _)
+            | ("", "bindings", _)
+            | ("", "namespaces", "finalize")
+            | (
+                "",
+                "pods",
+                "binding" | "ephemeralcontainers" | "eviction" | "resize"
+            )
+            | ("", "serviceaccounts", "token")
+            | (
+                "certificates.k8s.io",
+                "certificatesigningrequests",
+                "approval"
+            )
+            | ("resource.k8s.io", "resourceclaims", "status")
+    )
+}
+
 /// Whether an update may leave out `metadata.resourceVersion`.
 pub(crate) fn allows_unconditional_update(resource: &GroupResource) -> bool {
     !matches!(

@@ -2,6 +2,7 @@
 //! one.
 
 mod api_service;
+mod approval;
 mod conditions;
 mod finalizer;
 mod formats;
@@ -247,6 +248,11 @@ fn run(core: &Core) {
     for definition in definitions.iter().filter(in_outdated) {
         naming::sync(&store, definition);
         naming::establish(&store, definition);
+    }
+    for definition in &definitions {
+        if approval::is_protected(group_of(definition.key.as_str())) {
+            approval::sync(&store, definition);
+        }
     }
     let next = Arc::new(Served::of(&all(&store), &before, core.storage.revision()));
     if !next.same_as(&before) {

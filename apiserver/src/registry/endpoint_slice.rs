@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::checks::{entries, invalid_each, is_empty, items, items_mut, one_of, text};
-use super::net::{validate_ip, validate_reachable, warn_of_ip};
+use super::net::{validate_ip, validate_reachable, validate_strict_ip, warn_of_ip};
 use super::{Context, Strategy};
 use crate::meta::object::{default, meta_mut};
 use crate::meta::validation::{
@@ -223,7 +223,12 @@ fn validate_endpoint(endpoint: &Value, kind: &str, path: &FieldPath, errors: &mu
             validate_domain(text(address), &path, errors);
             continue;
         }
-        let Some(ip) = validate_ip(address, &path, errors) else {
+        // Addresses of IPv4 are read as they always were.
+        let validate = match kind {
+            "IPv6" => validate_strict_ip,
+            _ => validate_ip,
+        };
+        let Some(ip) = validate(address, &path, errors) else {
             continue;
         };
         // Upstream leaves the index out of this one.
@@ -314,6 +319,10 @@ mod tests {
             (
                 slice("FQDN", one(&format!("{label}.io"))),
                 "must be no more than 63 characters",
+            ),
+            (
+                slice("IPv6", one("2001:DB8::1")),
+                "Invalid value: \"2001:DB8::1\": must be in canonical form (\"2001:db8::1\")",
             ),
             (
                 slice("IPv4", many),

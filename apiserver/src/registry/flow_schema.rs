@@ -293,7 +293,7 @@ pub(super) fn validate_conditions(schema: &Value, errors: &mut FieldErrors) {
             errors.duplicate(&path, kind);
         }
         if text(kind).is_empty() {
-            errors.required(&path, "must not be empty");
+            errors.required(&path, "");
         }
     }
 }

@@ -161,6 +161,22 @@ pub(super) fn validate_ip(
     Some(address)
 }
 
+/// The same for an address that has to be in the one form in which Go writes it.
+pub(super) fn validate_strict_ip(
+    value: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) -> Option<IpAddr> {
+    let address = validate_ip(value, path, errors)?;
+    let canonical = address.to_string();
+    if canonical != text(value) {
+        let detail = format!("must be in canonical form ({canonical:?})");
+        errors.invalid(path, value, &detail);
+        return None;
+    }
+    Some(address)
+}
+
 /// What to warn of in a valid address: it could be written in a better way.
 pub(super) fn warn_of_ip(value: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let own = text(value);

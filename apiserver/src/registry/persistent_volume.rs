@@ -43,6 +43,22 @@ const GONE: [&str; 6] = [
     "glusterfs",
     "rbd",
 ];
+/// Sources for which the annotation with options of mounts is allowed.
+const MOUNTED_WITH_OPTIONS: [&str; 13] = [
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "iscsi",
+    "cinder",
+    "cephfs",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+];
 const ACCESS_MODES: [&str; 4] = [
     "ReadOnlyMany",
     "ReadWriteMany",
@@ -160,6 +176,7 @@ impl Strategy for PersistentVolume {
                 errors.required(&path.child("csi"), detail);
             }
         }
+        validate_mount_options(volume, &mut errors);
         errors
     }
 
@@ -242,6 +259,18 @@ pub(super) fn warn_of_old_class(own: &Value, warnings: &mut Vec<String>) {
         warnings.push(format!(
             "{path}: deprecated since v1.8; use \"storageClassName\" attribute instead"
         ));
+    }
+}
+
+/// The annotation with options of mounts is for sources that are mounted with options.
+fn validate_mount_options(volume: &Value, errors: &mut FieldErrors) {
+    const OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+    let is_mounted = MOUNTED_WITH_OPTIONS
+        .iter()
+        .any(|source| !volume["spec"][*source].is_null());
+    if !is_mounted && !volume["metadata"]["annotations"][OPTIONS].is_null() {
+        let path = FieldPath::new("metadata.annotations").child(OPTIONS);
+        errors.forbidden(&path, "may not specify mount options for this volume type");
     }
 }
 

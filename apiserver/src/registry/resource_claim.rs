@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::Strategy;
 use super::checks::{entries, invalid_as, invalid_each, items, items_mut, text};
 use super::device_class;
 use super::devices::{
@@ -16,6 +15,7 @@ use super::devices::{
 use super::go_struct::shown_as;
 use super::pod_affinity::validate_node_selector;
 use super::volume_sources::validate_csi_driver_name;
+use super::{Context, Strategy};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::{
@@ -54,6 +54,10 @@ impl Strategy for ResourceClaim {
             &mut errors,
         );
         errors
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
+        status::forget_deallocated(child_mut(new, "status"), &old["status"]);
     }
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> FieldErrors {

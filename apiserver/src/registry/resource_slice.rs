@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::checks::{entries, invalid_each, is_empty, items, items_mut, text};
+use super::checks::{entries, invalid_as, invalid_each, is_empty, items, items_mut, text};
 use super::devices::{
     validate_binding, validate_label, validate_list, validate_pool_name, validate_qualified_name,
     validate_set, validate_taint,
@@ -253,6 +253,22 @@ fn shortened(key: &str) -> String {
     format!("{begin}{LEFT_OUT}{end}")
 }
 
+/// An attribute as upstream's struct.
+fn shown_attribute(attribute: &Value) -> String {
+    const FIELDS: [(&str, &str); 8] = [
+        ("IntValue", "int"),
+        ("BoolValue", "bool"),
+        ("StringValue", "string"),
+        ("VersionValue", "version"),
+        ("IntValues", "ints"),
+        ("BoolValues", "bools"),
+        ("StringValues", "strings"),
+        ("VersionValues", "versions"),
+    ];
+    let fields = FIELDS.map(|(name, field)| format!("\"{name}\":{}", attribute[field]));
+    format!("{{{}}}", fields.join(","))
+}
+
 /// An attribute is of one type.
 fn validate_attribute(attribute: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     static VERSION: LazyLock<Regex> = LazyLock::new(|| {
@@ -280,7 +296,10 @@ fn validate_attribute(attribute: &Value, path: &FieldPath, errors: &mut FieldErr
     let set = entries(attribute).filter(|(_, own)| !own.is_null()).count();
     if set != 1 {
         let detail = "exactly one value must be specified";
-        errors.invalid(path, &"".into(), detail);
+        match set {
+            0 => errors.invalid(path, &"".into(), detail),
+            _ => invalid_as(path, &shown_attribute(attribute), detail, errors),
+        }
     }
 }
 

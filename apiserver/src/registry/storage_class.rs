@@ -29,8 +29,9 @@ impl Strategy for StorageClass {
         if provisioner.is_empty() {
             errors.required(&path, "");
         } else {
-            let faults = qualified_name(&provisioner.to_lowercase());
-            invalid_each(faults, &provisioner.into(), &path, &mut errors);
+            // Upstream shows it as it is compared, in small letters.
+            let own = provisioner.to_lowercase();
+            invalid_each(qualified_name(&own), &own.into(), &path, &mut errors);
         }
         let path = FieldPath::new("parameters");
         validate_parameters(&class["parameters"], &path, &mut errors);

@@ -164,6 +164,7 @@ impl Store<'_> {
                 object::name(&object).clone_into(&mut name);
             }
             self.validate_new(&object, &name)?;
+            self.warn(&object, None);
             self.forget_empty_lists(&mut object);
             self.strategy.canonicalize(&mut object);
             self.approve_stored(&object, None).await?;
@@ -179,7 +180,6 @@ impl Store<'_> {
                 terminating = is_terminating(&own.value());
                 continue;
             }
-            self.warn(&object, None);
             if self.dry_run {
                 return Ok(Written::Unstored(Arc::new(object)));
             }

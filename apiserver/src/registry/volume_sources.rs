@@ -154,6 +154,7 @@ pub(super) fn validate_one(
                 errors.invalid(&path.child("partition"), partition, detail);
             }
         }
+        "flexVolume" => validate_flex_options(&value["options"], &path.child("options"), errors),
         "nfs" if !text(&value["path"]).starts_with('/') => {
             let shown = text(&value["path"]).into();
             errors.invalid(&path.child("path"), &shown, "must be an absolute path");
@@ -208,6 +209,23 @@ fn validate_secret_name(value: &Value, path: &FieldPath, errors: &mut FieldError
     if !value["secretRef"].is_null() {
         let path = path.child("secretRef").child("name");
         required(&value["secretRef"]["name"], &path, errors);
+    }
+}
+
+/// Options that are Kubernetes' own are not for users to set.
+fn validate_flex_options(options: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+    for (key, _) in entries(options) {
+        let domain = key
+            .split_once('/')
+            .map_or(key.as_str(), |(domain, _)| domain);
+        let domain = format!(".{}", domain.to_lowercase());
+        if [".kubernetes.io", ".k8s.io"]
+            .iter()
+            .any(|own| domain.ends_with(own))
+        {
+            let detail = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.invalid(&path.key(key), &key.as_str().into(), detail);
+        }
     }
 }
 

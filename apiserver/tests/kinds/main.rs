@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod devices;
 mod jobs;
+mod registration;
 #[path = "../support/requests.rs"]
 mod requests;
 mod updates;
+mod volumes;
 mod writes;
 
 use kubeproof_apiserver::ApiServer;
@@ -532,5 +535,21 @@ async fn what_go_makes_of_odd_values_is_what_is_answered() {
     assert_eq!(
         (created.code, &created.body["spec"]["dataSource"]),
         (201, &source)
+    );
+}
+
+#[tokio::test]
+async fn a_policy_of_reinvocation_that_is_there_is_a_known_one() {
+    let webhook = json!({
+        "name": "a.b.c", "clientConfig": { "url": "https://x.y" }, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "reinvocationPolicy": "",
+    });
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+    assert_eq!(
+        refused(path, json!({ "webhooks": [webhook] })).await,
+        [
+            "webhooks[0].reinvocationPolicy: Unsupported value: \"\": supported values: \
+             \"IfNeeded\", \"Never\""
+        ]
     );
 }

@@ -130,6 +130,30 @@ impl Url {
     }
 }
 
+/// What keeps a reference, which may be relative, from being read as a URL.
+pub(crate) fn reference_fault(text: &str) -> Option<String> {
+    let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
+    let fault = if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
+        Some("net/url: invalid control character in URL".to_owned())
+    } else {
+        match scheme(text) {
+            Err(fault) => Some(fault),
+            Ok((_, rest)) => {
+                let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+                let (authority, path) = match rest.strip_prefix("//") {
+                    Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+                    None => ("", rest),
+                };
+                let host = authority.rsplit_once('@');
+                host_fault(host.map_or(authority, |(_, host)| host))
+                    .or_else(|| escape_fault(path))
+                    .or_else(|| escape_fault(fragment))
+            }
+        }
+    };
+    fault.map(|detail| format!("parse {text:?}: {detail}"))
+}
+
 /// The scheme and what follows it.
 fn scheme(text: &str) -> Result<(&str, &str), String> {
     for (at, byte) in text.bytes().enumerate() {
@@ -156,7 +180,8 @@ fn host_fault(host: &str) -> Option<String> {
             None => return Some("missing ']' in host".to_owned()),
         }
     } else {
-        host.rfind(':').map_or("", |colon| &host[colon..])
+        // Colons of a name without brackets are of a port, of which there is one.
+        host.find(':').map_or("", |colon| &host[colon..])
     };
     let port = after_name.strip_prefix(':').unwrap_or(after_name);
     let valid = after_name.is_empty()

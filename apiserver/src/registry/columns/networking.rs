@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use super::service::load_balancer;
 use super::view::{View, first_three, or_none, or_unset};
 
+const DEFAULT_CLASS_ANNOTATION: &str =
+    "/metadata/annotations/ingressclass.kubernetes.io~1is-default-class";
+
 pub(super) fn endpoints(view: View<'_>) -> Vec<Value> {
     let mut all = Vec::new();
     for subset in view.items("/subsets") {
@@ -99,8 +102,10 @@ pub(super) fn ingress_class(view: View<'_>) -> Vec<Value> {
     };
     let parameters = view.at("/spec/parameters");
     let parameters = parameters.map_or_else(|| "<none>".to_owned(), of);
+    let is_default = view.str(DEFAULT_CLASS_ANNOTATION) == "true";
+    let mark = if is_default { " (default)" } else { "" };
     vec![
-        view.name(),
+        json!(format!("{}{mark}", view.str("/metadata/name"))),
         json!(view.str("/spec/controller")),
         json!(parameters),
         view.age(),

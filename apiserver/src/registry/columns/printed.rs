@@ -49,6 +49,11 @@ fn the_default_class_is_marked() {
     let attributes = "storage.k8s.io/v1/volumeattributesclasses";
     let table = [
         (
+            "networking.k8s.io/v1/ingressclasses",
+            "ingressclass.kubernetes.io/is-default-class",
+            "x (default)",
+        ),
+        (
             storage,
             "storageclass.kubernetes.io/is-default-class",
             "x (default)",

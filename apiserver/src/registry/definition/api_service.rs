@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::MANAGER;
-use crate::clock::rfc3339;
 use crate::endpoints::options::DeleteOptions;
 use crate::field_manager::Writer;
 use crate::meta::GroupVersion;
 use crate::meta::object::name;
-use crate::registry::store::{Part, Store, at_once};
+use crate::registry::store::{Store, at_once};
 use crate::server::Core;
 
 /// What marks the API services that come and go with definitions.
@@ -26,7 +25,7 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
         .catalog
         .resource("apiregistration.k8s.io", "v1", "apiservices");
     let resource = resource.expect("API services are built in");
-    let store = |subresource| Store {
+    let store = || Store {
         core,
         resource,
         strategy: resource.strategy(),
@@ -34,7 +33,7 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
         writer: Some(Writer {
             field_manager: MANAGER,
             user_agent: "",
-            subresource,
+            subresource: "",
         }),
         guards_uid: false,
         dry_run: false,
@@ -43,41 +42,27 @@ pub(super) fn sync(core: &Core, served: &BTreeSet<GroupVersion>) {
         warnings: None,
     };
     let names: BTreeSet<String> = served.iter().map(service_name).collect();
-    let present = store("").table().snapshot();
+    let present = store().table().snapshot();
     for service in present.range(None, None) {
         let value = service.value();
         let automanaged = &value["metadata"]["labels"][AUTOMANAGED];
         if automanaged == "true" && !names.contains(name(&value)) {
             let options = DeleteOptions::default();
-            let store = store("");
+            let store = store();
             let deleted = store.delete(None, name(&value), &options);
             told(service.key.as_str(), at_once(deleted));
         }
     }
     for version in served {
         let service_name = service_name(version);
-        let key = store("").key(None, &service_name);
-        if store("").table().get(&key).is_some() {
+        let key = store().key(None, &service_name);
+        if store().table().get(&key).is_some() {
             continue;
         }
         told(
             &service_name,
-            at_once(store("").create(None, service(version))),
+            at_once(store().create(None, service(version))),
         );
-        let available = json!({ "conditions": [{
-            "type": "Available",
-            "status": "True",
-            "lastTransitionTime": rfc3339(core.clock.now()),
-            "reason": "Local",
-            "message": "Local APIServices are always available",
-        }] });
-        let store = store("status");
-        let written = store.update(None, &service_name, Part::Status, |current| {
-            let mut next = current.clone();
-            next["status"] = available.clone();
-            Ok(next)
-        });
-        told(&service_name, at_once(written));
     }
 }
 

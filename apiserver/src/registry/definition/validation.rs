@@ -13,7 +13,7 @@ pub(super) mod webhook_client;
 
 use serde_json::{Value, json};
 
-use super::conditions;
+use super::{approval, conditions};
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1035_label, dns1123_subdomain};
 
 use crate::status::{CauseReason, FieldErrors, FieldPath};
@@ -21,9 +21,6 @@ use crate::webhook;
 
 /// The versions of `ConversionReview` that a server can send.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
-
-/// The annotation that a definition in a group of the community's must have.
-const APPROVED: &str = "api-approved.kubernetes.io";
 
 /// The faults of a new definition.
 pub(super) fn create(definition: &Value) -> FieldErrors {
@@ -37,7 +34,7 @@ pub(super) fn create(definition: &Value) -> FieldErrors {
     }
     validate_spec(spec, false, &mut errors);
     validate_status(definition, &mut errors);
-    validate_approval(definition, None, &mut errors);
+    approval::validate(definition, None, &mut errors);
     validate_preserved(spec, &mut errors);
     errors
 }
@@ -69,7 +66,7 @@ pub(super) fn update(new: &Value, old: &Value) -> FieldErrors {
     immutable(&["group"]);
     immutable(&["names", "plural"]);
     validate_status(new, &mut errors);
-    validate_approval(new, Some(old), &mut errors);
+    approval::validate(new, Some(old), &mut errors);
     if old_spec["preserveUnknownFields"] != true {
         validate_preserved(spec, &mut errors);
     }
@@ -338,44 +335,6 @@ fn validate_status(definition: &Value, errors: &mut FieldErrors) {
             );
             errors.invalid(&path.index(index), name, &detail);
         }
-    }
-}
-
-/// Whether a definition in a group of the community's says who approved it.
-fn validate_approval(definition: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let group = text(&definition["spec"], "group");
-    let is_protected = |suffix: &str| group == suffix || group.ends_with(&format!(".{suffix}"));
-    if !is_protected("k8s.io") && !is_protected("kubernetes.io") {
-        return;
-    }
-    let annotation = |object: &Value| text(&object["metadata"]["annotations"], APPROVED).to_owned();
-    let state = |annotation: &str| match annotation {
-        "" => "missing",
-        text if text.starts_with("unapproved") => "bypassed",
-        text => match text.split_once("://") {
-            Some((scheme, rest)) if !scheme.is_empty() && !rest.is_empty() => "approved",
-            _ => "invalid",
-        },
-    };
-    let own = annotation(definition);
-    if old.is_some_and(|old| state(&annotation(old)) == state(&own)) {
-        return;
-    }
-    let path = FieldPath::new("metadata.annotations").key(APPROVED);
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    match state(&own) {
-        "missing" => {
-            let detail =
-                format!("protected groups must have approval annotation {APPROVED:?}, {see}");
-            errors.required(&path, &detail);
-        }
-        "invalid" => {
-            let detail = format!(
-                "protected groups must have approval annotation {APPROVED:?} with either a URL or a reason starting with \"unapproved\", {see}"
-            );
-            errors.invalid(&path, &own.into(), &detail);
-        }
-        _ => {}
     }
 }
 

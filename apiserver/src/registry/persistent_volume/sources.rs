@@ -87,8 +87,7 @@ pub(super) fn validate_sources(spec: &Value, path: &FieldPath, errors: &mut Fiel
             source => source,
         };
         validate_of_volume(value, source, &path.child(name), errors);
-        let affinity = &spec["nodeAffinity"]["required"];
-        if *source == "local" && affinity.is_null() {
+        if *source == "local" && spec["nodeAffinity"].is_null() {
             let detail = "Local volume requires node affinity";
             errors.required(&path.child("nodeAffinity"), detail);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::registry::checks::{invalid_as, invalid_each, items, text};
 use crate::registry::condition::validate_conditions;
@@ -48,6 +48,25 @@ fn identity(device: &Value) -> [&str; 4] {
 fn shown(identity: [&str; 4]) -> String {
     let [driver, pool, device, share] = identity.map(|own| json!(own));
     format!("{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{device},\"ShareID\":{share}}}")
+}
+
+/// What drivers told of devices goes with the allocation of these.
+pub(super) fn forget_deallocated(status: &mut Map<String, Value>, old: &Value) {
+    let of = |allocation: &Value| -> BTreeSet<[String; 4]> {
+        let results = items(&allocation["devices"]["results"]);
+        results
+            .map(|own| identity(own).map(str::to_owned))
+            .collect()
+    };
+    let kept = status.get("allocation").map(of).unwrap_or_default();
+    let gone = &of(&old["allocation"]) - &kept;
+    let Some(devices) = status.get_mut("devices").and_then(Value::as_array_mut) else {
+        return;
+    };
+    devices.retain(|device| !gone.contains(&identity(device).map(str::to_owned)));
+    if devices.is_empty() {
+        status.remove("devices");
+    }
 }
 
 /// Faults of what drivers tell of the devices that are allocated.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Part, Store};
+use crate::admission::devices;
 use crate::meta::validation::{self, NameRule};
 use crate::registry::conduct::{self, MetadataCheck};
 use crate::status::{ApiError, FieldErrors, FieldPath};
@@ -24,7 +25,7 @@ impl Store<'_> {
 
     pub(super) fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
         let meta = &object["metadata"];
-        let mut errors = FieldErrors::new();
+        let mut errors = devices::faults(self.core, self.resource, object, None, false);
         if conduct::checks_new_metadata(&self.resource.gvr().group_resource()) {
             errors.extend(self.validate_metadata(meta, self.strategy.name_rule()));
             errors.extend(self.validate_finalizers(meta));
@@ -61,6 +62,15 @@ impl Store<'_> {
             });
             errors.extend(self.validate_finalizers(meta));
         }
+        let is_status = part == Part::Status;
+        let old = Some(current);
+        errors.extend(devices::faults(
+            self.core,
+            self.resource,
+            next,
+            old,
+            is_status,
+        ));
         errors.extend(match part {
             Part::Main => self.strategy.validate_update(next, current),
             Part::Status => self.strategy.validate_status_update(next, current),

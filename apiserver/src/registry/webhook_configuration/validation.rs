@@ -115,10 +115,10 @@ fn validate_webhook(
         validate_label_selector(&webhook[field], tolerated.label_values, &path, errors);
     }
     if mutating {
-        let policy = text(webhook, "reinvocationPolicy");
+        let policy = &webhook["reinvocationPolicy"];
         let known = ["IfNeeded", "Never"];
-        if !policy.is_empty() && !known.contains(&policy) {
-            errors.not_supported(&path.child("reinvocationPolicy"), &policy.into(), &known);
+        if policy.as_str().is_some_and(|own| !known.contains(&own)) {
+            errors.not_supported(&path.child("reinvocationPolicy"), policy, &known);
         }
     }
     validate_webhook_client(

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::text;
+use crate::cel;
 use crate::meta::validation::dns1123_subdomain;
 use crate::status::{FieldErrors, FieldPath};
 
@@ -18,6 +19,10 @@ pub(in crate::registry) fn validate(client: &Value, path: &FieldPath, errors: &m
 }
 
 fn validate_url(url: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    if let Some(fault) = cel::reference_fault(url) {
+        let detail = format!("url must be a valid URL: {fault}{FORM}");
+        return errors.required(path, &detail);
+    }
     let (rest, fragment) = url.split_once('#').unwrap_or((url, ""));
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (scheme, rest) = match rest.split_once(':') {

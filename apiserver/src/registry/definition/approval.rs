@@ -1,0 +1,122 @@
+//! Groups of the community's, in which a definition says who approved it.
+
+use serde_json::Value;
+
+use super::conditions::{self, Condition};
+use super::naming::write_status;
+use crate::clock::rfc3339;
+use crate::registry::store::Store;
+use crate::status::{FieldErrors, FieldPath};
+use crate::storage::StoredObject;
+
+const APPROVED: &str = "api-approved.kubernetes.io";
+const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+const CONFORMANT: &str = "KubernetesAPIApprovalPolicyConformant";
+
+/// What the annotation of a definition comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Approval {
+    Missing,
+    Bypassed,
+    Approved,
+    Invalid,
+}
+
+impl Approval {
+    fn of(annotation: &str) -> Self {
+        if annotation.is_empty() {
+            return Self::Missing;
+        }
+        if annotation.starts_with("unapproved") {
+            return Self::Bypassed;
+        }
+        match annotation.split_once("://") {
+            Some((scheme, rest)) if !scheme.is_empty() && !rest.is_empty() => Self::Approved,
+            _ => Self::Invalid,
+        }
+    }
+
+    fn message(self, annotation: &str) -> String {
+        match self {
+            Self::Missing => {
+                format!("protected groups must have approval annotation {APPROVED:?}, {SEE}")
+            }
+            Self::Bypassed => format!("not approved: {annotation:?}"),
+            Self::Approved => format!("approved in {annotation}"),
+            Self::Invalid => format!(
+                "protected groups must have approval annotation {APPROVED:?} with either a URL or a reason starting with \"unapproved\", {SEE}"
+            ),
+        }
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Missing => "MissingAnnotation",
+            Self::Bypassed => "UnapprovedAnnotation",
+            Self::Approved => "ApprovedAnnotation",
+            Self::Invalid => "InvalidAnnotation",
+        }
+    }
+}
+
+/// Whether a group is one of the community's.
+pub(super) fn is_protected(group: &str) -> bool {
+    let is_within = |suffix: &str| {
+        let rest = group.strip_suffix(suffix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    is_within("k8s.io") || is_within("kubernetes.io")
+}
+
+fn annotation(definition: &Value) -> &str {
+    let own = &definition["metadata"]["annotations"][APPROVED];
+    own.as_str().unwrap_or_default()
+}
+
+/// Whether a definition in a group of the community's says who approved it.
+pub(super) fn validate(definition: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let group = definition["spec"]["group"].as_str().unwrap_or_default();
+    let own = annotation(definition);
+    let approval = Approval::of(own);
+    if !is_protected(group) || old.is_some_and(|old| Approval::of(annotation(old)) == approval) {
+        return;
+    }
+    let path = FieldPath::new("metadata.annotations").key(APPROVED);
+    match approval {
+        Approval::Missing => errors.required(&path, &approval.message(own)),
+        Approval::Invalid => errors.invalid(&path, &own.into(), &approval.message(own)),
+        Approval::Bypassed | Approval::Approved => {}
+    }
+}
+
+/// Tells in a condition what the annotation comes to.
+pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
+    let Some(definition) = store.table().get(&definition.key) else {
+        return;
+    };
+    let value = &*definition.fields(&["metadata.annotations", "status"]);
+    let own = annotation(value);
+    let approval = Approval::of(own);
+    let message = approval.message(own);
+    let condition = Condition {
+        condition_type: CONFORMANT,
+        status: match approval {
+            Approval::Approved => "True",
+            Approval::Missing | Approval::Bypassed | Approval::Invalid => "False",
+        },
+        reason: approval.reason(),
+        message: &message,
+    };
+    let is_told = conditions::find(value, CONFORMANT).is_some_and(|held| {
+        held["status"] == condition.status
+            && held["reason"] == condition.reason
+            && held["message"] == message
+    });
+    if is_told {
+        return;
+    }
+    let now = rfc3339(store.core.clock.now());
+    write_status(store, &definition, |next| {
+        conditions::set(next, condition, &now);
+    });
+}
