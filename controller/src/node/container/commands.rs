@@ -75,13 +75,17 @@ pub(super) async fn run(
         "seq" => seq(arguments, io),
         "read" => read(shell, arguments, io).await,
         "test" => i32::from(!condition::holds(shell, arguments)),
-        "[" => match arguments.split_last() {
-            Some((last, rest)) if last == "]" => i32::from(!condition::holds(shell, rest)),
-            _ => {
-                io.stderr.line("sh: [: missing ]");
-                2
+        // busybox has the longer form for the same.
+        "[" | "[[" => {
+            let closing = name.replace('[', "]");
+            match arguments.split_last() {
+                Some((last, rest)) if *last == closing => i32::from(!condition::holds(shell, rest)),
+                _ => {
+                    io.stderr.line(&format!("sh: {name}: missing {closing}"));
+                    2
+                }
             }
-        },
+        }
         _ => files::run(shell, name, arguments, io).await?,
     };
     Some(Flow::Status(code))

@@ -53,6 +53,8 @@ async fn scripts_do_what_a_shell_does() {
             "$HOME /root other 0\n",
             0,
         ),
+        ("[[ -r /none ]] && echo yes || echo no", "no\n", 0),
+        ("[[ 1 = 1 ]", "sh: [[: missing ]]\n", 2),
         (
             "i=0; while [ $i -lt 3 ]; do i=$((i + 1)); done; echo $i",
             "3\n",
