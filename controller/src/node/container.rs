@@ -68,6 +68,8 @@ impl Container {
             now: Arc::clone(&self.now),
             last: 0,
             arguments: Vec::new(),
+            functions: BTreeMap::new(),
+            calls: 0,
         }
     }
 

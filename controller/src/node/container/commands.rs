@@ -5,6 +5,7 @@ mod files;
 
 use std::time::Duration;
 
+use super::arithmetic;
 use super::filesystem::absolute;
 use super::process::{Flow, Shell};
 use super::streams::Streams;
@@ -31,6 +32,7 @@ pub(super) async fn run(
         "exit" => return Some(Flow::Exit(exit_code(arguments, shell.last))),
         "break" => return Some(Flow::Break),
         "continue" => return Some(Flow::Continue),
+        "return" => return Some(Flow::Return(exit_code(arguments, shell.last))),
         "exec" => {
             let Some((program, rest)) = arguments.split_first() else {
                 return Some(Flow::Status(0));
@@ -73,6 +75,7 @@ pub(super) async fn run(
         "sleep" => sleep(arguments, io).await,
         "date" => date(shell, arguments, io),
         "seq" => seq(arguments, io),
+        "expr" => expr(arguments, io),
         "read" => read(shell, arguments, io).await,
         "test" => i32::from(!condition::holds(shell, arguments)),
         // busybox has the longer form for the same.
@@ -134,7 +137,7 @@ async fn nested(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
         match Box::pin(child.statement(&line, io)).await {
             Flow::Status(status) => code = status,
             Flow::Exit(status) => return status,
-            Flow::Break | Flow::Continue => {}
+            Flow::Break | Flow::Continue | Flow::Return(_) => {}
         }
     }
     code
@@ -300,6 +303,26 @@ fn date(shell: &Shell, arguments: &[String], io: &Streams) -> i32 {
             1
         }
     }
+}
+
+/// Integers with operators between them; a value of 0 is a failure.
+fn expr(arguments: &[String], io: &Streams) -> i32 {
+    let words = arguments.iter().map(|word| match word.as_str() {
+        "=" => "==",
+        "|" => "||",
+        "&" => "&&",
+        word => word,
+    });
+    let words: Vec<&str> = words.collect();
+    let value = match words.as_slice() {
+        [] => {
+            io.stderr.line("expr: missing operand");
+            return 2;
+        }
+        words => arithmetic::evaluate(&words.join(" "), &|_| String::new()),
+    };
+    io.stdout.line(&value.to_string());
+    i32::from(value == 0)
 }
 
 fn seq(arguments: &[String], io: &Streams) -> i32 {

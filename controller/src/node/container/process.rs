@@ -22,6 +22,8 @@ const TURN: Duration = Duration::from_millis(1);
 pub(super) const NOT_FOUND: i32 = 127;
 /// What a shell answers that can't read its script.
 const BAD_SYNTAX: i32 = 2;
+/// Functions called within each other beyond this many are refused.
+const CALLS_MAX: usize = 64;
 
 /// What comes of a program that only the image knows, in a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub(super) enum Flow {
     Break,
     /// The next turn of the loop around it begins.
     Continue,
+    /// The function around it ends.
+    Return(i32),
 }
 
 /// What a process inherits and may change for itself.
@@ -55,6 +59,10 @@ pub(super) struct Shell {
     pub(super) now: Now,
     pub(super) last: i32,
     pub(super) arguments: Vec<String>,
+    /// By name.
+    pub(super) functions: BTreeMap<String, Arc<Command>>,
+    /// How many functions are being called within each other.
+    pub(super) calls: usize,
     pub(super) stranger: Stranger,
     /// Whether the last command was a program that only the image knows.
     pub(super) ends_unknown: bool,
@@ -65,7 +73,7 @@ impl Shell {
     pub(super) async fn script(&mut self, script: &str, io: &Streams) -> i32 {
         match parse(script) {
             Ok(command) => match self.run(&command, io).await {
-                Flow::Status(code) | Flow::Exit(code) => code,
+                Flow::Status(code) | Flow::Exit(code) | Flow::Return(code) => code,
                 Flow::Break | Flow::Continue => self.last,
             },
             Err(error) => {
@@ -90,7 +98,7 @@ impl Shell {
     pub(super) async fn program(&mut self, argv: &[String], io: &Streams) -> Option<i32> {
         let (name, arguments) = argv.split_first()?;
         match commands::run(self, name, arguments, io).await? {
-            Flow::Status(code) | Flow::Exit(code) => Some(code),
+            Flow::Status(code) | Flow::Exit(code) | Flow::Return(code) => Some(code),
             Flow::Break | Flow::Continue => Some(0),
         }
     }
@@ -161,6 +169,10 @@ impl Shell {
                     None => Flow::Status(0),
                 }
             }
+            Command::Function { name, body } => {
+                self.functions.insert(name.clone(), Arc::clone(body));
+                Flow::Status(0)
+            }
             Command::Group {
                 body,
                 redirects,
@@ -175,7 +187,7 @@ impl Shell {
                 }
                 let mut child = self.clone();
                 match child.run(body, &io).await {
-                    Flow::Exit(code) => Flow::Status(code),
+                    Flow::Exit(code) | Flow::Return(code) => Flow::Status(code),
                     flow => flow,
                 }
             }
@@ -194,7 +206,7 @@ impl Shell {
             match self.run(body, io).await {
                 Flow::Break => return Flow::Status(0),
                 Flow::Continue => {}
-                exit @ Flow::Exit(_) => return exit,
+                end @ (Flow::Exit(_) | Flow::Return(_)) => return end,
                 status => flow = status,
             }
         }
@@ -214,12 +226,12 @@ impl Shell {
                 Flow::Status(code) if (code == 0) != until => {}
                 Flow::Status(_) | Flow::Break => return flow,
                 Flow::Continue => continue,
-                exit @ Flow::Exit(_) => return exit,
+                end @ (Flow::Exit(_) | Flow::Return(_)) => return end,
             }
             match self.run(body, io).await {
                 Flow::Break => return Flow::Status(0),
                 Flow::Continue => {}
-                exit @ Flow::Exit(_) => return exit,
+                end @ (Flow::Exit(_) | Flow::Return(_)) => return end,
                 status => flow = status,
             }
             tokio::time::sleep(TURN).await;
@@ -244,7 +256,7 @@ impl Shell {
             };
             let mut child = self.clone();
             flow = match child.run(command, &streams).await {
-                Flow::Exit(code) => Flow::Status(code),
+                Flow::Exit(code) | Flow::Return(code) => Flow::Status(code),
                 flow => flow,
             };
             self.ends_unknown = child.ends_unknown;
@@ -271,7 +283,10 @@ impl Shell {
         let before = self.variables.clone();
         let temporary = !assigned.is_empty();
         self.variables.extend(assigned);
-        let flow = commands::run(self, name, arguments, &streams).await;
+        let flow = match self.functions.get(name).cloned() {
+            Some(body) => Some(self.call(&body, arguments, &streams).await),
+            None => commands::run(self, name, arguments, &streams).await,
+        };
         if temporary {
             self.variables = before;
         }
@@ -287,6 +302,25 @@ impl Shell {
                 streams.stderr.line(&format!("sh: {name}: not found"));
                 Flow::Status(NOT_FOUND)
             }
+        }
+    }
+
+    /// Calls a function: its arguments are the shell's while it runs.
+    async fn call(&mut self, body: &Command, arguments: &[String], io: &Streams) -> Flow {
+        if self.calls >= CALLS_MAX {
+            return self.refused("too many calls", io);
+        }
+        let shell = self.arguments.first().cloned();
+        let mut own = vec![shell.unwrap_or_else(|| "sh".to_owned())];
+        own.extend_from_slice(arguments);
+        std::mem::swap(&mut self.arguments, &mut own);
+        self.calls += 1;
+        let flow = self.run(body, io).await;
+        self.calls -= 1;
+        self.arguments = own;
+        match flow {
+            Flow::Return(code) => Flow::Status(code),
+            flow => flow,
         }
     }
 
@@ -385,7 +419,9 @@ impl Shell {
                     ..io.clone()
                 };
                 let mut child = self.clone();
-                if let Flow::Status(code) | Flow::Exit(code) = child.run(command, &streams).await {
+                if let Flow::Status(code) | Flow::Exit(code) | Flow::Return(code) =
+                    child.run(command, &streams).await
+                {
                     self.last = code;
                 }
                 let text = String::from_utf8_lossy(&memory.lock()).into_owned();

@@ -2,6 +2,8 @@
 
 mod parser;
 
+use std::sync::Arc;
+
 pub(crate) use parser::parse;
 
 /// A command, simple or compound.
@@ -38,6 +40,8 @@ pub(crate) enum Command {
         branches: Vec<(Command, Command)>,
         otherwise: Option<Box<Command>>,
     },
+    /// `name() a`.
+    Function { name: String, body: Arc<Command> },
     /// `{ a; } <redirections>`, or with `subshell` `( a )`.
     Group {
         body: Box<Command>,

@@ -53,6 +53,23 @@ async fn scripts_do_what_a_shell_does() {
             "$HOME /root other 0\n",
             0,
         ),
+        (
+            "greet() { echo $1 $#; return 3; }; greet a b; echo $? $#",
+            "a 2\n3 0\n",
+            0,
+        ),
+        (
+            "_term(){\n\tsleep 5\n\texit 143\n}\ntrap _term SIGTERM\necho on\n_term\necho off",
+            "on\n",
+            143,
+        ),
+        ("again() { again; }; again", "sh: too many calls\n", 1),
+        ("expr 5 % 2; expr 2 - 2; expr 1 = 1", "1\n0\n1\n", 0),
+        (
+            "I=1; if [ $(expr ${I} % 2) -ne 0 ]; then exit 1; else exit 0; fi",
+            "",
+            1,
+        ),
         ("[[ -r /none ]] && echo yes || echo no", "no\n", 0),
         ("[[ 1 = 1 ]", "sh: [[: missing ]]\n", 2),
         (

@@ -1,5 +1,7 @@
 //! From text to commands, by recursive descent.
 
+use std::sync::Arc;
+
 use super::{Command, Part, PartValue, Redirect, RedirectKind, Simple, Word};
 
 /// Nested commands and substitutions deeper than this are refused.
@@ -213,8 +215,30 @@ impl Parser {
             Some("while") => self.while_loop(false),
             Some("until") => self.while_loop(true),
             Some("if") => self.conditional(),
-            _ => self.simple(),
+            _ => match self.function_name() {
+                Some(name) => {
+                    self.skip_lines();
+                    let body = Arc::new(self.deeper(Self::command)?);
+                    Ok(Command::Function { name, body })
+                }
+                None => self.simple(),
+            },
         }
+    }
+
+    /// `name` of a `name()` ahead, which is read.
+    fn function_name(&mut self) -> Option<String> {
+        let start = self.at;
+        let name = self.name();
+        self.skip_blanks();
+        if !name.is_empty() && self.eat("(") {
+            self.skip_blanks();
+            if self.eat(")") {
+                return Some(name);
+            }
+        }
+        self.at = start;
+        None
     }
 
     fn group(&mut self, closing: &str, subshell: bool) -> Parsed<Command> {
