@@ -7,6 +7,7 @@ pub mod advanced_statefulset;
 mod claim;
 pub mod clock;
 pub mod cloneset;
+pub mod cluster_role_aggregation;
 mod conflict;
 pub mod context;
 mod controller_ref;

@@ -13,14 +13,15 @@ use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
 use crate::{
-    advanced_statefulset, cloneset, cronjob, daemonset, deployment, disruption, endpoint_slice,
-    endpoints, garbage_collector, job, kruise, namespace, node, node_lifecycle, persistent_volume,
-    pod_garbage_collector, replicaset, replication_controller, resource_quota, root_ca,
-    service_account, statefulset, taint_eviction, ttl_after_finished,
+    advanced_statefulset, cloneset, cluster_role_aggregation, cronjob, daemonset, deployment,
+    disruption, endpoint_slice, endpoints, garbage_collector, job, kruise, namespace, node,
+    node_lifecycle, persistent_volume, pod_garbage_collector, replicaset, replication_controller,
+    resource_quota, root_ca, service_account, statefulset, taint_eviction, ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
+    "clusterrole-aggregation",
     "cronjob",
     "daemonset",
     "deployment",
@@ -237,6 +238,7 @@ fn controller(
     match name {
         "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
         "cloneset" => cloneset::run(ctx, gates).boxed(),
+        "clusterrole-aggregation" => cluster_role_aggregation::run(ctx).boxed(),
         "cronjob" => cronjob::run(ctx).boxed(),
         "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
