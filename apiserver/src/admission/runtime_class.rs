@@ -14,7 +14,8 @@ use crate::status::ApiError;
 /// `Forbidden` if there is no such class, or the pod contradicts it.
 pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
     let own = name(pod).to_owned();
-    let refuse = |why: String| Err(forbidden("", "pods", &own, format!("pod rejected: {why}")));
+    let forbid = |why: String| Err(forbidden("", "pods", &own, why));
+    let refuse = |why: String| forbid(format!("pod rejected: {why}"));
     let Some(asked) = pod["spec"]["runtimeClassName"].as_str() else {
         if !pod["spec"]["overhead"].is_null() {
             let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
@@ -54,7 +55,7 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
         if !before.is_null() && before != value {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (class, pod) = (text(value), text(before));
-            return refuse(format!(
+            return forbid(format!(
                 "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {class}; pod.spec.nodeSelector[{key}] = {pod}"
             ));
         }

@@ -77,10 +77,13 @@ pub(crate) fn table(
 ) -> Value {
     let mut objects: Vec<_> = objects.into_iter().collect();
     columns::sort(info, &mut objects);
-    let rows: Vec<Value> = objects
+    let rows = objects
         .iter()
-        .map(|object| row(info, object.borrow(), options))
-        .collect();
+        .map(|object| row(info, object.borrow(), options));
+    let rows = match (objects.is_empty(), has_no_printer(info)) {
+        (true, true) => Value::Null,
+        _ => rows.collect(),
+    };
     let definitions = match options.column_definitions {
         true => info.columns.iter().map(definition).collect(),
         false => Vec::new(),
@@ -106,6 +109,13 @@ pub(crate) fn table_of_one(
         None => json!({}),
     };
     table(info, [object], &metadata, options)
+}
+
+/// Whether a kind is printed by its metadata alone, whose rows upstream leaves unset if there are none.
+fn has_no_printer(info: &ResourceInfo) -> bool {
+    info.columns
+        .iter()
+        .any(|column| column.name == "Created At")
 }
 
 fn row(info: &ResourceInfo, object: &Value, options: TableOptions<'_>) -> Value {
@@ -211,6 +221,16 @@ mod tests {
         assert_eq!(table["metadata"], metadata);
         assert_eq!(table["rows"], json!([]));
         assert_eq!(table["columnDefinitions"], json!([]));
+    }
+
+    #[test]
+    fn a_list_without_objects_of_a_kind_without_a_printer_leaves_its_rows_unset() {
+        let rows = |resource: &str| {
+            let info = Catalog::builtin().resource("", "v1", resource).unwrap();
+            table(info, Vec::<Value>::new(), &json!({}), options())["rows"].clone()
+        };
+        assert_eq!(rows("limitranges"), Value::Null);
+        assert_eq!(rows("resourcequotas"), json!([]));
     }
 
     #[test]

@@ -87,8 +87,9 @@ impl Strategy for DaemonSet {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> FieldErrors {
-        let mut errors = self.validate(new);
+        let mut errors = FieldErrors::new();
         validate_selector_stays(new, old, &mut errors);
+        errors.extend(self.validate(new));
         errors
     }
 

@@ -147,22 +147,24 @@ impl Store<'_> {
         if self.resource.subresource("status").is_some() && !self.strategy.brings_status() {
             self.clear_status(&mut object);
         }
-        self.prepare_for_create(&mut object)?;
-        self.strategy.default(&mut object);
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_NAME_TRIES } else { 1 };
         // A prefix given beside the name changes the text, although nothing was drawn.
         let prefixed = !meta(&object, "generateName").is_empty();
+        // What is prepared may contain the name, so that each try starts afresh.
+        let given = generated.then(|| object.clone());
         let mut name = String::new();
         let mut terminating = false;
         for _ in 0..tries {
-            if generated {
-                name = self.generate_name(&object);
-                meta_mut(&mut object).insert("name".to_owned(), name.as_str().into());
-            } else {
-                object::name(&object).clone_into(&mut name);
+            if let Some(given) = &given {
+                object.clone_from(given);
+                let drawn = self.generate_name(&object);
+                meta_mut(&mut object).insert("name".to_owned(), drawn.into());
             }
+            self.prepare_for_create(&mut object)?;
+            self.strategy.default(&mut object);
+            object::name(&object).clone_into(&mut name);
             self.validate_new(&object, &name)?;
             self.warn(&object, None);
             self.forget_empty_lists(&mut object);
@@ -184,11 +186,7 @@ impl Store<'_> {
                 return Ok(Written::Unstored(Arc::new(object)));
             }
             meta_mut(&mut object).remove("resourceVersion");
-            let put = if generated {
-                object.clone()
-            } else {
-                mem::take(&mut object)
-            };
+            let put = mem::take(&mut object);
             let commit = Commit {
                 key: &key,
                 expected: None,

@@ -111,3 +111,15 @@ async fn an_end_is_told_of_in_upstream_s_order_and_stays() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_job_with_a_drawn_name_labels_its_pods_with_it() {
+    let server = ApiServer::builder().build();
+    let job = json!({ "metadata": { "generateName": "g-" }, "spec": { "template": { "spec": {
+        "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
+    } } } });
+    let created = send(&server, &format!("POST {JOBS}"), job).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+    let labels = &created.body["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels["job-name"], created.body["metadata"]["name"]);
+}

@@ -189,3 +189,27 @@ async fn tolerations_of_a_stored_pod_are_looked_at_twice() {
     let updated = send(&server, &format!("PUT {pods}/x"), created).await;
     assert_eq!(causes(&updated), [fault.clone(), fault]);
 }
+
+#[tokio::test]
+async fn a_daemon_set_that_changes_its_selector_hears_of_that_first() {
+    let server = ApiServer::builder().build();
+    let sets = "/apis/apps/v1/namespaces/default/daemonsets";
+    let set = json!({ "metadata": { "name": "x" }, "spec": {
+        "selector": { "matchLabels": { "a": "b" } },
+        "template": {
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        },
+    } });
+    let created = send(&server, &format!("POST {sets}"), set).await;
+    assert_eq!(created.code, 201, "{}", created.message());
+    let mut changed = created.body.clone();
+    changed["spec"]["selector"]["matchLabels"]["a"] = "c".into();
+    assert_eq!(
+        causes(&send(&server, &format!("PUT {sets}/x"), changed).await),
+        [
+            "spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"c\"}}: field is immutable",
+            "spec.template.metadata.labels: Invalid value: {\"a\":\"b\"}: `selector` does not match template `labels`",
+        ]
+    );
+}

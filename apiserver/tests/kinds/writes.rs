@@ -85,8 +85,13 @@ async fn a_balancer_s_address_of_another_type_is_looked_at_no_further() {
 #[tokio::test]
 async fn a_limit_range_without_a_name_is_given_one() {
     let server = ApiServer::builder().build();
-    let object = json!({ "metadata": { "generateName": "x-" }, "spec": { "limits": [] } });
     let ranges = "POST /api/v1/namespaces/default/limitranges";
+    let object = json!({ "metadata": { "generateName": "x-" }, "spec": { "limits": [] } });
+    let drawn = send(&server, ranges, object).await;
+    assert_eq!(drawn.code, 201, "{}", drawn.message());
+    let name = drawn.body["metadata"]["name"].as_str().unwrap();
+    assert_eq!((&name[..2], name.len()), ("x-", 7));
+    let object = json!({ "metadata": {}, "spec": { "limits": [] } });
     let answer = send(&server, ranges, object).await;
     assert_eq!(answer.code, 201, "{}", answer.message());
     let name = answer.body["metadata"]["name"].as_str().unwrap();
@@ -313,4 +318,21 @@ async fn a_missing_component_is_named_by_one() {
     let get = "GET /api/v1/componentstatuses/none";
     let answer = send(&server, get, Value::Null).await;
     assert_eq!(answer.message(), "componentstatus \"none\" not found");
+}
+
+#[tokio::test]
+async fn a_pod_that_contradicts_the_nodes_of_its_runtime_class_is_refused() {
+    let server = ApiServer::builder().build();
+    let class = json!({ "metadata": { "name": "r" }, "handler": "h",
+        "scheduling": { "nodeSelector": { "a": "b" } } });
+    send(&server, "POST /apis/node.k8s.io/v1/runtimeclasses", class).await;
+    let pod = json!({ "metadata": { "name": "x" }, "spec": {
+        "runtimeClassName": "r", "nodeSelector": { "a": "c" },
+        "containers": [{ "name": "c", "image": "i" }],
+    } });
+    let answer = send(&server, "POST /api/v1/namespaces/default/pods", pod).await;
+    assert_eq!(
+        answer.message(),
+        "pods \"x\" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c"
+    );
 }
