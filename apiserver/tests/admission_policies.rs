@@ -338,3 +338,28 @@ async fn the_status_of_a_policy_has_warnings_at_paths_and_whole_conditions() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_mutation_moves_nothing_to_another_namespace_or_kind() {
+    let table = [
+        (
+            "op: 'add', path: '/metadata/namespace', value: 'other'",
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        (
+            "op: 'replace', path: '/kind', value: 'Secret'",
+            500,
+            "Internal error occurred: failed to convert object: converting (v1.Secret) to \
+             (core.ConfigMap): unknown conversion",
+        ),
+    ];
+    for (operation, code, why) in table {
+        let server = ApiServer::builder().build();
+        let patch = json!({ "expression": format!("[JSONPatch{{{operation}}}]") });
+        let mutation = json!({ "patchType": "JSONPatch", "jsonPatch": patch });
+        mutating(&server, "m", "Never", mutation).await;
+        let refused = configmap(&server, "a", json!({})).await;
+        assert_eq!((refused.code, refused.message()), (code, why));
+    }
+}

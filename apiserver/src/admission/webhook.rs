@@ -202,14 +202,23 @@ impl Admission<'_> {
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
         let mut left = Vec::new();
+        let namespace = object
+            .as_deref()
+            .map(|own| crate::meta::object::namespace(own).to_owned());
         if let Some(object) = object.as_deref_mut() {
             self.mutate_by_policies(object, old, &mut left)?;
         }
         self.mutate_by_webhooks(object.as_deref_mut(), old).await?;
-        if let Some(object) = object.filter(|_| !left.is_empty()) {
+        if let Some(object) = object.as_deref_mut().filter(|_| !left.is_empty()) {
             self.mutate_again(object, old, &left)?;
         }
-        Ok(())
+        let now = object.as_deref().map_or("", crate::meta::object::namespace);
+        match namespace {
+            Some(before) if !now.is_empty() && !before.is_empty() && now != before => {
+                Err(ApiError::foreign_namespace())
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn mutate_by_webhooks(

@@ -8,6 +8,7 @@ use super::{Bound, Family, config_fault, text_of};
 use crate::admission::webhook::{Admission, Invocation};
 use crate::cel::Outcome;
 use crate::field_manager::merge_configuration;
+use crate::meta::GroupVersionKind;
 use crate::meta::object::name;
 use crate::patch::JsonPatch;
 use crate::status::ApiError;
@@ -225,9 +226,27 @@ impl Admission<'_> {
                 }
             }
         }
+        if let Some(why) = other_kind(&matching.kind, &next) {
+            return Err(ApiError::Internal(why));
+        }
         self.decoded(&next.to_string(), &matching.kind)
             .map(|next| Ok(Some(next)))
     }
+}
+
+/// Why a built-in object of another kind can't be taken for one of this, in Go's words: both are of
+/// core groups here, whose types are all known.
+fn other_kind(kind: &GroupVersionKind, object: &Value) -> Option<String> {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let (version, own) = (text("apiVersion"), text("kind"));
+    let is_core = kind.group.is_empty() && version == "v1";
+    if !is_core || own.is_empty() || own == kind.kind {
+        return None;
+    }
+    let wanted = &kind.kind;
+    Some(format!(
+        "failed to convert object: converting ({version}.{own}) to (core.{wanted}): unknown conversion"
+    ))
 }
 
 /// What an operation did not find, or that nobody knows it, in the words of Go's library.

@@ -52,6 +52,16 @@ impl Fault {
         }
     }
 
+    /// A number of which nothing can be a multiple.
+    pub(super) fn no_factor(path: &str, shown: &str) -> Self {
+        let value = serde_json::from_str(shown).unwrap_or_default();
+        Self {
+            path: path.to_owned(),
+            kind: Kind::Invalid(value),
+            message: format!("factor MultipleOf declared for {path} must be positive: {shown}"),
+        }
+    }
+
     /// A field that an object may not have.
     pub(super) fn forbidden(path: &str, name: &str) -> Self {
         Self {

@@ -138,6 +138,10 @@ pub(super) fn number(schema: &Structural, path: &str, number: &Number) -> Outcom
     };
     let float = number.as_f64().unwrap_or_default();
     check_range("Checked", float, number.as_i64(), &mut outcome);
+    let factor = rules.multiple_of;
+    if let Some(factor) = factor.filter(|factor| *factor <= 0.0) {
+        outcome.add(Fault::no_factor(path, &printed_float(factor)));
+    }
     let mut checked = |what: &str, bound: f64, is_met: &dyn Fn(Operand) -> bool, why: &str| {
         let fits = check_range(what, bound, None, &mut outcome);
         let (operand, shown) = match number.as_i64().filter(|_| fits) {
@@ -153,7 +157,7 @@ pub(super) fn number(schema: &Structural, path: &str, number: &Number) -> Outcom
             outcome.add(Fault::at(path, kind, &format!("{why} {shown}")));
         }
     };
-    if let Some(factor) = rules.multiple_of {
+    if let Some(factor) = factor.filter(|factor| *factor > 0.0) {
         checked(
             "MultipleOf",
             factor,

@@ -28,6 +28,11 @@ fn each_keyword_has_its_fault() {
             r#"a: Unsupported value: 3: supported values: "1", "2""#,
         ),
         (
+            json!({ "type": "integer", "multipleOf": 0 }),
+            json!(1),
+            "a: Invalid value: 0: factor MultipleOf declared for a must be positive: 0",
+        ),
+        (
             json!({ "type": "string", "maxLength": 2 }),
             json!("éèà"),
             "a: Too long: may not be more than 2 bytes",
