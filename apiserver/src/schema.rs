@@ -8,6 +8,7 @@
 //!
 //! - [`protobuf`]: documents in the binary encoding of the same types
 //! - [`structural`]: the schemas of custom resources
+//! - [`scheme`]: the kinds that upstream knows, served or not
 //! - [`quantity`]: amounts such as `100m` and `1Gi`
 
 mod builtin;
@@ -21,6 +22,7 @@ pub(crate) mod number;
 pub(crate) mod protobuf;
 pub(crate) mod quantity;
 mod read;
+pub(crate) mod scheme;
 pub(crate) mod structural;
 mod syntax;
 pub(crate) mod time;

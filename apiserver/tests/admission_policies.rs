@@ -353,6 +353,18 @@ async fn a_mutation_moves_nothing_to_another_namespace_or_kind() {
             "Internal error occurred: failed to convert object: converting (v1.Secret) to \
              (core.ConfigMap): unknown conversion",
         ),
+        (
+            "op: 'replace', path: '/kind', value: 'Secrets'",
+            500,
+            "Internal error occurred: no kind \"Secrets\" is registered for version \"v1\" in scheme \
+             \"pkg/runtime/scheme.go:111\"",
+        ),
+        (
+            "op: 'replace', path: '/apiVersion', value: 'apps/v1'",
+            500,
+            "Internal error occurred: no kind \"ConfigMap\" is registered for version \"apps/v1\" in \
+             scheme \"pkg/runtime/scheme.go:111\"",
+        ),
     ];
     for (operation, code, why) in table {
         let server = ApiServer::builder().build();

@@ -19,6 +19,7 @@ use super::policy::Policies;
 use crate::auth::User;
 use crate::cel::{Expression, Returns, Scope};
 use crate::endpoints::options::Query;
+use crate::meta::object::namespace;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
@@ -202,9 +203,7 @@ impl Admission<'_> {
         old: Option<&Value>,
     ) -> Result<(), ApiError> {
         let mut left = Vec::new();
-        let namespace = object
-            .as_deref()
-            .map(|own| crate::meta::object::namespace(own).to_owned());
+        let before = object.as_deref().map(|own| namespace(own).to_owned());
         if let Some(object) = object.as_deref_mut() {
             self.mutate_by_policies(object, old, &mut left)?;
         }
@@ -212,8 +211,8 @@ impl Admission<'_> {
         if let Some(object) = object.as_deref_mut().filter(|_| !left.is_empty()) {
             self.mutate_again(object, old, &left)?;
         }
-        let now = object.as_deref().map_or("", crate::meta::object::namespace);
-        match namespace {
+        let now = object.as_deref().map_or("", namespace);
+        match before {
             Some(before) if !now.is_empty() && !before.is_empty() && now != before => {
                 Err(ApiError::foreign_namespace())
             }

@@ -55,6 +55,7 @@ use crate::registry::conduct;
 use crate::registry::custom_resource::Conversion;
 use crate::registry::custom_resource::CustomResource;
 use crate::registry::store::{Store, Written};
+use crate::schema::scheme;
 use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
@@ -195,11 +196,7 @@ impl Request<'_> {
                 "you requested {asked}, but the requested object {what} (*unstructured.Unstructured{suffix})"
             ));
         }
-        let package = if gvk.group.is_empty() {
-            "core"
-        } else {
-            gvk.group.split('.').next().unwrap_or_default()
-        };
+        let package = scheme::package(&gvk.group);
         ApiError::NotAcceptableKind(format!(
             "you requested {asked}, but the requested object {what} (*{package}.{}{suffix})",
             gvk.kind

@@ -113,9 +113,8 @@ pub(crate) fn table_of_one(
 
 /// Whether a kind is printed by its metadata alone, whose rows upstream leaves unset if there are none.
 fn has_no_printer(info: &ResourceInfo) -> bool {
-    info.columns
-        .iter()
-        .any(|column| column.name == "Created At")
+    let mut columns = info.columns.iter();
+    info.custom.is_none() && columns.any(|column| column.name == "Created At")
 }
 
 fn row(info: &ResourceInfo, object: &Value, options: TableOptions<'_>) -> Value {

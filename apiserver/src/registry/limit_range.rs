@@ -50,7 +50,7 @@ impl Strategy for LimitRange {
         }
     }
 
-    /// One without a name is named like an object nobody named, even if a prefix is given.
+    /// One that has neither name nor prefix is named by a UUID; a prefix has become a name before.
     fn prepare_for_create(&self, range: &mut Value, context: Context<'_>) {
         if name(range).is_empty() {
             meta_mut(range).insert("name".to_owned(), context.entropy.uid().into());

@@ -8,9 +8,10 @@ use super::{Bound, Family, config_fault, text_of};
 use crate::admission::webhook::{Admission, Invocation};
 use crate::cel::Outcome;
 use crate::field_manager::merge_configuration;
-use crate::meta::GroupVersionKind;
 use crate::meta::object::name;
+use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::patch::JsonPatch;
+use crate::schema::{self, scheme};
 use crate::status::ApiError;
 
 /// A policy that wants to see what others change later, and the object as it left it. Where any
@@ -226,7 +227,8 @@ impl Admission<'_> {
                 }
             }
         }
-        if let Some(why) = other_kind(&matching.kind, &next) {
+        let is_builtin = schema::builtin(&matching.kind).is_some();
+        if let Some(why) = other_kind(&matching.kind, &next).filter(|_| is_builtin) {
             return Err(ApiError::Internal(why));
         }
         self.decoded(&next.to_string(), &matching.kind)
@@ -234,19 +236,19 @@ impl Admission<'_> {
     }
 }
 
-/// Why a built-in object of another kind can't be taken for one of this, in Go's words: both are of
-/// core groups here, whose types are all known.
+/// Why an object that says it is of another kind can't be taken for one of this.
 fn other_kind(kind: &GroupVersionKind, object: &Value) -> Option<String> {
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let (version, own) = (text("apiVersion"), text("kind"));
-    let is_core = kind.group.is_empty() && version == "v1";
-    if !is_core || own.is_empty() || own == kind.kind {
-        return None;
+    let text = |field: &str| object[field].as_str().filter(|text| !text.is_empty());
+    let version = text("apiVersion").map_or_else(|| kind.api_version(), str::to_owned);
+    let own = text("kind").unwrap_or(&kind.kind);
+    let group_version = GroupVersion::parse(&version)?;
+    if !scheme::is_registered(&group_version, own) {
+        return Some(scheme::not_registered(own, &version));
     }
-    let wanted = &kind.kind;
-    Some(format!(
-        "failed to convert object: converting ({version}.{own}) to (core.{wanted}): unknown conversion"
-    ))
+    (own != kind.kind).then(|| {
+        let why = scheme::unknown_conversion(&group_version, own, kind);
+        format!("failed to convert object: {why}")
+    })
 }
 
 /// What an operation did not find, or that nobody knows it, in the words of Go's library.

@@ -21,12 +21,10 @@ use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::registry::carried;
 use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
-use crate::schema::{self, Decoded, FieldValidation, Object};
+use crate::schema::{self, Decoded, FieldValidation, Object, scheme};
 use crate::status::ApiError;
 
-use kind::{
-    TypeMeta, check_custom, check_kind, foreign_version, not_registered, type_meta, type_of,
-};
+use kind::{TypeMeta, check_custom, check_kind, foreign_version, type_meta, type_of};
 pub(super) use patched::{applied, patched};
 use skim::Skimmed;
 
@@ -249,10 +247,10 @@ fn delete_options_schema(kind: &str, version: &str) -> Result<&'static Arc<Objec
             "converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"
         ))),
         _ if version.is_empty() => {
-            let why = not_registered(kind, &gvk.api_version());
+            let why = scheme::not_registered(kind, &gvk.api_version());
             Err(ApiError::BadRequest(why))
         }
-        _ => Err(ApiError::BadRequest(not_registered(kind, version))),
+        _ => Err(ApiError::BadRequest(scheme::not_registered(kind, version))),
     }
 }
 

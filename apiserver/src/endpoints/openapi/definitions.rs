@@ -114,8 +114,10 @@ pub(super) fn retain_versions(document: &mut Value, keeps: impl Fn(&str, &str) -
         let schema = schemas.get_mut(name);
         let kinds = schema.and_then(|schema| schema.get_mut("x-kubernetes-group-version-kind"));
         if let Some(Value::Array(kinds)) = kinds {
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            kinds.retain(|kind| keeps(&text(&kind["group"]), &text(&kind["version"])));
+            kinds.retain(|kind| {
+                let [group, version] = ["group", "version"].map(|field| kind[field].as_str());
+                keeps(group.unwrap_or_default(), version.unwrap_or_default())
+            });
         }
     }
 }

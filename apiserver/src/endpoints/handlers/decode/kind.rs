@@ -4,117 +4,8 @@ use serde_json::Value;
 
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
-use crate::schema;
+use crate::schema::scheme;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-
-/// Group, version and kinds that upstream can still read, though it serves none of them by default.
-const OLD_KINDS: &[(&str, &str, &str)] = &[
-    (
-        "admissionregistration.k8s.io",
-        "v1alpha1",
-        "ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding MutatingAdmissionPolicy MutatingAdmissionPolicyBinding",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "v1beta1",
-        "ValidatingWebhookConfiguration MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding MutatingAdmissionPolicy MutatingAdmissionPolicyBinding",
-    ),
-    (
-        "apiextensions.k8s.io",
-        "v1beta1",
-        "CustomResourceDefinition",
-    ),
-    ("apiregistration.k8s.io", "v1beta1", "APIService"),
-    (
-        "apps",
-        "v1beta1",
-        "Deployment DeploymentRollback Scale StatefulSet ControllerRevision",
-    ),
-    (
-        "apps",
-        "v1beta2",
-        "Deployment Scale StatefulSet DaemonSet ReplicaSet ControllerRevision",
-    ),
-    ("authentication.k8s.io", "v1alpha1", "SelfSubjectReview"),
-    (
-        "authentication.k8s.io",
-        "v1beta1",
-        "SelfSubjectReview TokenReview",
-    ),
-    (
-        "authorization.k8s.io",
-        "v1beta1",
-        "SelfSubjectRulesReview SelfSubjectAccessReview SubjectAccessReview LocalSubjectAccessReview",
-    ),
-    ("batch", "v1beta1", "CronJob"),
-    (
-        "certificates.k8s.io",
-        "v1beta1",
-        "CertificateSigningRequest",
-    ),
-    ("coordination.k8s.io", "v1beta1", "Lease"),
-    ("discovery.k8s.io", "v1beta1", "EndpointSlice"),
-    ("events.k8s.io", "v1beta1", "Event"),
-    (
-        "extensions",
-        "v1beta1",
-        "Deployment DeploymentRollback Scale DaemonSet Ingress ReplicaSet NetworkPolicy",
-    ),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        "v1beta1",
-        "FlowSchema PriorityLevelConfiguration",
-    ),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        "v1beta2",
-        "FlowSchema PriorityLevelConfiguration",
-    ),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        "v1beta3",
-        "FlowSchema PriorityLevelConfiguration",
-    ),
-    (
-        "networking.k8s.io",
-        "v1beta1",
-        "Ingress IngressClass IPAddress ServiceCIDR",
-    ),
-    ("node.k8s.io", "v1alpha1", "RuntimeClass"),
-    ("node.k8s.io", "v1beta1", "RuntimeClass"),
-    ("policy", "v1beta1", "PodDisruptionBudget Eviction"),
-    (
-        "rbac.authorization.k8s.io",
-        "v1alpha1",
-        "Role RoleBinding ClusterRole ClusterRoleBinding",
-    ),
-    (
-        "rbac.authorization.k8s.io",
-        "v1beta1",
-        "Role RoleBinding ClusterRole ClusterRoleBinding",
-    ),
-    (
-        "resource.k8s.io",
-        "v1beta1",
-        "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
-    ),
-    (
-        "resource.k8s.io",
-        "v1beta2",
-        "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
-    ),
-    ("scheduling.k8s.io", "v1beta1", "PriorityClass"),
-    (
-        "storage.k8s.io",
-        "v1alpha1",
-        "VolumeAttachment CSIStorageCapacity VolumeAttributesClass",
-    ),
-    (
-        "storage.k8s.io",
-        "v1beta1",
-        "StorageClass VolumeAttachment CSIDriver CSINode CSIStorageCapacity VolumeAttributesClass",
-    ),
-];
 
 /// What an object says it is.
 pub(super) struct TypeMeta {
@@ -249,48 +140,8 @@ pub(super) fn unconvertible(
     if kind == gvk.kind && same_version {
         return None;
     }
-    let registered = schema::builtin(&GroupVersionKind {
-        group: group_version.group.clone(),
-        version: group_version.version.clone(),
-        kind: kind.to_owned(),
-    });
-    let listed = kind.strip_suffix("List").is_some_and(|of| {
-        let is_any = of.is_empty() && group_version.group.is_empty();
-        let own = GroupVersionKind {
-            group: group_version.group.clone(),
-            version: group_version.version.clone(),
-            kind: of.to_owned(),
-        };
-        is_any || schema::builtin(&own).is_some()
-    });
-    if registered.is_none() && !listed && !is_old(kind, group_version) {
-        return Some(not_registered(kind, &found.api_version));
+    if !scheme::is_registered(group_version, kind) {
+        return Some(scheme::not_registered(kind, &found.api_version));
     }
-    if kind == gvk.kind {
-        return None;
-    }
-    let internal = if gvk.group.is_empty() {
-        "core"
-    } else {
-        gvk.group.split('.').next().unwrap_or("")
-    };
-    Some(format!(
-        "converting ({}.{kind}) to ({internal}.{}): unknown conversion",
-        group_version.version, gvk.kind
-    ))
-}
-
-/// Whether upstream knows the kind in a version that is not served any more.
-fn is_old(kind: &str, group_version: &GroupVersion) -> bool {
-    let old = OLD_KINDS.iter().find(|(group, version, _)| {
-        *group == group_version.group && *version == group_version.version
-    });
-    old.is_some_and(|(_, _, kinds)| kinds.split(' ').any(|known| known == kind))
-}
-
-/// The fault of a kind that nobody knows in this version.
-pub(super) fn not_registered(kind: &str, version: &str) -> String {
-    format!(
-        "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
-    )
+    (kind != gvk.kind).then(|| scheme::unknown_conversion(group_version, kind, gvk))
 }
