@@ -26,7 +26,7 @@ mod tests;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::meta::fields;
 use crate::meta::object::{meta, meta_mut};
@@ -128,15 +128,15 @@ impl FieldManager {
     }
 
     /// The object before it was created: what Go encodes for a kind nobody filled in.
-    fn nothing(&self) -> Value {
-        let zero = self.schema.as_ref().map(|schema| schema.zero());
-        Value::Object(zero.unwrap_or_default())
+    fn nothing(&self) -> &Value {
+        static UNKNOWN: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
+        let schema = self.schema.as_ref();
+        schema.map_or(&UNKNOWN, |schema| schema.nothing())
     }
 
     /// Sets the managed fields of a new object.
     pub(crate) fn create(&self, new: &mut Value, now: &str) {
-        let live = self.nothing();
-        self.update(&live, new, now);
+        self.update(self.nothing(), new, now);
     }
 
     /// Sets the managed fields of `new`, which is to replace `live`, by an operation other than
@@ -194,19 +194,22 @@ impl FieldManager {
         comparison.exclude(&self.reset);
         self.drop_unknown_versions(managers);
         let (mut changed, removed) = comparison.into_set_and_removed();
-        for entry in managers.0.values_mut() {
-            entry.fields.subtract(&changed);
+        let id = ManagerId::new(
+            manager,
+            Operation::Update,
+            &self.api_version,
+            &self.subresource,
+        );
+        for (own, entry) in &mut managers.0 {
+            // What the manager has changed is added to its own again.
+            if *own != id {
+                entry.fields.subtract(&changed);
+            }
             entry.fields.subtract(&removed);
         }
         managers.drop_empty();
         changed.subtract(&UNOWNED);
         if !changed.is_empty() {
-            let id = ManagerId::new(
-                manager,
-                Operation::Update,
-                &self.api_version,
-                &self.subresource,
-            );
             let fields = match managers.0.remove(&id) {
                 Some(mut own) => changed.union(own.fields.set()),
                 None => changed,

@@ -178,6 +178,10 @@ impl JsonPatch {
 
 /// Whether values are nested deeper than is safe to follow; no document is read as deep.
 fn is_too_deep(json: &[u8]) -> bool {
+    let opening = json.iter().filter(|byte| matches!(byte, b'{' | b'['));
+    if opening.count() <= DEPTH_MAX {
+        return false;
+    }
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     json.iter().any(|byte| {
         match byte {

@@ -138,12 +138,18 @@ pub(crate) struct Object {
 struct Fields {
     list: Vec<Field>,
     names: NameIndex,
+    /// What [`Object::nothing`] returns.
+    nothing: OnceLock<Value>,
 }
 
 impl From<Vec<Field>> for Fields {
     fn from(list: Vec<Field>) -> Self {
         let names = NameIndex::new(list.iter().map(|field| &*field.name));
-        Self { list, names }
+        Self {
+            list,
+            names,
+            nothing: OnceLock::new(),
+        }
     }
 }
 
@@ -232,7 +238,7 @@ impl Object {
 
     /// Where the field with this JSON name is declared.
     fn position(&self, name: &str) -> Option<usize> {
-        let Fields { list, names } = self.compiled();
+        let Fields { list, names, .. } = self.compiled();
         names.candidates(name).find(|at| list[*at].name == name)
     }
 
@@ -249,6 +255,12 @@ impl Object {
                 field.schema.forget_empty_lists(value);
             }
         }
+    }
+
+    /// What [`Self::zero`] makes.
+    pub(crate) fn nothing(&self) -> &Value {
+        let nothing = &self.compiled().nothing;
+        nothing.get_or_init(|| Value::Object(self.zero()))
     }
 
     /// The object that Go encodes for a struct nothing was decoded into.

@@ -77,7 +77,7 @@ impl Revisions {
 }
 
 /// Makes the initial objects of a resource.
-type InitialObjects = Arc<dyn Fn(&GroupResource) -> Vec<StoredObject> + Send + Sync>;
+type InitialObjects = Arc<dyn Fn(&GroupResource) -> Vec<Arc<StoredObject>> + Send + Sync>;
 
 /// What a fresh storage holds: asked for a resource's objects when its table is first opened.
 #[derive(Clone)]

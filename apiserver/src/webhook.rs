@@ -105,7 +105,8 @@ pub(crate) async fn post(
     }
     let target = Target::of(caller, call)?;
     let body = serde_json::to_vec(document).expect("values are JSON");
-    let posted = target.post(body.into());
+    // Boxed, or every request of the server were as large as this, which few come to.
+    let posted = Box::pin(target.post(body.into()));
     let posted = caller.clock.on_the_wire(call.timeout, posted).await;
     let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded")));
     let body = posted.map_err(CallError::Failed)?;

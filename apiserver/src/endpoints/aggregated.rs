@@ -5,6 +5,7 @@ use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use http::{Response, StatusCode};
+use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::negotiation::{Accepted, MediaType, encode};
@@ -20,9 +21,10 @@ pub(crate) fn answer(
     path: &str,
     headers: &HeaderMap,
 ) -> Option<Response<ResponseBody>> {
-    let document = match path.trim_matches('/') {
-        "api" => discovery::aggregated_api,
-        "apis" => discovery::aggregated_apis,
+    let documents = &catalog.documents;
+    let (document, made): (fn(&Catalog) -> Value, _) = match path.trim_matches('/') {
+        "api" => (discovery::aggregated_api, &documents.aggregated_api),
+        "apis" => (discovery::aggregated_apis, &documents.aggregated_apis),
         _ => return None,
     };
     let text = |name| {
@@ -30,12 +32,19 @@ pub(crate) fn answer(
         value.and_then(|value: &HeaderValue| value.to_str().ok())
     };
     let media = accepted(text(ACCEPT).unwrap_or_default())?;
-    let accepted = Accepted {
-        media,
-        ..Accepted::JSON
+    let encoded = || {
+        let accepted = Accepted {
+            media,
+            ..Accepted::JSON
+        };
+        let body = Bytes::from(encode(&document(catalog), accepted));
+        let etag = format!("\"{:016X}\"", fnv1a(&body));
+        (body, etag)
     };
-    let body = Bytes::from(encode(&document(catalog), accepted));
-    let etag = format!("\"{:016X}\"", fnv1a(&body));
+    let (body, etag) = match media {
+        MediaType::Json => made.get_or_init(encoded).clone(),
+        _ => encoded(),
+    };
     let held = text(IF_NONE_MATCH) == Some(&etag);
     let content_type = format!("{}{PARAMETERS}", media.as_str());
     let mut response = match held {

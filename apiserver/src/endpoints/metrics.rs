@@ -2,14 +2,20 @@
 //!
 //! Only what means the same as upstream is here. Durations are of the server's clock, so under
 //! virtual time they are those of the simulation.
+//!
+//! What happens is noted, and counted a thousand at a time or when somebody asks: most servers of
+//! simulated clusters end before, and nobody has asked them.
 
-use std::sync::Arc;
+use std::mem;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder, exponential_buckets,
+    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    exponential_buckets,
 };
 
 use super::options::Query;
@@ -25,16 +31,48 @@ const REQUEST_SECONDS: [f64; 23] = [
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
+/// How much is noted before it is counted.
+const NOTED_MAX: usize = 1024;
+
 /// The counters of a server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Metrics {
+    noted: Mutex<Vec<Noted>>,
+    counters: OnceLock<Counters>,
+    in_flight_mutating: AtomicI64,
+    in_flight_read_only: AtomicI64,
+}
+
+/// Something to be counted.
+#[derive(Debug)]
+struct Noted {
+    labels: Arc<RequestLabels>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A request is over.
+    Answered {
+        code: u16,
+        elapsed: Duration,
+        /// Of a whole body.
+        bytes: Option<usize>,
+    },
+    WatchBegan,
+    WatchEnded,
+    /// A watch sent an event of so many bytes.
+    Sent(usize),
+}
+
+#[derive(Debug)]
+struct Counters {
     registry: Registry,
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     response_sizes: HistogramVec,
     long_running: IntGaugeVec,
-    in_flight_mutating: IntGauge,
-    in_flight_read_only: IntGauge,
+    in_flight: IntGaugeVec,
     watch_events: IntCounterVec,
     watch_event_sizes: HistogramVec,
     resource_objects: IntGaugeVec,
@@ -43,8 +81,8 @@ pub(crate) struct Metrics {
 
 const INVARIANT: &str = "names and labels are written in this module";
 
-impl Metrics {
-    pub(crate) fn new() -> Self {
+impl Counters {
+    fn new() -> Self {
         let registry = Registry::new();
         let counter = |name: &str, help: &str, labels: &[&str]| {
             register(&registry, IntCounterVec::new(Opts::new(name, help), labels))
@@ -67,11 +105,6 @@ impl Metrics {
         ];
         let with_dry_run = [&["dry_run"], of_request.as_slice()].concat();
         let of_watch = ["group", "version", "resource"];
-        let in_flight = gauge(
-            "apiserver_current_inflight_requests",
-            "Requests being handled now, but for long-running ones.",
-            &["request_kind"],
-        );
         Self {
             requests: counter(
                 "apiserver_request_total",
@@ -95,8 +128,11 @@ impl Metrics {
                 "Long-running requests that are open now.",
                 &of_request,
             ),
-            in_flight_mutating: in_flight.with_label_values(&["mutating"]),
-            in_flight_read_only: in_flight.with_label_values(&["readOnly"]),
+            in_flight: gauge(
+                "apiserver_current_inflight_requests",
+                "Requests being handled now, but for long-running ones.",
+                &["request_kind"],
+            ),
             watch_events: counter(
                 "apiserver_watch_events_total",
                 "Events sent to those who watch.",
@@ -122,24 +158,97 @@ impl Metrics {
         }
     }
 
+    fn count(&self, noted: &Noted) {
+        let labels = &noted.labels;
+        match &noted.what {
+            What::Answered {
+                code,
+                elapsed,
+                bytes,
+            } => self.answered(labels, *code, *elapsed, *bytes),
+            What::WatchBegan => self.open_watches(labels).inc(),
+            What::WatchEnded => self.open_watches(labels).dec(),
+            What::Sent(bytes) => {
+                let labels = [&*labels.group, &labels.version, &labels.resource];
+                self.watch_events.with_label_values(&labels).inc();
+                let sizes = self.watch_event_sizes.with_label_values(&labels);
+                sizes.observe(size(*bytes));
+            }
+        }
+    }
+
+    fn answered(&self, labels: &RequestLabels, code: u16, elapsed: Duration, bytes: Option<usize>) {
+        let code = code.to_string();
+        let mut values = vec![labels.dry_run];
+        values.extend(labels.of_request());
+        let seconds = self.request_seconds.with_label_values(&values);
+        seconds.observe(elapsed.as_secs_f64());
+        values.push(&code);
+        self.requests.with_label_values(&values).inc();
+        if let Some(bytes) = bytes.filter(|_| matches!(labels.verb, "GET" | "LIST")) {
+            let sizes = &self.response_sizes;
+            let sizes = sizes.with_label_values(&labels.of_request());
+            sizes.observe(size(bytes));
+        }
+    }
+
+    fn open_watches(&self, labels: &RequestLabels) -> IntGauge {
+        self.long_running.with_label_values(&labels.of_request())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+fn size(bytes: usize) -> f64 {
+    bytes as f64
+}
+
+impl Metrics {
     /// Counts a request as being handled until the guard is dropped.
-    pub(crate) fn in_flight(&self, is_mutating: bool) -> Held {
+    pub(crate) fn in_flight(&self, is_mutating: bool) -> Held<'_> {
         Held::new(match is_mutating {
-            true => self.in_flight_mutating.clone(),
-            false => self.in_flight_read_only.clone(),
+            true => &self.in_flight_mutating,
+            false => &self.in_flight_read_only,
         })
+    }
+
+    fn note(&self, labels: &Arc<RequestLabels>, what: What) {
+        let labels = Arc::clone(labels);
+        let mut noted = self.noted.lock();
+        noted.push(Noted { labels, what });
+        if noted.len() >= NOTED_MAX {
+            self.count(&mut noted);
+        }
+    }
+
+    /// Counts what is noted.
+    fn count(&self, noted: &mut Vec<Noted>) -> &Counters {
+        let counters = self.counters.get_or_init(Counters::new);
+        for noted in mem::take(noted) {
+            counters.count(&noted);
+        }
+        counters
     }
 
     /// Everything counted, sorted by name and labels.
     pub(crate) fn text(&self, storage: &Storage) -> String {
+        let counters = self.count(&mut self.noted.lock());
+        for (kind, now) in [
+            ("mutating", &self.in_flight_mutating),
+            ("readOnly", &self.in_flight_read_only),
+        ] {
+            let gauge = counters.in_flight.with_label_values(&[kind]);
+            gauge.set(now.load(Ordering::Relaxed));
+        }
         for (resource, table) in storage.tables() {
             let count = i64::try_from(table.len()).unwrap_or(i64::MAX);
             let labels = [resource.group.as_str(), &resource.resource];
-            self.resource_objects.with_label_values(&labels).set(count);
+            let objects = counters.resource_objects.with_label_values(&labels);
+            objects.set(count);
             let name = resource.to_string();
-            self.storage_objects.with_label_values(&[&name]).set(count);
+            let objects = counters.storage_objects.with_label_values(&[&name]);
+            objects.set(count);
         }
-        let encoded = TextEncoder::new().encode_to_string(&self.registry.gather());
+        let encoded = TextEncoder::new().encode_to_string(&counters.registry.gather());
         encoded.expect("labels are text and every metric has a value")
     }
 }
@@ -155,20 +264,20 @@ where
     collector
 }
 
-/// One more on a gauge, as long as it is held.
+/// One more of something, as long as it is held.
 #[derive(Debug)]
-pub(crate) struct Held(IntGauge);
+pub(crate) struct Held<'m>(&'m AtomicI64);
 
-impl Held {
-    fn new(gauge: IntGauge) -> Self {
-        gauge.inc();
-        Self(gauge)
+impl<'m> Held<'m> {
+    fn new(count: &'m AtomicI64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
     }
 }
 
-impl Drop for Held {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.dec();
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -234,29 +343,6 @@ impl RequestLabels {
             "apiserver",
         ]
     }
-
-    fn with_dry_run(&self) -> [&str; 8] {
-        let [
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            scope,
-            component,
-        ] = self.of_request();
-        let dry_run = self.dry_run;
-        [
-            dry_run,
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            scope,
-            component,
-        ]
-    }
 }
 
 /// Counts one request once it is over.
@@ -265,7 +351,7 @@ pub(crate) struct RequestMeter {
     metrics: Arc<Metrics>,
     clock: Clock,
     start: Timestamp,
-    labels: RequestLabels,
+    labels: Arc<RequestLabels>,
 }
 
 impl RequestMeter {
@@ -274,83 +360,45 @@ impl RequestMeter {
             metrics: Arc::clone(metrics),
             clock: clock.clone(),
             start: clock.now(),
-            labels,
+            labels: Arc::new(labels),
         }
     }
 
     /// The request was answered with `code`; `bytes` are those of a whole body.
     pub(crate) fn finish(&self, code: u16, bytes: Option<usize>) {
         let elapsed = Duration::try_from(self.clock.now() - self.start).unwrap_or_default();
-        let labels = self.labels.with_dry_run();
-        let [
-            dry_run,
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            scope,
-            component,
-        ] = labels;
-        let code = code.to_string();
-        let with_code = [
-            dry_run,
-            verb,
-            group,
-            version,
-            resource,
-            subresource,
-            scope,
-            component,
-            &code,
-        ];
-        self.metrics.requests.with_label_values(&with_code).inc();
-        let seconds = self.metrics.request_seconds.with_label_values(&labels);
-        seconds.observe(elapsed.as_secs_f64());
-        if let Some(bytes) = bytes.filter(|_| matches!(verb, "GET" | "LIST")) {
-            let sizes = &self.metrics.response_sizes;
-            #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-            sizes
-                .with_label_values(&self.labels.of_request())
-                .observe(bytes as f64);
-        }
+        self.note(What::Answered {
+            code,
+            elapsed,
+            bytes,
+        });
     }
 
     /// Goes on counting while the answer is a watch.
     pub(crate) fn watch(self) -> WatchMeter {
-        let metrics = &self.metrics;
-        let of_request = self.labels.of_request();
-        let of_watch = [of_request[1], of_request[2], of_request[3]];
-        WatchMeter {
-            events: metrics.watch_events.with_label_values(&of_watch),
-            sizes: metrics.watch_event_sizes.with_label_values(&of_watch),
-            open: Held::new(metrics.long_running.with_label_values(&of_request)),
-            request: self,
-        }
+        self.note(What::WatchBegan);
+        WatchMeter(self)
+    }
+
+    fn note(&self, what: What) {
+        self.metrics.note(&self.labels, what);
     }
 }
 
 /// Counts a watch: as open until it is dropped, and its events.
 #[derive(Debug)]
-pub(crate) struct WatchMeter {
-    events: IntCounter,
-    sizes: Histogram,
-    #[expect(dead_code, reason = "held, so that the watch counts as open")]
-    open: Held,
-    request: RequestMeter,
-}
+pub(crate) struct WatchMeter(RequestMeter);
 
 impl WatchMeter {
     /// An event of so many bytes was sent.
     pub(crate) fn sent(&self, bytes: usize) {
-        self.events.inc();
-        #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
-        self.sizes.observe(bytes as f64);
+        self.0.note(What::Sent(bytes));
     }
 }
 
 impl Drop for WatchMeter {
     fn drop(&mut self) {
-        self.request.finish(200, None);
+        self.0.finish(200, None);
+        self.0.note(What::WatchEnded);
     }
 }

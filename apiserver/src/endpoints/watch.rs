@@ -17,6 +17,7 @@ use super::body::Dropped;
 use super::handlers::list::Selectors;
 use super::metrics::WatchMeter;
 use crate::fault::{self, EventEffect, Faults, Turn, View};
+use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::write_object;
 use crate::status::ApiError;
@@ -71,8 +72,8 @@ pub(crate) struct WatchRequest {
     pub(crate) bookmarks: bool,
     /// How often, if nothing else is delivered.
     pub(crate) bookmark_period: Duration,
-    /// The object that bookmarks show, but for its version.
-    pub(crate) bookmark: Value,
+    /// The object of a kind that bookmarks show, but for its version.
+    pub(crate) bookmark: fn(&GroupVersionKind) -> Value,
     /// Zero ends the watch before it has begun.
     pub(crate) timeout: Duration,
     /// `None` shows objects as they are.
@@ -112,7 +113,8 @@ struct Cursor {
 
 /// The stream of a watch's lines. Dropping it ends the watch; nothing else is held for it.
 pub(crate) fn stream(request: WatchRequest) -> impl Stream<Item = Result<Bytes, Dropped>> + Send {
-    futures::stream::unfold(Cursor::new(request), |mut cursor| async {
+    // Boxed, as the stream moves it for each line.
+    futures::stream::unfold(Box::new(Cursor::new(request)), |mut cursor| async {
         let frame = cursor.next().await?;
         if let Ok(frame) = &frame {
             cursor.request.meter.sent(frame.len());
@@ -498,7 +500,7 @@ impl Cursor {
     }
 
     fn bookmark(&mut self, ends_initial_events: bool) -> Option<Bytes> {
-        let mut object = self.request.bookmark.clone();
+        let mut object = (self.request.bookmark)(self.request.resource.gvk());
         object["metadata"]["resourceVersion"] = self.rv.to_string().into();
         if ends_initial_events {
             object["metadata"]["annotations"] = json!({ INITIAL_EVENTS_END: "true" });

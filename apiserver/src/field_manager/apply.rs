@@ -33,14 +33,14 @@ impl FieldManager {
         now: &str,
     ) -> Result<Value, ApiError> {
         self.check(applied)?;
-        let mut live = live.cloned().unwrap_or_else(|| self.nothing());
+        let mut live = live.cloned().unwrap_or_else(|| self.nothing().clone());
         let held = meta_mut(&mut live)
             .remove("managedFields")
             .unwrap_or_default();
         let mut managers = Managers::decode(&held)
             .map_err(|why| ApiError::Unknown(format!("failed to decode managed fields: {why}")))?;
         if managers.0.is_empty() && !meta(&live, "uid").is_empty() {
-            let comparison = Comparison::of(self.shape(), &self.nothing(), &live);
+            let comparison = Comparison::of(self.shape(), self.nothing(), &live);
             self.record_update(&mut managers, comparison, BEFORE_FIRST_APPLY, now);
         }
         let outcome = self.applied(&live, applied, managers.clone(), force);

@@ -17,12 +17,13 @@ pub(super) struct Comparison {
 impl Comparison {
     /// Compares two objects, `metadata.managedFields` aside.
     pub(super) fn of(shape: Shape<'_>, old: &Value, new: &Value) -> Self {
-        let mut walk = Walk {
-            path: Vec::new(),
-            comparison: Self::default(),
-        };
-        walk.value(shape, Some(old), Some(new));
-        walk.comparison
+        // The object as a whole is nobody's.
+        let root = Difference::of(shape, 0, Some(old), Some(new));
+        Self {
+            added: root.added.children,
+            modified: root.modified.children,
+            removed: root.removed.children,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -42,23 +43,31 @@ impl Comparison {
     }
 }
 
-struct Walk {
-    path: Vec<PathElement>,
-    comparison: Comparison,
+/// What differs at and below one place.
+#[derive(Debug, Default)]
+struct Difference {
+    added: Node,
+    modified: Node,
+    removed: Node,
 }
 
-impl Walk {
-    fn value(&mut self, shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) {
+impl Difference {
+    /// Compares two values at `depth`, which is how many steps they are below the object.
+    fn of(shape: Shape<'_>, depth: usize, old: Option<&Value>, new: Option<&Value>) -> Self {
         match (old, new) {
             (None, Some(added)) => {
-                let node = whole(shape, added);
-                return self.comparison.added.insert_node(&self.path, node);
+                return Self {
+                    added: whole(shape, added),
+                    ..Self::default()
+                };
             }
             (Some(removed), None) => {
-                let node = whole(shape, removed);
-                return self.comparison.removed.insert_node(&self.path, node);
+                return Self {
+                    removed: whole(shape, removed),
+                    ..Self::default()
+                };
             }
-            (old, new) if old == new => return,
+            (old, new) if old == new => return Self::default(),
             _ => {}
         }
         let shapes = [old, new].map(|value| value.map(|value| shape.deduced(value)));
@@ -67,98 +76,115 @@ impl Walk {
             [Some(Shape::Leaf), Some(other)] | [Some(other), Some(Shape::Leaf)]
                 if !matches!(other, Shape::Leaf) =>
             {
-                self.children(other, old, new);
-                self.leaf(old, new);
+                let mut difference = Self::inside(other, depth, old, new);
+                difference.leaf(old, new);
+                difference
             }
-            [_, Some(shape)] => self.children(shape, old, new),
-            [_, None] => {}
+            [_, Some(shape)] => Self::inside(shape, depth, old, new),
+            [_, None] => Self::default(),
         }
     }
 
     /// Compares what is inside of values that differ.
-    fn children(&mut self, shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>) {
+    fn inside(shape: Shape<'_>, depth: usize, old: Option<&Value>, new: Option<&Value>) -> Self {
+        let mut difference = Self::default();
         match shape {
-            Shape::Leaf | Shape::Deduced => self.leaf(old, new),
+            Shape::Leaf | Shape::Deduced => difference.leaf(old, new),
             Shape::Struct(_) | Shape::Map(_) => {
                 let (old_entries, new_entries) = (entries(old), entries(new));
                 // Empty or null on both sides is a leaf, so that the two can be told apart.
                 if old_entries.is_none() && new_entries.is_none() {
-                    return self.leaf(old, new);
+                    difference.leaf(old, new);
+                    return difference;
                 }
+                let mut field = |name: &str, old: Option<&Value>, new: Option<&Value>| {
+                    if old != new && !(name == "managedFields" && depth == 1) {
+                        let below = Self::of(shape.field(name), depth + 1, old, new);
+                        difference.graft(PathElement::field(name), below);
+                    }
+                };
                 for (name, value) in old_entries.into_iter().flatten() {
                     let other = new_entries.and_then(|entries| entries.get(name));
-                    self.field(shape, name, Some(value), other);
+                    field(name, Some(value), other);
                 }
                 for (name, value) in new_entries.into_iter().flatten() {
                     if !old_entries.is_some_and(|entries| entries.contains_key(name)) {
-                        self.field(shape, name, None, Some(value));
+                        field(name, None, Some(value));
                     }
                 }
             }
             Shape::List(list) => {
                 if items(old).is_empty() && items(new).is_empty() {
-                    return self.leaf(old, new);
+                    difference.leaf(old, new);
+                } else {
+                    difference.items(list, depth, items(old), items(new));
                 }
-                self.items(list, items(old), items(new));
             }
         }
+        difference
     }
 
+    /// The values differ as a whole.
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
-        let set = match (old, new) {
-            (None, _) => &mut self.comparison.added,
-            (_, None) => &mut self.comparison.removed,
-            _ => &mut self.comparison.modified,
+        let node = match (old, new) {
+            (None, _) => &mut self.added,
+            (_, None) => &mut self.removed,
+            _ => &mut self.modified,
         };
-        set.insert(&self.path);
+        node.member = true;
     }
 
-    fn field(&mut self, shape: Shape<'_>, name: &str, old: Option<&Value>, new: Option<&Value>) {
-        if old == new || (name == "managedFields" && self.path.len() == 1) {
-            return;
+    /// Takes over what differs below `element`.
+    fn graft(&mut self, element: PathElement, below: Self) {
+        for (node, below) in [
+            (&mut self.added, below.added),
+            (&mut self.modified, below.modified),
+        ] {
+            if !below.is_empty() {
+                node.children.graft(element.clone(), below);
+            }
         }
-        self.path.push(PathElement::field(name));
-        self.value(shape.field(name), old, new);
-        self.path.pop();
+        self.removed.children.graft(element, below.removed);
     }
 
-    fn items(&mut self, list: List<'_>, old: &[Value], new: &[Value]) {
+    fn items(&mut self, list: List<'_>, depth: usize, old: &[Value], new: &[Value]) {
         let old = by_element(list, old);
         let new = by_element(list, new);
         let added = new
             .iter()
             .filter(|(element, _)| find(&old, element).is_empty());
+        let item =
+            |old: Option<&Value>, new: Option<&Value>| Self::of(list.item(), depth + 1, old, new);
         for (element, before) in old.iter().chain(added.clone()) {
             let is_old = !find(&old, element).is_empty();
             let (before, after) = match is_old {
                 true => (before.as_slice(), find(&new, element)),
                 false => (&[][..], before.as_slice()),
             };
-            self.path.push(element.clone());
-            match (before, after) {
+            let below = match (before, after) {
                 (before @ ([] | [_]), after @ ([] | [_])) => {
-                    self.value(list.item(), before.first().copied(), after.first().copied());
+                    item(before.first().copied(), after.first().copied())
                 }
                 // Items that share their keys are compared as one value.
                 ([_, _, ..], [_, _, ..]) => {
-                    if before != after {
-                        self.comparison.modified.insert(&self.path);
-                    }
+                    let mut below = Self::default();
+                    below.modified.member = before != after;
+                    below
                 }
                 ([_, _, ..], after) => {
-                    if let [item] = after {
-                        self.value(list.item(), None, Some(item));
-                    }
-                    self.comparison.removed.insert(&self.path);
+                    let below = after.first().map(|after| item(None, Some(after)));
+                    let mut below = below.unwrap_or_default();
+                    below.removed.member = true;
+                    below
                 }
                 (before, _) => {
-                    if let [item] = before {
-                        self.value(list.item(), Some(item), None);
-                    }
-                    self.comparison.added.insert(&self.path);
+                    let below = before.first().map(|before| item(Some(before), None));
+                    let mut below = below.unwrap_or_default();
+                    below.added.member = true;
+                    below
                 }
-            }
-            self.path.pop();
+            };
+            self.graft(element.clone(), below);
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
     }
 
@@ -58,26 +58,6 @@ impl FieldSet {
         match rest {
             [] => node.member = true,
             rest => node.children.insert(rest),
-        }
-    }
-
-    /// Adds what `node` holds at and below one path.
-    pub(super) fn insert_node(&mut self, path: &[PathElement], node: Node) {
-        let Some((element, rest)) = path.split_first() else {
-            self.extend(&node.children);
-            return;
-        };
-        if !self.0.contains_key(element) {
-            self.0.insert(element.clone(), Node::default());
-        }
-        let own = self.0.get_mut(element).expect("inserted above");
-        if !rest.is_empty() {
-            own.children.insert_node(rest, node);
-        } else if own.is_empty() {
-            *own = node;
-        } else {
-            own.member |= node.member;
-            own.children.extend(&node.children);
         }
     }
 

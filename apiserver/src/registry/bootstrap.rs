@@ -6,9 +6,11 @@
 //! `resourceVersion`, its place in the file, so a table can be filled when it is first opened and
 //! a server starts without parsing any of this.
 
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::clock::{Entropy, rfc3339};
@@ -60,8 +62,39 @@ pub(crate) fn revision() -> u64 {
     })
 }
 
+/// What the last server began with, which the next one shares if it begins alike, as servers of
+/// simulated clusters do.
+static MADE: Mutex<Made> = Mutex::new(Made {
+    of: (0, Timestamp::UNIX_EPOCH),
+    objects: BTreeMap::new(),
+});
+
+struct Made {
+    /// Seed and start.
+    of: (u64, Timestamp),
+    objects: BTreeMap<GroupResource, Vec<Arc<StoredObject>>>,
+}
+
 /// The initial objects of `resource` on a server with `seed` that started at `now`.
-pub(crate) fn objects(resource: &GroupResource, seed: u64, now: Timestamp) -> Vec<StoredObject> {
+pub(crate) fn objects(
+    resource: &GroupResource,
+    seed: u64,
+    now: Timestamp,
+) -> Vec<Arc<StoredObject>> {
+    let mut made = MADE.lock();
+    if made.of != (seed, now) {
+        made.of = (seed, now);
+        made.objects.clear();
+    }
+    if let Some(objects) = made.objects.get(resource) {
+        return objects.clone();
+    }
+    let objects = make(resource, seed, now);
+    made.objects.insert(resource.clone(), objects.clone());
+    objects
+}
+
+fn make(resource: &GroupResource, seed: u64, now: Timestamp) -> Vec<Arc<StoredObject>> {
     let section = SECTIONS
         .iter()
         .find(|section| section.resource == *resource);
@@ -70,7 +103,7 @@ pub(crate) fn objects(resource: &GroupResource, seed: u64, now: Timestamp) -> Ve
     };
     let numbered = section.lines.iter().zip(section.base + 1..);
     numbered
-        .map(|(line, rv)| object(line, rv, seed, now))
+        .map(|(line, rv)| Arc::new(object(line, rv, seed, now)))
         .collect()
 }
 

@@ -4,8 +4,9 @@
 //! tables and selectors read one source.
 
 use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,12 +17,13 @@ use super::{Strategy, event};
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
 
-static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| {
+static BUILTIN: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
     let groups: Vec<GroupData> = serde_json::from_str(include_str!("resources.json"))
         .expect("resources.json is part of the program");
-    Catalog {
+    Arc::new(Catalog {
         groups: groups.into_iter().map(Group::from).collect(),
-    }
+        documents: Documents::default(),
+    })
 });
 
 /// Scale isn't a resource, only the kind of a subresource; its columns are no resource's either.
@@ -66,6 +68,21 @@ static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     groups: Vec<Group>,
+    pub(crate) documents: Documents,
+}
+
+/// Documents that are made of a catalog when they are first asked for, in JSON, each with its `ETag`.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    pub(crate) aggregated_api: OnceLock<(Bytes, String)>,
+    pub(crate) aggregated_apis: OnceLock<(Bytes, String)>,
+}
+
+impl Clone for Documents {
+    /// None: who clones a catalog changes it.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// An API group; the core group comes first and has the name `""`.
@@ -167,7 +184,7 @@ pub(crate) struct Column {
 impl Catalog {
     /// The resources that a v1.36 server starts with.
     #[must_use]
-    pub(crate) fn builtin() -> &'static Self {
+    pub(crate) fn builtin() -> &'static Arc<Self> {
         &BUILTIN
     }
 

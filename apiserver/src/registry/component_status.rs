@@ -1,6 +1,7 @@
 //! ComponentStatus: what runs beside the server. Never written, and not in storage on a cluster.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -12,7 +13,7 @@ const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 1
 const STORAGE: &str = "etcd-0";
 
 /// The statuses of all components, of which those named in `running` answer.
-pub(crate) fn objects(running: &BTreeSet<&'static str>) -> Vec<StoredObject> {
+pub(crate) fn objects(running: &BTreeSet<&'static str>) -> Vec<Arc<StoredObject>> {
     let probed = PROBED.into_iter().map(|(name, port)| {
         if running.contains(name) {
             return healthy(name);
@@ -22,7 +23,7 @@ pub(crate) fn objects(running: &BTreeSet<&'static str>) -> Vec<StoredObject> {
         );
         status(name, "False", &refusal)
     });
-    probed.chain([healthy(STORAGE)]).collect()
+    probed.chain([healthy(STORAGE)]).map(Arc::new).collect()
 }
 
 fn healthy(name: &str) -> StoredObject {

@@ -47,6 +47,9 @@ pub(crate) fn syntax_error(json: &[u8]) -> Option<String> {
 /// and escaped halves of a surrogate pair.
 #[must_use]
 pub(crate) fn readable(json: &Bytes) -> Bytes {
+    if json.is_ascii() && !json.contains(&b'\\') {
+        return json.clone();
+    }
     let json = match String::from_utf8_lossy(json) {
         Cow::Owned(text) if syntax_error(json).is_none() => text.into(),
         // What has no syntax is shown as it came.

@@ -182,7 +182,7 @@ impl ApiServerBuilder {
             tokens: Tokens::default(),
             components,
             kubelet: Mutex::default(),
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::default()),
             webhooks: Configurations::default(),
             tables: Tables::default(),
             services: self.services.asked_by(weak),

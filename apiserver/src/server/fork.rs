@@ -101,7 +101,7 @@ impl ApiServer {
             tokens: core.tokens.forked(),
             components: Arc::new(Mutex::new(core.components.lock().clone())),
             kubelet: Mutex::default(),
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::default()),
             webhooks: Configurations::default(),
             tables: Tables::default(),
             services: core.services.clone().asked_by(weak),

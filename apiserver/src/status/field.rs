@@ -94,7 +94,8 @@ impl FieldPath {
         if self.0.is_empty() {
             Self(name.to_owned())
         } else {
-            Self(format!("{}.{name}", self.0))
+            // Most paths are of fields without faults: they are to cost little.
+            Self([&self.0, ".", name].concat())
         }
     }
 
@@ -107,7 +108,7 @@ impl FieldPath {
     /// The path of entry `key` of this map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        Self([&self.0, "[", key, "]"].concat())
     }
 }
 

@@ -187,10 +187,10 @@ impl Table {
     pub(super) fn new(
         gvr: GroupVersionResource,
         revisions: Arc<Revisions>,
-        (initial, started): (Vec<StoredObject>, u64),
+        (initial, started): (Vec<Arc<StoredObject>>, u64),
         window_events_max: usize,
     ) -> Self {
-        let initial = initial.into_iter().map(Arc::new);
+        let initial = initial.into_iter();
         let base: OrdMap<_, _> = initial.map(|object| (object.key.clone(), object)).collect();
         let state = State {
             objects: base.clone(),

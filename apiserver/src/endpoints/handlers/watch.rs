@@ -53,7 +53,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         start: initial_events.start(rv, bookmarks),
         bookmarks,
         bookmark_period: request.core.bookmark_period,
-        bookmark: bookmark(request.resource.gvk()),
+        bookmark,
         timeout: timeout(request, timeout_seconds),
         render,
         caller: request

@@ -59,7 +59,7 @@ impl Served {
     /// What there is without definitions.
     pub(super) fn builtin() -> Self {
         Self {
-            catalog: Arc::new(Catalog::builtin().clone()),
+            catalog: Arc::clone(Catalog::builtin()),
             definitions: BTreeMap::new(),
         }
     }

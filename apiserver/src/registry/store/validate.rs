@@ -43,12 +43,10 @@ impl Store<'_> {
         part: Part,
     ) -> Result<(), ApiError> {
         let meta = &next["metadata"];
-        let updated = || {
-            let path = FieldPath::new("metadata");
-            validation::validate_object_meta_update(meta, &current["metadata"], &path)
-        };
+        let path = FieldPath::new("metadata");
+        let updated = validation::validate_object_meta_update(meta, &current["metadata"], &path);
         let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
-        errors.extend(updated());
+        errors.extend(updated.clone());
         let resource = self.resource.gvr().group_resource();
         let checks = match (&self.resource.custom, part) {
             (Some(_), _) => &[MetadataCheck::Update],
@@ -58,7 +56,7 @@ impl Store<'_> {
         for check in checks {
             errors.extend(match check {
                 MetadataCheck::Whole => self.validate_metadata(meta, self.strategy.name_rule()),
-                MetadataCheck::Update => updated(),
+                MetadataCheck::Update => updated.clone(),
             });
             errors.extend(self.validate_finalizers(meta));
         }
