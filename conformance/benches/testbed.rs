@@ -1,10 +1,11 @@
 //! What isolated clusters cost: one from its creation until a StatefulSet's three pods are ready, with
-//! the end of it, and the fork of a server that holds ten thousand objects.
+//! the end of it, made anew or begun from a snapshot, and the fork of a server that holds ten thousand
+//! objects.
 
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use kubeproof::testbed::{Testbed, TestbedBuilder};
+use kubeproof::testbed::{Snapshot, Testbed, TestbedBuilder, TestbedError};
 use kubeproof_apiserver::{ApiServer, Manifests};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
@@ -29,8 +30,8 @@ fn small() -> TestbedBuilder {
     Testbed::builder().nodes(1).controllers(["statefulset"])
 }
 
-async fn bring_up(builder: TestbedBuilder) {
-    let testbed = builder.start().await.expect("it starts");
+async fn bring_up(started: impl Future<Output = Result<Testbed, TestbedError>>) {
+    let testbed = started.await.expect("it starts");
     testbed.apply(SET).await.expect("the set is valid");
     testbed.settle(QUIET).await.expect("it comes to rest");
     let set = testbed.api().get(("statefulsets", "web"), None).await;
@@ -38,15 +39,26 @@ async fn bring_up(builder: TestbedBuilder) {
     assert_eq!(ready, &json!(3), "all pods are ready");
 }
 
+/// What others begin from: the node is there, and nothing else.
+async fn prepared(builder: TestbedBuilder) -> Snapshot {
+    let testbed = builder.start().await.expect("it starts");
+    testbed.settle(QUIET).await.expect("it comes to rest");
+    testbed.snapshot().expect("it is simulated")
+}
+
 fn clusters(criterion: &mut Criterion) {
     criterion.bench_function("a cluster with three ready pods", |bencher| {
-        bencher.iter(|| runtime().block_on(bring_up(small())));
+        bencher.iter(|| runtime().block_on(bring_up(small().start())));
+    });
+    let snapshot = runtime().block_on(prepared(small()));
+    criterion.bench_function("the same begun from a snapshot", |bencher| {
+        bencher.iter(|| runtime().block_on(bring_up(snapshot.start())));
     });
     let all = Testbed::builder()
         .nodes(3)
         .controllers(kubeproof_controller::CONTROLLERS.iter().copied());
     criterion.bench_function("the same with every controller", |bencher| {
-        bencher.iter(|| runtime().block_on(bring_up(all.clone())));
+        bencher.iter(|| runtime().block_on(bring_up(all.clone().start())));
     });
 }
 

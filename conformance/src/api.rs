@@ -1,5 +1,7 @@
 //! The API as a scenario's steps use it: any resource, by any of its names, as plain JSON.
 
+mod discovery;
+
 use std::sync::Arc;
 
 use kube::core::Status;
@@ -57,40 +59,21 @@ pub struct Api {
     client: kube::Client,
     namespace: String,
     /// Grows with the definitions that steps create.
-    resources: Arc<RwLock<Vec<Resource>>>,
+    resources: Arc<RwLock<Vec<Arc<Resource>>>>,
 }
 
 impl Api {
-    /// Learns from discovery what `client`'s server serves.
+    /// Learns from aggregated discovery, which servers have since 1.30, what `client`'s server serves.
     ///
     /// # Errors
     /// [`ApiError`] when discovery fails.
     pub async fn discover(client: kube::Client) -> Result<Self, ApiError> {
-        let api = Self {
+        let resources = discovery::resources(&client).await?;
+        Ok(Self {
             namespace: client.default_namespace().to_owned(),
             client,
-            resources: Arc::default(),
-        };
-        let mut group_versions = vec!["v1".to_owned()];
-        // A resource's names are those of its preferred version, which comes first.
-        let mut others = Vec::new();
-        let groups = api.send("GET", "/apis", None, "").await?;
-        for group in groups["groups"].as_array().into_iter().flatten() {
-            let preferred = string(&group["preferredVersion"]["groupVersion"]);
-            let versions = group["versions"].as_array().into_iter().flatten();
-            let versions = versions.filter_map(|version| string(&version["groupVersion"]));
-            others.extend(versions.filter(|version| Some(version) != preferred.as_ref()));
-            group_versions.extend(preferred);
-        }
-        group_versions.extend(others);
-        for group_version in group_versions {
-            let list = api.send("GET", &root(&group_version), None, "").await?;
-            for resource in list["resources"].as_array().into_iter().flatten() {
-                let resource = read_resource(&group_version, resource);
-                api.resources.write().extend(resource);
-            }
-        }
-        Ok(api)
+            resources: Arc::new(RwLock::new(resources)),
+        })
     }
 
     /// The same for another namespace.
@@ -236,7 +219,7 @@ impl Api {
         label_selector: Option<&str>,
     ) -> Result<Value, ApiError> {
         let resource = self.resource(resource)?;
-        let (root, plural) = (root(&resource.group_version), resource.plural);
+        let (root, plural) = (root(&resource.group_version), &resource.plural);
         self.table_at(format!("{root}/{plural}{}", query(label_selector)))
             .await
     }
@@ -247,7 +230,7 @@ impl Api {
     /// [`ApiError`] as the server answers.
     pub(crate) async fn list_of_all(&self, resource: &str) -> Result<Value, ApiError> {
         let resource = self.resource(resource)?;
-        let (root, plural) = (root(&resource.group_version), resource.plural);
+        let (root, plural) = (root(&resource.group_version), &resource.plural);
         self.send("GET", &format!("{root}/{plural}"), None, "")
             .await
     }
@@ -320,7 +303,7 @@ impl Api {
         Ok(self.client.request(request).await?)
     }
 
-    fn resource_of(&self, object: &Value) -> Result<Resource, ApiError> {
+    fn resource_of(&self, object: &Value) -> Result<Arc<Resource>, ApiError> {
         let (api_version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
         let resources = self.resources.read();
         resources
@@ -347,7 +330,7 @@ impl Api {
         resources.any(|known| known.group_version == wanted && known.plural == plural)
     }
 
-    pub(crate) fn resource(&self, name: &str) -> Result<Resource, ApiError> {
+    pub(crate) fn resource(&self, name: &str) -> Result<Arc<Resource>, ApiError> {
         let wanted = name.to_lowercase();
         let resources = self.resources.read();
         resources
@@ -371,7 +354,7 @@ impl Api {
         Ok(path)
     }
 
-    fn path(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> String {
+    fn path(&self, resource: &Arc<Resource>, namespace: Option<&str>, name: &str) -> String {
         let mut path = root(&resource.group_version);
         if resource.namespaced {
             path.push_str("/namespaces/");
@@ -408,40 +391,48 @@ fn string(value: &Value) -> Option<String> {
 }
 
 /// The resources that a CustomResourceDefinition defines, one a version.
-fn defined(definition: &Value) -> Vec<Resource> {
+fn defined(definition: &Value) -> Vec<Arc<Resource>> {
     let spec = &definition["spec"];
-    let group = spec["group"].as_str().unwrap_or_default();
+    let names = &spec["names"];
+    let group = string(&spec["group"]).unwrap_or_default();
+    let short_names = names["shortNames"].as_array().into_iter().flatten();
+    let short_names: Vec<String> = short_names.filter_map(string).collect();
     let versions = spec["versions"].as_array().into_iter().flatten();
     let defined = versions.filter_map(|version| {
-        let resource = serde_json::json!({
-            "name": spec["names"]["plural"],
-            "singularName": spec["names"]["singular"],
-            "shortNames": spec["names"]["shortNames"],
-            "kind": spec["names"]["kind"],
-            "namespaced": spec["scope"] == "Namespaced",
-        });
-        read_resource(&format!("{group}/{}", version["name"].as_str()?), &resource)
+        Some(Arc::new(Resource::new(
+            format!("{group}/{}", version["name"].as_str()?),
+            string(&names["plural"])?,
+            string(&names["kind"])?,
+            string(&names["singular"])
+                .into_iter()
+                .chain(short_names.clone()),
+            spec["scope"] == "Namespaced",
+        )))
     });
     defined.collect()
 }
 
-/// An entry of an `APIResourceList`; `None` for subresources.
-fn read_resource(group_version: &str, resource: &Value) -> Option<Resource> {
-    let plural = string(&resource["name"]).filter(|plural| !plural.contains('/'))?;
-    let kind = string(&resource["kind"])?;
-    let mut names = vec![plural.clone(), kind.to_lowercase()];
-    if let Some((group, version)) = group_version.split_once('/') {
-        names.push(format!("{plural}.{group}"));
-        names.push(format!("{plural}.{version}.{group}"));
+impl Resource {
+    /// `others` are its names besides those that follow from the plural and the kind.
+    fn new(
+        group_version: String,
+        plural: String,
+        kind: String,
+        others: impl IntoIterator<Item = String>,
+        namespaced: bool,
+    ) -> Self {
+        let mut names = vec![plural.clone(), kind.to_lowercase()];
+        if let Some((group, version)) = group_version.split_once('/') {
+            names.push(format!("{plural}.{group}"));
+            names.push(format!("{plural}.{version}.{group}"));
+        }
+        names.extend(others);
+        Self {
+            group_version,
+            plural,
+            kind,
+            names,
+            namespaced,
+        }
     }
-    names.extend(string(&resource["singularName"]));
-    let short_names = resource["shortNames"].as_array().into_iter().flatten();
-    names.extend(short_names.filter_map(string));
-    Some(Resource {
-        group_version: group_version.to_owned(),
-        plural,
-        kind,
-        names,
-        namespaced: resource["namespaced"].as_bool().unwrap_or_default(),
-    })
 }
