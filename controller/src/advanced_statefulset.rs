@@ -16,13 +16,15 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
 
 use self::claim_size::SET_ANNOTATION;
-use self::set::KIND;
+use self::set::{KIND, Set};
 use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer};
 use crate::kruise::{GROUP, Gates, StatefulSet};
 use crate::mirror::ObjectKey;
+use crate::parsed::Parsed;
 use crate::recorder::Recorder;
+use crate::revision_control::Revisions;
 use crate::version_expectations::VersionExpectations;
 use crate::work_queue::WorkQueue;
 use crate::worker;
@@ -41,6 +43,8 @@ struct Controller {
     queue: WorkQueue<ObjectKey>,
     /// Untyped: a revision is made of the template's own bytes.
     sets: Informer<DynamicObject>,
+    read: Parsed<Set>,
+    read_revisions: Revisions,
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     revisions: Informer<ControllerRevision>,
@@ -57,6 +61,8 @@ pub async fn run(ctx: Context, gates: Gates) {
         gates,
         queue: WorkQueue::new(),
         sets: Informer::new(),
+        read: Parsed::default(),
+        read_revisions: Revisions::default(),
         pods: Informer::new(),
         claims: Informer::new(),
         revisions: Informer::new(),

@@ -20,15 +20,17 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 
-use self::set::KIND;
+use self::set::{KIND, Set};
 use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer};
 use crate::kruise::{CloneSet, GROUP, Gates};
 use crate::mirror::ObjectKey;
 use crate::named_expectations::{Expected, NamedExpectations};
+use crate::parsed::Parsed;
 use crate::pod;
 use crate::recorder::Recorder;
+use crate::revision_control::Revisions;
 use crate::version_expectations::VersionExpectations;
 use crate::work_queue::WorkQueue;
 use crate::worker;
@@ -49,6 +51,8 @@ struct Controller {
     queue: WorkQueue<ObjectKey>,
     /// Untyped: a revision is made of the template's own bytes.
     sets: Informer<DynamicObject>,
+    read: Parsed<Set>,
+    read_revisions: Revisions,
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     revisions: Informer<ControllerRevision>,
@@ -67,6 +71,8 @@ pub async fn run(ctx: Context, gates: Gates) {
         gates,
         queue: WorkQueue::new(),
         sets: Informer::new(),
+        read: Parsed::default(),
+        read_revisions: Revisions::default(),
         pods: Informer::new(),
         claims: Informer::new(),
         revisions: Informer::new(),

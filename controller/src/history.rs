@@ -123,7 +123,7 @@ pub(crate) struct Proposal<'a> {
     /// again takes these anew.
     pub(crate) own_annotations: BTreeMap<String, String>,
     /// The revision's data.
-    pub(crate) data: Value,
+    pub(crate) data: &'a Value,
     /// The revision's number.
     pub(crate) revision: i64,
     /// Name collisions so far.
@@ -134,7 +134,7 @@ impl Proposal<'_> {
     /// The revision as it would be created now.
     #[must_use]
     pub(crate) fn build(&self) -> ControllerRevision {
-        let hash = hash(&self.data, self.collision_count);
+        let hash = hash(self.data, self.collision_count);
         let mut labels = self.template_labels.clone();
         let name = revision_name(self.owner.name.as_deref().unwrap_or_default(), &hash);
         labels.insert(HASH_LABEL.to_owned(), hash);

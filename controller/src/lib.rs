@@ -34,6 +34,7 @@ mod named_expectations;
 pub mod namespace;
 pub mod node;
 pub mod node_lifecycle;
+mod parsed;
 pub mod persistent_volume;
 mod pod;
 mod pod_control;

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::api::core::v1::{EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
-use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Request;
+use kube::{Api, Resource};
 use parking_lot::Mutex;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use self::correlator::{Correlator, Occurrence, Subject};
@@ -159,8 +161,7 @@ impl Recorder {
             reporting_instance: self.host.clone(),
             ..core_v1::Event::default()
         };
-        let api = Api::namespaced(self.ctx.client.clone(), &namespace);
-        if let Err(error) = self.create(&api, event).await {
+        if let Err(error) = self.create(&namespace, event).await {
             let reason = happening.reason;
             tracing::warn!(namespace, reason, %error, "event not written");
         }
@@ -173,10 +174,10 @@ impl Recorder {
         event: core_v1::Event,
         name: Option<String>,
     ) -> Result<String, kube::Error> {
-        let api = Api::namespaced(self.ctx.client.clone(), namespace);
         let Some(name) = name else {
-            return self.create(&api, event).await;
+            return self.create(namespace, event).await;
         };
+        let api: Api<core_v1::Event> = Api::namespaced(self.ctx.client.clone(), namespace);
         let patch = json!({
             "count": event.count,
             "lastTimestamp": event.last_timestamp,
@@ -188,14 +189,16 @@ impl Recorder {
         {
             Ok(_) => Ok(name),
             // The server expires events; the count outlives them.
-            Err(kube::Error::Api(status)) if status.code == 404 => self.create(&api, event).await,
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                self.create(namespace, event).await
+            }
             Err(error) => Err(error),
         }
     }
 
     async fn create(
         &self,
-        api: &Api<core_v1::Event>,
+        namespace: &str,
         mut event: core_v1::Event,
     ) -> Result<String, kube::Error> {
         let involved = event.involved_object.name.clone().unwrap_or_default();
@@ -205,13 +208,25 @@ impl Recorder {
             let name = format!("{involved}.{suffix:016x}");
             event.metadata.name = Some(name.clone());
             attempts += 1;
-            match api.create(&PostParams::default(), &event).await {
-                Ok(_) => return Ok(name),
+            match self.post(namespace, &event).await {
+                Ok(()) => return Ok(name),
                 Err(kube::Error::Api(status))
                     if status.reason == "AlreadyExists" && attempts < NAME_ATTEMPTS_MAX => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+impl Recorder {
+    /// Creates `event`; what the server says of it is not read.
+    async fn post(&self, namespace: &str, event: &core_v1::Event) -> Result<(), kube::Error> {
+        let url = core_v1::Event::url_path(&(), Some(namespace));
+        let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(url).create(&PostParams::default(), body);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let answer = self.ctx.client.request::<IgnoredAny>(request).await;
+        answer.map(|_| ())
     }
 }
 

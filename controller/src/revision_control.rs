@@ -1,6 +1,7 @@
 //! Reads and writes of a workload's controller revisions, the same for every kind that has them.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -9,12 +10,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, ResourceExt};
+use lru::LruCache;
+use parking_lot::Mutex;
 
 use crate::controller_ref::{adopt_patch, controller_of};
 use crate::history::{self, Choice, Proposal};
 use crate::sync_error::Error;
 
 const CONFLICT_ATTEMPTS_MAX: usize = 5;
+/// How many revisions are remembered as they were read.
+const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("it is more than none");
 
 /// A controller revision as far as it matters for pods.
 #[derive(Clone, Debug)]
@@ -45,8 +50,37 @@ pub(crate) struct Chosen {
 
 impl Chosen {
     /// The current and the update revision with their templates.
-    pub(crate) fn templates(&self) -> Result<(Revision, Revision), Error> {
-        Ok((Revision::of(&self.current)?, Revision::of(&self.update)?))
+    pub(crate) fn templates(
+        &self,
+        read: &Revisions,
+    ) -> Result<(Arc<Revision>, Arc<Revision>), Error> {
+        Ok((read.of(&self.current)?, read.of(&self.update)?))
+    }
+}
+
+/// Revisions that were read, so that each version is read once.
+pub(crate) struct Revisions(Mutex<LruCache<Version, Arc<Revision>>>);
+
+/// Uid and resourceVersion.
+type Version = (Option<String>, Option<String>);
+
+impl Default for Revisions {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(REMEMBERED_MAX)))
+    }
+}
+
+impl Revisions {
+    fn of(&self, object: &ControllerRevision) -> Result<Arc<Revision>, Error> {
+        let version = (object.uid(), object.resource_version());
+        if let Some(known) = self.0.lock().get(&version) {
+            return Ok(Arc::clone(known));
+        }
+        let read = Arc::new(Revision::of(object)?);
+        if version.0.is_some() && version.1.is_some() {
+            self.0.lock().put(version, Arc::clone(&read));
+        }
+        Ok(read)
     }
 }
 
@@ -95,7 +129,7 @@ impl RevisionControl {
         mut proposal: Proposal<'_>,
         current: Option<&str>,
     ) -> Result<Chosen, Error> {
-        let update = match history::choose(revisions, &proposal.data) {
+        let update = match history::choose(revisions, proposal.data) {
             Choice::Reuse(index) => revisions[index].clone(),
             Choice::Rollback(index) => {
                 let mut revision = revisions[index].clone();

@@ -25,7 +25,9 @@ use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer, Written};
 use crate::mirror::ObjectKey;
+use crate::parsed::Parsed;
 use crate::recorder::Recorder;
+use crate::revision_control::Revisions;
 use crate::sync_error::Error;
 use crate::triggers;
 use crate::work_queue::WorkQueue;
@@ -51,6 +53,8 @@ struct Controller {
     queue: WorkQueue<ObjectKey>,
     /// Untyped: a revision is made of the template's own bytes.
     sets: Informer<DynamicObject>,
+    read: Parsed<Set>,
+    read_revisions: Revisions,
     pods: Informer<Pod>,
     claims: Informer<PersistentVolumeClaim>,
     revisions: Informer<ControllerRevision>,
@@ -71,6 +75,8 @@ impl Controller {
             ctx,
             queue: WorkQueue::new(),
             sets: Informer::new(),
+            read: Parsed::default(),
+            read_revisions: Revisions::default(),
             pods: Informer::new(),
             claims: Informer::new(),
             revisions: Informer::new(),

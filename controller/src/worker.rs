@@ -27,7 +27,8 @@ pub(crate) async fn run(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey
 async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
     loop {
         let key = queue.get().await;
-        match controller.reconcile(&key).await {
+        // Boxed, as what is joined is moved when it begins and ends.
+        match Box::pin(controller.reconcile(&key)).await {
             Ok(requeue_after) => {
                 queue.forget(&key);
                 if let Some(delay) = requeue_after {

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::claim::RetentionPolicy;
 use crate::controller_ref::{controller_ref, reference_to};
+use crate::history;
 use crate::int_or_percent::{Round, resolve};
 use crate::kruise::stateful_set::{
     RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetStatus,
@@ -26,8 +27,8 @@ pub(super) const KIND: &str = "StatefulSet";
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     pub(super) object: StatefulSet,
-    /// `spec.template` as the server returned it: revisions are made of its bytes.
-    pub(super) template: Value,
+    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
+    pub(super) revision_data: Value,
     /// The ordinals of the pods there are to be, ascending.
     ordinals: Vec<i32>,
     start: i32,
@@ -44,7 +45,8 @@ pub(super) enum UpdatePolicy {
 
 impl Set {
     pub(super) fn parse(object: &DynamicObject, gates: Gates) -> Result<Self, Error> {
-        let template = object.data.pointer("/spec/template").cloned();
+        let template = object.data.pointer("/spec/template");
+        let revision_data = history::legacy_template_data(template.unwrap_or(&Value::Null));
         let name = object.name_any();
         let malformed = |source| Error::Malformed {
             what: format!("StatefulSet {name}"),
@@ -66,7 +68,7 @@ impl Set {
             start,
             gates,
             object,
-            template: template.unwrap_or_default(),
+            revision_data,
         })
     }
 

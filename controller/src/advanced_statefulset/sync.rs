@@ -32,9 +32,11 @@ use crate::worker::Reconcile;
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
         let Some(object) = self.sets.get(&key.namespace, &key.name) else {
+            self.read.forget(key);
             return Ok(None);
         };
-        let set = Set::parse(&object, self.gates)?;
+        let read = |object: &_| Set::parse(object, self.gates);
+        let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
             Err(error) => {
@@ -73,7 +75,7 @@ impl Controller {
         (selector, revisions, pods): (&Selector, &[ControllerRevision], &[Arc<Pod>]),
         chosen: &Chosen,
     ) -> Result<Option<Duration>, Error> {
-        let (current, update) = chosen.templates()?;
+        let (current, update) = chosen.templates(&self.read_revisions)?;
         let claims = self.claims_in(set.namespace());
         let now = (self.ctx.now)();
         // Asked of all, so that none is remembered for ever.
@@ -193,7 +195,7 @@ impl Controller {
             owner_ref: set.owner_ref(),
             template_labels: template.labels.unwrap_or_default(),
             own_annotations: BTreeMap::new(),
-            data: history::legacy_template_data(&set.template),
+            data: &set.revision_data,
             revision: history::next_number(revisions),
             collision_count: status.collision_count.unwrap_or(0),
         };

@@ -124,7 +124,7 @@ impl<'a> Effects<'a> {
         current: usize,
         update: usize,
     ) -> (bool, Result<(), Error>) {
-        let templates = match self.chosen.templates() {
+        let templates = match self.chosen.templates(&self.controller.read_revisions) {
             Ok(templates) => templates,
             Err(error) => return (false, Err(error)),
         };
@@ -155,7 +155,7 @@ impl<'a> Effects<'a> {
             let (batch, rest) = left.split_at(size);
             let at_once = batch
                 .iter()
-                .map(|(id, pod)| self.create_one(id, pod, &known));
+                .map(|(id, pod)| Box::pin(self.create_one(id, pod, &known)));
             let done = join_all(at_once).await;
             left = rest;
             is_changed |= done.iter().any(Result::is_ok);

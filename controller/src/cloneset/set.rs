@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::numbers::{self, Wanted};
 use crate::controller_ref::{controller_ref, reference_to};
+use crate::history;
 use crate::int_or_percent::{Round, resolve};
 use crate::kruise::clone_set::{
     CloneSet, CloneSetSpec, CloneSetStatus, RollingUpdateCloneSetStrategy,
@@ -28,8 +29,8 @@ const MAX_UNAVAILABLE: &str = "20%";
 pub(crate) struct Set {
     pub(crate) object: CloneSet,
     pub(crate) gates: Gates,
-    /// `spec.template` as the server returned it: revisions are made of its bytes.
-    pub(crate) template: Value,
+    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
+    pub(crate) revision_data: Value,
     /// The names in `podsToDelete`: of each pod it is asked whether it is among them.
     doomed: BTreeSet<String>,
 }
@@ -50,7 +51,8 @@ pub(crate) enum UpdatePolicy {
 
 impl Set {
     pub(crate) fn parse(object: &DynamicObject, gates: Gates) -> Result<Self, Error> {
-        let template = object.data.pointer("/spec/template").cloned();
+        let template = object.data.pointer("/spec/template");
+        let revision_data = history::legacy_template_data(template.unwrap_or(&Value::Null));
         let name = object.name_any();
         let malformed = |source| Error::Malformed {
             what: format!("CloneSet {name}"),
@@ -62,7 +64,7 @@ impl Set {
         Ok(Self {
             object,
             gates,
-            template: template.unwrap_or_default(),
+            revision_data,
             doomed: names,
         })
     }

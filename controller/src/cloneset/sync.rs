@@ -54,9 +54,11 @@ impl Reconcile for Controller {
         }
         let Some(object) = self.sets.get(&key.namespace, &key.name) else {
             self.expectations.forget(key);
+            self.read.forget(key);
             return Ok(None);
         };
-        let set = Set::parse(&object, self.gates)?;
+        let read = |object: &_| Set::parse(object, self.gates);
+        let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
             Err(error) => {
@@ -280,7 +282,7 @@ impl Controller {
             owner_ref: set.owner_ref(),
             template_labels: template.labels.unwrap_or_default(),
             own_annotations: BTreeMap::from([(CLAIM_HASH_ANNOTATION.to_owned(), hash)]),
-            data: history::legacy_template_data(&set.template),
+            data: &set.revision_data,
             revision: history::next_number(revisions),
             collision_count: status.collision_count.unwrap_or(0),
         };

@@ -167,7 +167,7 @@ fn a_revision_carries_template_labels_hash_annotations_and_owner() {
         owner: &owner,
         template_labels: BTreeMap::from([("app".to_owned(), "nginx".to_owned())]),
         own_annotations: BTreeMap::new(),
-        data: template_data(&nginx_template("nginx:1.25")),
+        data: &template_data(&nginx_template("nginx:1.25")),
         revision: 1,
         collision_count: 0,
     };

@@ -89,12 +89,14 @@ impl Report<'_> {
         };
         let mut status = json!({
             "phase": phase,
-            "conditions": self.conditions(),
             "hostIP": self.host_ip,
             "hostIPs": [{ "ip": self.host_ip }],
             "startTime": wire_time(self.started),
-            "containerStatuses": self.container_statuses(self.containers(), true),
         });
+        // Inside of `json!` they would be copied.
+        status["conditions"] = Value::Array(self.conditions());
+        let main = self.container_statuses(self.containers(), true);
+        status["containerStatuses"] = Value::Array(main);
         if let Some(generation) = self.pod.metadata.generation {
             status["observedGeneration"] = json!(generation);
         }
@@ -116,7 +118,9 @@ impl Report<'_> {
         if !init.is_empty() {
             status["initContainerStatuses"] = Value::Array(init);
         }
-        json!({ "metadata": { "uid": self.pod.metadata.uid }, "status": status })
+        let mut patch = json!({ "metadata": { "uid": self.pod.metadata.uid } });
+        patch["status"] = status;
+        patch
     }
 
     /// Whether a main container has yet to run for the first time.

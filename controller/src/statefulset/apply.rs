@@ -38,7 +38,9 @@ impl Effects<'_> {
             let updates = batch.iter().flatten().filter(|action| is_update(action));
             let updates = updates.count();
             let created = self.counted_at_once(&batch);
-            let at_once = batch.into_iter().map(|actions| self.perform_all(actions));
+            let at_once = batch
+                .into_iter()
+                .map(|actions| Box::pin(self.perform_all(actions)));
             let done = join_all(at_once).await.into_iter();
             Error::collect(done.filter_map(Result::err).collect())?;
             for pod in &created {

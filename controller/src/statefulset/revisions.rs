@@ -55,10 +55,7 @@ impl Controller {
             owner_ref: set.owner_ref(),
             template_labels: template_meta.labels.unwrap_or_default(),
             own_annotations: Default::default(),
-            data: match set.profile().is_old() {
-                true => history::legacy_template_data(&set.template),
-                false => history::template_data(&set.template),
-            },
+            data: &set.revision_data,
             revision: history::next_number(revisions),
             collision_count: status.collision_count.unwrap_or(0),
         };

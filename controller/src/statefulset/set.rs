@@ -9,13 +9,14 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
-use kube::api::TypeMeta;
 use kube::core::DynamicObject;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Profile, Settings};
 use crate::claim::RetentionPolicy;
 use crate::controller_ref::{controller_ref, reference_to};
+use crate::history;
 use crate::int_or_percent::{Round, resolve};
 use crate::stateful_identity::Identity;
 use crate::sync_error::Error;
@@ -40,36 +41,34 @@ pub(crate) struct Set {
     spec: StatefulSetSpec,
     /// How the controller is set up that reads it.
     pub(crate) settings: Settings,
-    /// `spec.template` as the server returned it: revisions are made of its bytes.
-    pub(crate) template: Value,
+    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
+    pub(crate) revision_data: Value,
 }
 
 impl Set {
-    pub(crate) fn parse(object: &DynamicObject) -> Result<Self, Error> {
-        let mut object = object.clone();
-        // Items of a list come without their type.
-        object.types = Some(TypeMeta {
-            api_version: API_VERSION.to_owned(),
-            kind: KIND.to_owned(),
-        });
-        let template = object
-            .data
-            .pointer("/spec/template")
-            .cloned()
-            .unwrap_or_default();
+    pub(crate) fn parse(object: &DynamicObject, settings: Settings) -> Result<Self, Error> {
+        let template = object.data.pointer("/spec/template");
+        let template = template.unwrap_or(&Value::Null);
+        let revision_data = match settings.profile.is_old() {
+            true => history::legacy_template_data(template),
+            false => history::template_data(template),
+        };
         let name = object.metadata.name.clone().unwrap_or_default();
         let malformed = |source| Error::Malformed {
             what: format!("StatefulSet {name}"),
             source,
         };
-        let value = serde_json::to_value(&object).map_err(malformed)?;
-        let object: StatefulSet = serde_json::from_value(value).map_err(malformed)?;
+        let object = StatefulSet {
+            metadata: object.metadata.clone(),
+            spec: Option::deserialize(&object.data["spec"]).map_err(malformed)?,
+            status: Option::deserialize(&object.data["status"]).map_err(malformed)?,
+        };
         let spec = object.spec.clone().unwrap_or_default();
         Ok(Self {
             object,
             spec,
-            settings: Settings::default(),
-            template,
+            settings,
+            revision_data,
         })
     }
 

@@ -26,10 +26,11 @@ impl Reconcile for Controller {
         self.check_caches(key)?;
         let Some(object) = self.sets.get(&key.namespace, &key.name) else {
             self.writes.lock().remove(key);
+            self.read.forget(key);
             return Ok(None);
         };
-        let mut set = Set::parse(&object)?;
-        set.settings = self.settings;
+        let read = |object: &_| Set::parse(object, self.settings);
+        let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
             Err(error) => {
@@ -79,7 +80,7 @@ impl Controller {
         chosen: &Chosen,
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
-        let (current, update) = chosen.templates()?;
+        let (current, update) = chosen.templates(&self.read_revisions)?;
         let claims = self.claims_of(set, pods);
         let observed = Observed {
             set,

@@ -5,6 +5,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::statefulset::Settings;
 
 const NOW: &str = "2026-01-01T00:01:00Z";
 
@@ -52,7 +53,8 @@ fn set(spec: Value) -> Set {
             _ => object["spec"][&field] = value,
         }
     }
-    Set::parse(&serde_json::from_value(object).unwrap()).unwrap()
+    let object = serde_json::from_value(object).unwrap();
+    Set::parse(&object, Settings::default()).unwrap()
 }
 
 fn revision(name: &str) -> Revision {

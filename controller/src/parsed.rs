@@ -1,0 +1,83 @@
+//! Objects in the form that a controller works with, made once for each version of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::core::DynamicObject;
+use parking_lot::Mutex;
+
+use crate::mirror::ObjectKey;
+
+/// What the last version of each object was read as.
+pub(crate) struct Parsed<S>(Mutex<BTreeMap<ObjectKey, (Arc<DynamicObject>, Arc<S>)>>);
+
+impl<S> Default for Parsed<S> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<S> Parsed<S> {
+    /// `object`, as `read` reads it if nobody has before. The same object is told by its address, so it
+    /// must be of a cache.
+    ///
+    /// # Errors
+    /// That of `read`.
+    pub(crate) fn get<E>(
+        &self,
+        key: &ObjectKey,
+        object: &Arc<DynamicObject>,
+        read: impl FnOnce(&DynamicObject) -> Result<S, E>,
+    ) -> Result<Arc<S>, E> {
+        let known = self.0.lock().get(key).cloned();
+        if let Some((of, known)) = known
+            && Arc::ptr_eq(&of, object)
+        {
+            return Ok(known);
+        }
+        let made = Arc::new(read(object)?);
+        let entry = (Arc::clone(object), Arc::clone(&made));
+        self.0.lock().insert(key.clone(), entry);
+        Ok(made)
+    }
+
+    /// The object is gone.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.0.lock().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn each_version_is_read_once() {
+        let parsed = Parsed::default();
+        let key = ObjectKey {
+            namespace: "n".to_owned(),
+            name: "a".to_owned(),
+        };
+        let object = |version: &str| {
+            let metadata = serde_json::json!({ "name": "a", "resourceVersion": version });
+            let object = serde_json::json!({ "metadata": metadata });
+            Arc::new(serde_json::from_value::<DynamicObject>(object).unwrap())
+        };
+        let mut reads = 0;
+        let mut read = |object: &Arc<DynamicObject>| {
+            let version = parsed.get::<Infallible>(&key, object, |object| {
+                reads += 1;
+                Ok(object.metadata.resource_version.clone())
+            });
+            version.unwrap().as_ref().clone().unwrap()
+        };
+        let (one, two) = (object("1"), object("2"));
+        let versions = [&one, &one, &two, &two, &one].map(&mut read);
+        assert_eq!(versions, ["1", "1", "2", "2", "1"]);
+        parsed.forget(&key);
+        assert_eq!(read(&one), "1");
+        assert_eq!(reads, 4);
+    }
+}
