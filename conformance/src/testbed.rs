@@ -50,6 +50,8 @@ const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
 /// How often watches that have nothing to deliver are told so: each minute, as on a cluster, most of a
 /// run would go into that.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(3600);
+/// More turns of the runtime than controllers take to list and watch what is there.
+const STARTING_TURNS: usize = 256;
 /// Watches over heartbeats.
 const NODE_LIFECYCLE: &str = "node-lifecycle";
 
@@ -297,6 +299,10 @@ impl Testbed {
         let crashes = Crashes::watch(&server, &manager, &client, subjects);
         let own = Wire::new(server.clone(), &server, noted, None);
         let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
+        // Controllers watch by then, as those of a cluster do that somebody comes to.
+        for _ in 0..STARTING_TURNS {
+            tokio::task::yield_now().await;
+        }
         let cluster = Simulated {
             server,
             recorder,

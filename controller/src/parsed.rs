@@ -9,7 +9,12 @@ use parking_lot::Mutex;
 use crate::mirror::ObjectKey;
 
 /// What the last version of each object was read as.
-pub(crate) struct Parsed<S>(Mutex<BTreeMap<ObjectKey, (Arc<DynamicObject>, Arc<S>)>>);
+pub(crate) struct Parsed<S>(Mutex<BTreeMap<ObjectKey, Read<S>>>);
+
+struct Read<S> {
+    of: Arc<DynamicObject>,
+    made: Arc<S>,
+}
 
 impl<S> Default for Parsed<S> {
     fn default() -> Self {
@@ -29,14 +34,16 @@ impl<S> Parsed<S> {
         object: &Arc<DynamicObject>,
         read: impl FnOnce(&DynamicObject) -> Result<S, E>,
     ) -> Result<Arc<S>, E> {
-        let known = self.0.lock().get(key).cloned();
-        if let Some((of, known)) = known
-            && Arc::ptr_eq(&of, object)
+        if let Some(known) = self.0.lock().get(key)
+            && Arc::ptr_eq(&known.of, object)
         {
-            return Ok(known);
+            return Ok(Arc::clone(&known.made));
         }
         let made = Arc::new(read(object)?);
-        let entry = (Arc::clone(object), Arc::clone(&made));
+        let entry = Read {
+            of: Arc::clone(object),
+            made: Arc::clone(&made),
+        };
         self.0.lock().insert(key.clone(), entry);
         Ok(made)
     }

@@ -181,5 +181,5 @@ fn a_revision_carries_template_labels_hash_annotations_and_owner() {
                 "uid": "u", "controller": true, "blockOwnerDeletion": true}]
         })
     );
-    assert_ne!(hash(&proposal.data, 1), hash(&proposal.data, 0));
+    assert_ne!(hash(proposal.data, 1), hash(proposal.data, 0));
 }
