@@ -292,6 +292,30 @@ async fn pretty_is_a_boolean_and_browsers_are_shown_it() {
     assert!(lines("?pretty=yes", "curl/8").await < 2);
 }
 
+#[tokio::test]
+async fn metrics_miss_nothing_of_many_requests_and_events() {
+    const MANY: usize = 700;
+    let server = server();
+    let watch = respond(&server, &format!("GET {CONFIGMAPS}?watch=1"), &[], b"").await;
+    let mut watch = watch.into_body();
+    for index in 0..MANY {
+        create(&server, &format!("map-{index}"), "v").await;
+        watch.frame().await.unwrap().unwrap();
+    }
+    let (_, text) = ask(&server, "GET /metrics").await;
+    let total = |name: &str, part: &str| -> usize {
+        let lines = text.lines();
+        let mut counts = lines.filter(|line| {
+            line.starts_with(name) && line.contains(part) && line.contains("configmaps")
+        });
+        let count = counts.next().unwrap().rsplit(' ').next().unwrap();
+        count.parse().unwrap()
+    };
+    assert_eq!(total("apiserver_watch_events_total", ""), MANY);
+    assert_eq!(total("apiserver_watch_events_sizes_count", ""), MANY);
+    assert_eq!(total("apiserver_request_total", "verb=\"POST\""), MANY);
+}
+
 #[tokio::test(start_paused = true)]
 async fn metrics_count_requests_watches_and_objects_under_upstreams_names() {
     let server = server();

@@ -3,7 +3,7 @@
 //! Only what means the same as upstream is here. Durations are of the server's clock, so under
 //! virtual time they are those of the simulation.
 //!
-//! What happens is noted, and counted a thousand at a time or when somebody asks: most servers of
+//! What happens is noted, and counted some hundreds at a time or when somebody asks: most servers of
 //! simulated clusters end before, and nobody has asked them.
 
 use std::mem;
@@ -14,8 +14,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus::{
-    HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-    exponential_buckets,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, exponential_buckets,
 };
 
 use super::options::Query;
@@ -32,7 +32,9 @@ const REQUEST_SECONDS: [f64; 23] = [
 ];
 
 /// How much is noted before it is counted.
-const NOTED_MAX: usize = 1024;
+const NOTED_MAX: usize = 512;
+/// How many events of a watch are noted before it counts them itself, which costs less from then on.
+const SENT_NOTED_MAX: usize = 64;
 
 /// The counters of a server.
 #[derive(Debug, Default)]
@@ -168,12 +170,7 @@ impl Counters {
             } => self.answered(labels, *code, *elapsed, *bytes),
             What::WatchBegan => self.open_watches(labels).inc(),
             What::WatchEnded => self.open_watches(labels).dec(),
-            What::Sent(bytes) => {
-                let labels = [&*labels.group, &labels.version, &labels.resource];
-                self.watch_events.with_label_values(&labels).inc();
-                let sizes = self.watch_event_sizes.with_label_values(&labels);
-                sizes.observe(size(*bytes));
-            }
+            What::Sent(bytes) => self.sent(labels).count(*bytes),
         }
     }
 
@@ -192,8 +189,30 @@ impl Counters {
         }
     }
 
+    fn sent(&self, labels: &RequestLabels) -> Sent {
+        let labels = [&*labels.group, &labels.version, &labels.resource];
+        Sent {
+            events: self.watch_events.with_label_values(&labels),
+            sizes: self.watch_event_sizes.with_label_values(&labels),
+        }
+    }
+
     fn open_watches(&self, labels: &RequestLabels) -> IntGauge {
         self.long_running.with_label_values(&labels.of_request())
+    }
+}
+
+/// The events of the watches of a resource.
+#[derive(Debug)]
+struct Sent {
+    events: IntCounter,
+    sizes: Histogram,
+}
+
+impl Sent {
+    fn count(&self, bytes: usize) {
+        self.events.inc();
+        self.sizes.observe(size(bytes));
     }
 }
 
@@ -218,6 +237,10 @@ impl Metrics {
         if noted.len() >= NOTED_MAX {
             self.count(&mut noted);
         }
+    }
+
+    fn sent(&self, labels: &RequestLabels) -> Sent {
+        self.counters.get_or_init(Counters::new).sent(labels)
     }
 
     /// Counts what is noted.
@@ -377,7 +400,11 @@ impl RequestMeter {
     /// Goes on counting while the answer is a watch.
     pub(crate) fn watch(self) -> WatchMeter {
         self.note(What::WatchBegan);
-        WatchMeter(self)
+        WatchMeter {
+            request: self,
+            noted: 0,
+            sent: None,
+        }
     }
 
     fn note(&self, what: What) {
@@ -387,18 +414,32 @@ impl RequestMeter {
 
 /// Counts a watch: as open until it is dropped, and its events.
 #[derive(Debug)]
-pub(crate) struct WatchMeter(RequestMeter);
+pub(crate) struct WatchMeter {
+    request: RequestMeter,
+    /// How many events were noted.
+    noted: usize,
+    /// Where those are counted that come behind them.
+    sent: Option<Sent>,
+}
 
 impl WatchMeter {
     /// An event of so many bytes was sent.
-    pub(crate) fn sent(&self, bytes: usize) {
-        self.0.note(What::Sent(bytes));
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        if let Some(sent) = &self.sent {
+            return sent.count(bytes);
+        }
+        self.request.note(What::Sent(bytes));
+        self.noted += 1;
+        if self.noted == SENT_NOTED_MAX {
+            let request = &self.request;
+            self.sent = Some(request.metrics.sent(&request.labels));
+        }
     }
 }
 
 impl Drop for WatchMeter {
     fn drop(&mut self) {
-        self.0.finish(200, None);
-        self.0.note(What::WatchEnded);
+        self.request.finish(200, None);
+        self.request.note(What::WatchEnded);
     }
 }
