@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
-use http::header::{ACCEPT, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::core::Status;
@@ -47,11 +47,19 @@ async fn groups(client: &kube::Client, path: &'static str) -> Result<Groups, Api
     let request = request.body(Body::empty()).expect("the path is a URI");
     let response = client.send(request).await?;
     let status = response.status();
+    let content_type = response.headers().get(CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    let is_aggregated = content_type.is_some_and(|text| text.contains("as=APIGroupDiscoveryList"));
     let body = response.into_body().collect().await?.to_bytes();
     if !status.is_success() {
         let why = String::from_utf8_lossy(&body);
         let refused = Status::failure(&why, "Failed to discover").with_code(status.as_u16());
         let refused = serde_json::from_slice(&body).unwrap_or(refused);
+        return Err(ApiError::Refused(Box::new(refused)));
+    }
+    if !is_aggregated {
+        let why = "the server has no aggregated discovery";
+        let refused = Status::failure(why, "NotAcceptable").with_code(406);
         return Err(ApiError::Refused(Box::new(refused)));
     }
     let read = READ.lock().get(path).cloned();
@@ -99,4 +107,77 @@ fn resource(group_version: &str, discovered: APIResourceDiscovery) -> Option<Arc
         singular.into_iter().chain(discovered.short_names),
         discovered.scope.as_deref() == Some("Namespaced"),
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::Response;
+    use kube::Client;
+    use serde_json::{Value, json};
+    use tower::service_fn;
+
+    use super::*;
+
+    async fn told(
+        code: u16,
+        content_type: &'static str,
+        document: Value,
+    ) -> Result<Groups, ApiError> {
+        let service = service_fn(move |_: Request<Body>| {
+            let response = Response::builder().status(code);
+            let response = response.header(CONTENT_TYPE, content_type);
+            let response = response.body(Body::from(document.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(response.unwrap()) }
+        });
+        groups(&Client::new(service, "default"), "/apis").await
+    }
+
+    #[tokio::test]
+    async fn preferred_versions_are_told_from_others_and_resources_by_all_their_names() {
+        let version = |version: &str| {
+            json!({ "version": version, "resources": [{
+                "resource": "widgets", "responseKind": { "kind": "Widget" }, "scope": "Namespaced",
+                "singularResource": "widget", "shortNames": ["wd"], "verbs": ["get"],
+            }] })
+        };
+        let group = json!({
+            "metadata": { "name": "example.com" },
+            "versions": [version("v1"), version("v1beta1")],
+        });
+        let groups = told(200, AGGREGATED, json!({ "items": [group] }))
+            .await
+            .unwrap();
+        let [first] = groups.preferred.as_slice() else {
+            panic!("{:?}", groups.preferred);
+        };
+        assert_eq!(first.group_version, "example.com/v1");
+        assert_eq!(groups.others[0].group_version, "example.com/v1beta1");
+        assert!(first.namespaced);
+        let names = [
+            "widgets",
+            "widget",
+            "widgets.example.com",
+            "widgets.v1.example.com",
+            "wd",
+        ];
+        for name in names {
+            assert!(first.names.iter().any(|own| own == name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_tells_nothing_aggregated_is_an_error() {
+        let older = told(200, "application/json", json!({ "kind": "APIGroupList" })).await;
+        let error = older.map(drop).unwrap_err().to_string();
+        assert!(error.contains("no aggregated discovery"), "{error}");
+        let forbidden =
+            json!({ "kind": "Status", "code": 403, "reason": "Forbidden", "message": "no" });
+        let refused = told(403, "application/json", forbidden).await;
+        assert_eq!(
+            refused.map(drop).unwrap_err().to_string(),
+            "403 Forbidden: no"
+        );
+    }
 }
