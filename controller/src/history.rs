@@ -4,6 +4,7 @@
 //! between them and us keeps its revisions and its pods.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -159,9 +160,9 @@ impl Proposal<'_> {
 }
 
 /// Sorts by number, then age, then name.
-pub(crate) fn sort(revisions: &mut [ControllerRevision]) {
+pub(crate) fn sort(revisions: &mut [Arc<ControllerRevision>]) {
     revisions.sort_by(|a, b| {
-        let age = |revision: &ControllerRevision| {
+        let age = |revision: &Arc<ControllerRevision>| {
             revision
                 .metadata
                 .creation_timestamp
@@ -174,7 +175,7 @@ pub(crate) fn sort(revisions: &mut [ControllerRevision]) {
 
 /// The number after the newest of sorted `revisions`.
 #[must_use]
-pub(crate) fn next_number(revisions: &[ControllerRevision]) -> i64 {
+pub(crate) fn next_number(revisions: &[Arc<ControllerRevision>]) -> i64 {
     revisions.last().map_or(1, |newest| newest.revision + 1)
 }
 
@@ -191,7 +192,7 @@ pub(crate) enum Choice {
 
 /// Chooses among sorted `revisions` the one with `data`.
 #[must_use]
-pub(crate) fn choose(revisions: &[ControllerRevision], data: &Value) -> Choice {
+pub(crate) fn choose(revisions: &[Arc<ControllerRevision>], data: &Value) -> Choice {
     let Some(newest) = revisions.len().checked_sub(1) else {
         return Choice::Create;
     };
@@ -224,7 +225,7 @@ pub(crate) fn is_equal(a: &ControllerRevision, b: &ControllerRevision) -> bool {
 /// A negative limit keeps all.
 #[must_use]
 pub(crate) fn to_truncate(
-    revisions: &[ControllerRevision],
+    revisions: &[Arc<ControllerRevision>],
     live: &BTreeSet<String>,
     limit: i32,
 ) -> Vec<String> {

@@ -124,10 +124,10 @@ impl<K: Resource> Informer<K> {
         objects.cloned().collect()
     }
 
-    /// Notes a write of this resource that was answered with `written`.
-    pub(crate) fn written(&self, written: &impl ResourceExt) -> Written {
+    /// Notes a write of this resource that brought it to version `rv`.
+    pub(crate) fn written(&self, rv: u64) -> Written {
         Written {
-            rv: resource_version(written),
+            rv,
             lists_begun: self.state.lock().lists_begun,
         }
     }
@@ -327,7 +327,8 @@ fn key<K: Resource>(object: &K) -> (String, String) {
 }
 
 /// API concepts let clients compare resourceVersions of one resource as integers.
-fn resource_version<K: ResourceExt>(object: &K) -> u64 {
+/// The version of `object`, 0 if that is not a number.
+pub(crate) fn resource_version(object: &impl ResourceExt) -> u64 {
     object
         .resource_version()
         .and_then(|rv| rv.parse().ok())
@@ -436,12 +437,12 @@ mod tests {
         let informer = Informer::<ConfigMap>::new();
         let _ = informer.state.lock().take(Event::Init);
         let _ = informer.state.lock().take(Event::InitDone);
-        let written = informer.written(&*config_map("a", 7));
+        let written = informer.written(7);
         assert_eq!(informer.caught_up(written), Err(0));
         let _ = informer.state.lock().take(Event::Apply(config_map("b", 8)));
         assert_eq!(informer.caught_up(written), Ok(()));
 
-        let deleted_meanwhile = informer.written(&*config_map("a", 9));
+        let deleted_meanwhile = informer.written(9);
         assert_eq!(informer.caught_up(deleted_meanwhile), Err(8));
         let _ = informer.state.lock().take(Event::Init);
         assert_eq!(informer.caught_up(deleted_meanwhile), Err(8));

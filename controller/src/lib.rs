@@ -40,6 +40,7 @@ mod pod;
 mod pod_control;
 pub mod pod_garbage_collector;
 mod pod_ranking;
+mod receipt;
 mod recorder;
 pub mod replicaset;
 pub mod replication_controller;

@@ -23,8 +23,8 @@ impl<S> Default for Parsed<S> {
 }
 
 impl<S> Parsed<S> {
-    /// `object`, as `read` reads it if nobody has before. The same object is told by its address, so it
-    /// must be of a cache.
+    /// `object`, as `read` reads it if nobody has before; it is given what the version before was read
+    /// as. The same object is told by its address, so it must be of a cache.
     ///
     /// # Errors
     /// That of `read`.
@@ -32,14 +32,16 @@ impl<S> Parsed<S> {
         &self,
         key: &ObjectKey,
         object: &Arc<DynamicObject>,
-        read: impl FnOnce(&DynamicObject) -> Result<S, E>,
+        read: impl FnOnce(&DynamicObject, Option<&S>) -> Result<S, E>,
     ) -> Result<Arc<S>, E> {
-        if let Some(known) = self.0.lock().get(key)
-            && Arc::ptr_eq(&known.of, object)
-        {
-            return Ok(Arc::clone(&known.made));
+        let mut before = None;
+        if let Some(known) = self.0.lock().get(key) {
+            if Arc::ptr_eq(&known.of, object) {
+                return Ok(Arc::clone(&known.made));
+            }
+            before = Some(Arc::clone(&known.made));
         }
-        let made = Arc::new(read(object)?);
+        let made = Arc::new(read(object, before.as_deref())?);
         let entry = Read {
             of: Arc::clone(object),
             made: Arc::clone(&made),
@@ -72,19 +74,28 @@ mod tests {
             let object = serde_json::json!({ "metadata": metadata });
             Arc::new(serde_json::from_value::<DynamicObject>(object).unwrap())
         };
-        let mut reads = 0;
+        let mut reads = Vec::new();
         let mut read = |object: &Arc<DynamicObject>| {
-            let version = parsed.get::<Infallible>(&key, object, |object| {
-                reads += 1;
-                Ok(object.metadata.resource_version.clone())
+            let version = parsed.get::<Infallible>(&key, object, |object, before| {
+                let version = object.metadata.resource_version.clone().unwrap();
+                reads.push((before.cloned(), version.clone()));
+                Ok(version)
             });
-            version.unwrap().as_ref().clone().unwrap()
+            version.unwrap().as_ref().clone()
         };
         let (one, two) = (object("1"), object("2"));
         let versions = [&one, &one, &two, &two, &one].map(&mut read);
         assert_eq!(versions, ["1", "1", "2", "2", "1"]);
         parsed.forget(&key);
         assert_eq!(read(&one), "1");
-        assert_eq!(reads, 4);
+        let read =
+            |before: Option<&str>, version: &str| (before.map(str::to_owned), version.to_owned());
+        let want = [
+            read(None, "1"),
+            read(Some("1"), "2"),
+            read(Some("2"), "1"),
+            read(None, "1"),
+        ];
+        assert_eq!(reads, want);
     }
 }

@@ -43,8 +43,8 @@ impl Revision {
 
 /// The two revisions that a sync works with.
 pub(crate) struct Chosen {
-    pub(crate) current: ControllerRevision,
-    pub(crate) update: ControllerRevision,
+    pub(crate) current: Arc<ControllerRevision>,
+    pub(crate) update: Arc<ControllerRevision>,
     pub(crate) collision_count: i32,
 }
 
@@ -97,20 +97,20 @@ impl RevisionControl {
         &self,
         cached: Vec<Arc<ControllerRevision>>,
         selector: &Selector,
-    ) -> Vec<ControllerRevision> {
+    ) -> Vec<Arc<ControllerRevision>> {
         let is_ours = |revision: &Arc<ControllerRevision>| {
             selector.matches(revision.labels())
                 && controller_of(&revision.metadata)
                     .is_none_or(|owner| owner.uid == self.reference.uid)
         };
         let ours = cached.into_iter().filter(is_ours);
-        let mut revisions: Vec<ControllerRevision> = ours.map(Arc::unwrap_or_clone).collect();
+        let mut revisions: Vec<_> = ours.collect();
         history::sort(&mut revisions);
         revisions
     }
 
     /// Makes the workload the controller of `orphans`.
-    pub(crate) async fn adopt(&self, orphans: &[ControllerRevision]) -> Result<(), Error> {
+    pub(crate) async fn adopt(&self, orphans: &[Arc<ControllerRevision>]) -> Result<(), Error> {
         for orphan in orphans {
             let uid = orphan.metadata.uid.as_deref().unwrap_or("");
             let patch = Patch::Strategic(adopt_patch(&self.reference, None, uid));
@@ -125,27 +125,27 @@ impl RevisionControl {
     /// Finds or makes the revision of `proposal`, and finds the one called `current`.
     pub(crate) async fn choose(
         &self,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
         mut proposal: Proposal<'_>,
         current: Option<&str>,
     ) -> Result<Chosen, Error> {
         let update = match history::choose(revisions, proposal.data) {
-            Choice::Reuse(index) => revisions[index].clone(),
+            Choice::Reuse(index) => Arc::clone(&revisions[index]),
             Choice::Rollback(index) => {
-                let mut revision = revisions[index].clone();
+                let mut revision = revisions[index].as_ref().clone();
                 let annotations = revision.metadata.annotations.get_or_insert_default();
                 annotations.extend(proposal.own_annotations.clone());
                 if annotations.is_empty() {
                     revision.metadata.annotations = None;
                 }
-                self.renumber(revision, proposal.revision).await?
+                Arc::new(self.renumber(revision, proposal.revision).await?)
             }
-            Choice::Create => self.create(&mut proposal).await?,
+            Choice::Create => Arc::new(self.create(&mut proposal).await?),
         };
         let known = revisions
             .iter()
             .find(|revision| current.is_some() && revision.metadata.name.as_deref() == current);
-        let current = known.unwrap_or(&update).clone();
+        let current = Arc::clone(known.unwrap_or(&update));
         Ok(Chosen {
             current,
             update,
@@ -201,7 +201,7 @@ impl RevisionControl {
     /// Deletes the oldest revisions beyond `limit`, not counting `live` ones.
     pub(crate) async fn truncate(
         &self,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
         live: &BTreeSet<String>,
         limit: i32,
     ) -> Result<(), Error> {

@@ -5,10 +5,12 @@ use std::mem::take;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 
 use crate::conflict::{self, BACKOFF_DELAYS};
+use crate::informer::resource_version;
+use crate::receipt;
 use crate::recorder::{EventType, Recorder};
 use crate::stateful_claims::{EnsureClaim, FixOwners, Repair};
 use crate::sync_error::Error;
@@ -52,9 +54,9 @@ pub(crate) struct StatefulPodControl<'a> {
     pub(crate) involved: ObjectReference,
     /// Whether messages begin with the verb in lower case.
     pub(crate) has_lowercase_verbs: bool,
-    /// Told of each pod and claim as the server answered a write.
-    pub(crate) wrote_pod: &'a (dyn Fn(&Pod) + Sync),
-    pub(crate) wrote_claim: &'a (dyn Fn(&PersistentVolumeClaim) + Sync),
+    /// Told of the version that each write of a pod or a claim came to.
+    pub(crate) wrote_pod: &'a (dyn Fn(u64) + Sync),
+    pub(crate) wrote_claim: &'a (dyn Fn(u64) + Sync),
 }
 
 impl StatefulPodControl<'_> {
@@ -69,10 +71,10 @@ impl StatefulPodControl<'_> {
             self.tell_pod(Verb::Create, &name, Some(&error)).await;
             return Err(error);
         }
-        let created = self.pods.create(&PostParams::default(), pod).await;
+        let created = receipt::create(&self.pods, pod).await;
         let outcome = match created.map_err(Error::from) {
-            Ok(created) => {
-                (self.wrote_pod)(&created);
+            Ok(rv) => {
+                (self.wrote_pod)(rv);
                 Ok(())
             }
             // The name is taken; it is tried again until it is free.
@@ -103,9 +105,9 @@ impl StatefulPodControl<'_> {
                 }
                 EnsureClaim::Create(claim) => {
                     let name = claim.name_any();
-                    match self.claims.create(&PostParams::default(), &claim).await {
-                        Ok(created) => {
-                            (self.wrote_claim)(&created);
+                    match receipt::create(&self.claims, &claim).await {
+                        Ok(rv) => {
+                            (self.wrote_claim)(rv);
                             self.tell_claim(Verb::Create, pod, &name, None).await;
                         }
                         Err(error) => {
@@ -137,12 +139,8 @@ impl StatefulPodControl<'_> {
             }
             let Some(claim) = fix.update else { continue };
             let name = claim.name_any();
-            match self
-                .claims
-                .replace(&name, &PostParams::default(), &claim)
-                .await
-            {
-                Ok(updated) => (self.wrote_claim)(&updated),
+            match receipt::replace(&self.claims, &name, &claim).await {
+                Ok(rv) => (self.wrote_claim)(rv),
                 Err(error) => {
                     let error = Error::from(error);
                     return Err(Error::Claim(format!(
@@ -172,10 +170,9 @@ impl StatefulPodControl<'_> {
             if let Err(error) = prepared {
                 break Err(error);
             }
-            let params = PostParams::default();
-            let error = match self.pods.replace(&name, &params, &repair.pod).await {
-                Ok(updated) => {
-                    (self.wrote_pod)(&updated);
+            let error = match receipt::replace(&self.pods, &name, &repair.pod).await {
+                Ok(rv) => {
+                    (self.wrote_pod)(rv);
                     break Ok(());
                 }
                 Err(error) => Error::from(error),
@@ -200,7 +197,7 @@ impl StatefulPodControl<'_> {
         let outcome = match deleted.map_err(Error::from) {
             Ok(answer) => {
                 if let Some(pod) = answer.left() {
-                    (self.wrote_pod)(&pod);
+                    (self.wrote_pod)(resource_version(&pod));
                 }
                 Ok(())
             }
@@ -244,9 +241,9 @@ impl StatefulPodControl<'_> {
         pod: &str,
         claim: &PersistentVolumeClaim,
     ) -> Result<(), Error> {
-        let (name, params) = (claim.name_any(), PostParams::default());
-        let written = self.claims.replace(&name, &params, claim).await;
-        let outcome = written.map(|written| (self.wrote_claim)(&written));
+        let name = claim.name_any();
+        let written = receipt::replace(&self.claims, &name, claim).await;
+        let outcome = written.map(|rv| (self.wrote_claim)(rv));
         let outcome = outcome.map_err(Error::from);
         let error = outcome.as_ref().err();
         self.tell_claim(Verb::Resize, pod, &name, error).await;

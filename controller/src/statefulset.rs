@@ -144,18 +144,18 @@ impl Controller {
         check(&self.sets, writes.status, "statefulsets.apps")
     }
 
-    fn wrote_pod(&self, set: &Set, pod: &Pod) {
-        let written = self.pods.written(pod);
+    fn wrote_pod(&self, set: &Set, rv: u64) {
+        let written = self.pods.written(rv);
         self.note(set, |writes| &mut writes.pod, written);
     }
 
-    fn wrote_claim(&self, set: &Set, claim: &PersistentVolumeClaim) {
-        let written = self.claims.written(claim);
+    fn wrote_claim(&self, set: &Set, rv: u64) {
+        let written = self.claims.written(rv);
         self.note(set, |writes| &mut writes.claim, written);
     }
 
-    fn wrote_status(&self, set: &Set, object: &StatefulSet) {
-        let written = self.sets.written(object);
+    fn wrote_status(&self, set: &Set, rv: u64) {
+        let written = self.sets.written(rv);
         self.note(set, |writes| &mut writes.status, written);
     }
 
@@ -166,7 +166,7 @@ impl Controller {
         written: Written,
     ) {
         let mut writes = self.writes.lock();
-        let newest = of_kind(writes.entry(ObjectKey::of(&set.object)).or_default());
+        let newest = of_kind(writes.entry(set.key()).or_default());
         *newest = (*newest).max(Some(written));
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Observed<'a> {
     pub(super) current: &'a Revision,
     pub(super) update: &'a Revision,
     /// The set's revisions as they were before this sync.
-    pub(super) revisions: &'a [ControllerRevision],
+    pub(super) revisions: &'a [Arc<ControllerRevision>],
     pub(super) update_object: &'a ControllerRevision,
     pub(super) collision_count: i32,
     pub(super) label_selector: &'a str,

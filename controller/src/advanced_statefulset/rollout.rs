@@ -146,8 +146,8 @@ impl Planner<'_> {
         let is_current = pod::revision(pod) == observed.current.name;
         let falls = is_current.then_some(Counter::Current);
         if observed.set.update_policy() != UpdatePolicy::ReCreate {
-            let is_its = |known: &&ControllerRevision| is_at(pod, &known.name_any());
-            let old = observed.revisions.iter().find(is_its);
+            let is_its = |known: &&Arc<ControllerRevision>| is_at(pod, &known.name_any());
+            let old = observed.revisions.iter().find(is_its).map(Arc::as_ref);
             let grace = observed.set.grace_period_seconds();
             if let Some(spec) = in_place::update_spec(old, observed.update_object, grace) {
                 let hook = lifecycle::in_place_update(observed.set.lifecycle());

@@ -35,7 +35,7 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_| Set::parse(object, self.gates);
+        let read = |object: &_, _: Option<&_>| Set::parse(object, self.gates);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
@@ -72,7 +72,7 @@ impl Controller {
         &self,
         set: &Set,
         object: &DynamicObject,
-        (selector, revisions, pods): (&Selector, &[ControllerRevision], &[Arc<Pod>]),
+        (selector, revisions, pods): (&Selector, &[Arc<ControllerRevision>], &[Arc<Pod>]),
         chosen: &Chosen,
     ) -> Result<Option<Duration>, Error> {
         let (current, update) = chosen.templates(&self.read_revisions)?;
@@ -157,7 +157,7 @@ impl Controller {
         }
     }
 
-    fn list_revisions(&self, set: &Set, selector: &Selector) -> Vec<ControllerRevision> {
+    fn list_revisions(&self, set: &Set, selector: &Selector) -> Vec<Arc<ControllerRevision>> {
         let cached = self.revisions.in_namespace(set.namespace());
         self.revision_control(set).list(cached, selector)
     }
@@ -186,7 +186,7 @@ impl Controller {
     async fn choose_revisions(
         &self,
         set: &Set,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
     ) -> Result<Chosen, Error> {
         let status = set.status();
         let template = set.spec().template.metadata.clone().unwrap_or_default();
@@ -208,14 +208,14 @@ impl Controller {
     async fn truncate_history(
         &self,
         set: &Set,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
         chosen: Option<&Chosen>,
         pods: &[Arc<Pod>],
     ) -> Result<(), Error> {
         let chosen = chosen
             .into_iter()
             .flat_map(|chosen| [&chosen.current, &chosen.update]);
-        let mut live: BTreeSet<String> = chosen.map(ResourceExt::name_any).collect();
+        let mut live: BTreeSet<String> = chosen.map(|one| one.name_any()).collect();
         live.extend(pods.iter().map(|pod| pod::revision(pod).to_owned()));
         let limit = set.spec().revision_history_limit.unwrap_or(10);
         let control = self.revision_control(set);
@@ -237,8 +237,8 @@ impl Controller {
         let client = self.ctx.client.clone();
         let api: Api<DynamicObject> = Api::namespaced_with(client, set.namespace(), &resource);
         let delays = RETRY_DELAYS;
-        let written = replace_status::<StatefulSet>(&api, object, &status, delays).await?;
-        self.sets.follow(self.sets.written(&written)).await;
+        let rv = replace_status::<StatefulSet>(&api, object, &status, delays).await?;
+        self.sets.follow(self.sets.written(rv)).await;
         Ok(())
     }
 }

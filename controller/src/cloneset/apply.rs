@@ -31,7 +31,7 @@ pub(super) struct Effects<'a> {
     set: &'a Set,
     key: ObjectKey,
     chosen: &'a Chosen,
-    revisions: &'a [ControllerRevision],
+    revisions: &'a [Arc<ControllerRevision>],
     claims: &'a [Arc<PersistentVolumeClaim>],
     /// The same by their instance.
     claims_of: BTreeMap<&'a str, Vec<&'a PersistentVolumeClaim>>,
@@ -47,7 +47,7 @@ impl<'a> Effects<'a> {
         controller: &'a Controller,
         set: &'a Set,
         chosen: &'a Chosen,
-        revisions: &'a [ControllerRevision],
+        revisions: &'a [Arc<ControllerRevision>],
         claims: &'a [Arc<PersistentVolumeClaim>],
     ) -> Self {
         let client = &controller.ctx.client;
@@ -304,8 +304,8 @@ impl<'a> Effects<'a> {
         let name = pod.name_any();
         let policy = self.set.update_policy();
         if policy != UpdatePolicy::ReCreate {
-            let is_at = |known: &&ControllerRevision| revision::is_at(pod, &known.name_any());
-            let old = self.revisions.iter().find(is_at);
+            let is_at = |known: &&Arc<ControllerRevision>| revision::is_at(pod, &known.name_any());
+            let old = self.revisions.iter().find(is_at).map(Arc::as_ref);
             let grace = self.set.grace_period_seconds();
             if let Some(spec) = in_place::update_spec(old, target, grace) {
                 return self.update_in_place(pod, &spec).await;

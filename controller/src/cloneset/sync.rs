@@ -57,7 +57,7 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_| Set::parse(object, self.gates);
+        let read = |object: &_, _: Option<&_>| Set::parse(object, self.gates);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
@@ -254,7 +254,7 @@ impl Controller {
             .await
     }
 
-    fn list_revisions(&self, set: &Set, selector: &Selector) -> Vec<ControllerRevision> {
+    fn list_revisions(&self, set: &Set, selector: &Selector) -> Vec<Arc<ControllerRevision>> {
         let cached = self.revisions.in_namespace(set.namespace());
         self.revision_control(set).list(cached, selector)
     }
@@ -269,7 +269,7 @@ impl Controller {
     async fn choose_revisions(
         &self,
         set: &Set,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
     ) -> Result<Chosen, Error> {
         let status = set.status();
         let template = set.spec().template.metadata.clone().unwrap_or_default();
@@ -295,7 +295,7 @@ impl Controller {
     async fn truncate_history(
         &self,
         set: &Set,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
         chosen: &Chosen,
         pods: &[Arc<Pod>],
     ) {
@@ -307,7 +307,7 @@ impl Controller {
             .iter()
             .map(|pod| revision::short_hash(pod::revision(pod)))
             .collect();
-        let names = revisions.iter().map(ResourceExt::name_any);
+        let names = revisions.iter().map(|one| one.name_any());
         let mut live: BTreeSet<String> = names
             .filter(|name| at.contains(revision::short_hash(name)))
             .collect();
@@ -353,8 +353,8 @@ impl Controller {
             return Ok(());
         }
         let api = self.sets_api(set);
-        let written = replace_status::<CloneSet>(&api, object, status, BACKOFF_DELAYS).await?;
-        self.sets.follow(self.sets.written(&written)).await;
+        let rv = replace_status::<CloneSet>(&api, object, status, BACKOFF_DELAYS).await?;
+        self.sets.follow(self.sets.written(rv)).await;
         Ok(())
     }
 

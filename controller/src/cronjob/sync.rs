@@ -15,6 +15,7 @@ use kubeproof_cron::Schedule;
 use super::{Controller, active, history, job, missed, schedule, written_schedule};
 use crate::controller_ref::{controller_of, reference_to};
 use crate::mirror::ObjectKey;
+use crate::receipt;
 use crate::recorder::EventType::{Normal, Warning};
 use crate::sync_error::Error;
 use crate::worker::Reconcile;
@@ -43,11 +44,9 @@ impl Reconcile for Controller {
         let outcome = self.carry_on(&mut pass, &jobs).await;
         if pass.is_changed {
             let api = self.api(&pass.cron);
-            let params = PostParams::default();
-            let written = api.replace_status(&key.name, &params, &pass.cron).await?;
+            let rv = receipt::replace_status(&api, &key.name, &pass.cron).await?;
             // What was done to jobs brings the next sync at once, which else might do it again.
-            let written = self.cron_jobs.written(&written);
-            self.cron_jobs.follow(written).await;
+            self.cron_jobs.follow(self.cron_jobs.written(rv)).await;
         }
         outcome
     }

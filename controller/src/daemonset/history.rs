@@ -1,6 +1,7 @@
 //! The revisions of a set's template.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -21,9 +22,9 @@ use crate::template_hash;
 /// The revisions of a set.
 pub(super) struct Revisions {
     /// The one of the set's template.
-    pub(super) current: ControllerRevision,
+    pub(super) current: Arc<ControllerRevision>,
     /// The others, oldest first.
-    pub(super) old: Vec<ControllerRevision>,
+    pub(super) old: Vec<Arc<ControllerRevision>>,
 }
 
 impl Revisions {
@@ -54,18 +55,20 @@ impl Controller {
         let template = serde_json::to_value(template).map_err(malformed)?;
         let data = template_data(&template);
         let claimed = self.claim_revisions(set, selector).await?;
-        let is_current =
-            |one: &ControllerRevision| one.data.as_ref().is_some_and(|recorded| recorded.0 == data);
+        let is_current = |one: &Arc<ControllerRevision>| {
+            one.data.as_ref().is_some_and(|recorded| recorded.0 == data)
+        };
         let (mut current, old): (Vec<_>, Vec<_>) = claimed.into_iter().partition(is_current);
         let number = history::next_number(&old);
         let Some(mut newest) = current.pop() else {
-            let current = self.create_revision(set, &template, data, number).await?;
+            let current = Arc::new(self.create_revision(set, &template, data, number).await?);
             return Ok(Revisions { current, old });
         };
         if newest.revision < number {
-            newest.revision = number;
+            Arc::make_mut(&mut newest).revision = number;
             let params = PostParams::default();
-            newest = api.replace(&newest.name_any(), &params, &newest).await?;
+            let replaced = api.replace(&newest.name_any(), &params, &newest).await?;
+            newest = Arc::new(replaced);
         }
         Ok(Revisions {
             current: newest,
@@ -77,7 +80,7 @@ impl Controller {
         &self,
         set: &DaemonSet,
         selector: &Selector,
-    ) -> Result<Vec<ControllerRevision>, Error> {
+    ) -> Result<Vec<Arc<ControllerRevision>>, Error> {
         let claims = Claims {
             api: self.revision_api(set),
             owner: &set.metadata,
@@ -90,8 +93,7 @@ impl Controller {
             .revisions
             .in_namespace(&set.namespace().unwrap_or_default());
         let matches = |one: &ControllerRevision| selector.matches(one.labels());
-        let claimed = claims.claim_all(cached, matches, confirm, |_| {}).await?;
-        let mut revisions: Vec<_> = claimed.iter().map(|one| one.as_ref().clone()).collect();
+        let mut revisions = claims.claim_all(cached, matches, confirm, |_| {}).await?;
         sort(&mut revisions);
         Ok(revisions)
     }
@@ -148,7 +150,7 @@ impl Controller {
     pub(super) async fn truncate_history(
         &self,
         set: &DaemonSet,
-        old: &[ControllerRevision],
+        old: &[Arc<ControllerRevision>],
         live: &BTreeSet<String>,
     ) -> Result<(), Error> {
         let limit = set

@@ -35,15 +35,15 @@ fn nginx_template(image: &str) -> Value {
     })
 }
 
-fn revision(name: &str, number: i64, data: Value) -> ControllerRevision {
-    ControllerRevision {
+fn revision(name: &str, number: i64, data: Value) -> Arc<ControllerRevision> {
+    Arc::new(ControllerRevision {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             ..ObjectMeta::default()
         },
         data: Some(RawExtension(data)),
         revision: number,
-    }
+    })
 }
 
 #[test]
@@ -107,16 +107,10 @@ fn a_revision_with_a_null_creation_timestamp_means_the_same() {
     old["spec"]["template"]["metadata"]["creationTimestamp"] = Value::Null;
     let other = revision("other", 1, json!({}));
     assert_eq!(
-        choose(&[other.clone(), revision("old", 2, old.clone())], &data),
+        choose(&[other, revision("old", 2, old.clone())], &data),
         Choice::Reuse(1)
     );
-    let newest_differs = [
-        revision("old", 1, old),
-        ControllerRevision {
-            revision: 2,
-            ..other
-        },
-    ];
+    let newest_differs = [revision("old", 1, old), revision("other", 2, json!({}))];
     assert_eq!(
         choose(&newest_differs, &data),
         Choice::Create,

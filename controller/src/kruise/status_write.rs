@@ -3,17 +3,18 @@
 
 use std::time::Duration;
 
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::conflict;
+use crate::receipt;
 use crate::sync_error::Error;
 
 /// Writes `status` onto `object`, a `K`; after a conflict, and one of `delays`, onto the object as
-/// the server has it then. Returns what is stored.
+/// the server has it then. Returns the version that it came to.
 ///
 /// # Errors
 /// The last conflict, and whatever else a write is refused with.
@@ -22,16 +23,15 @@ pub(crate) async fn replace_status<K: Resource<DynamicType = ()>>(
     object: &DynamicObject,
     status: &impl Serialize,
     delays: impl IntoIterator<Item = Duration>,
-) -> Result<DynamicObject, Error> {
+) -> Result<u64, Error> {
     let name = object.name_any();
     let mut object = object.clone();
     let mut delays = delays.into_iter();
     loop {
         object.types = Some(TypeMeta::resource::<K>());
         object.data["status"] = json!(status);
-        let params = PostParams::default();
-        match api.replace_status(&name, &params, &object).await {
-            Ok(written) => return Ok(written),
+        match receipt::replace_status(api, &name, &object).await {
+            Ok(rv) => return Ok(rv),
             Err(error) => conflict::wait(&mut delays, error.into()).await?,
         }
         object = api.get(&name).await?;

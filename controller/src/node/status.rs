@@ -48,7 +48,7 @@ pub(super) struct Report<'a> {
 
 /// `time` as metav1.Time is written: whole seconds, UTC.
 pub(super) fn wire_time(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    format!("{time:.0}")
 }
 
 /// The readiness gates whose condition is not True, each with the reason.

@@ -6,13 +6,13 @@ use futures::future::join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::PostParams;
 
 use super::Controller;
 use super::reconcile::{Action, Batch, Observed};
 use super::set::Set;
 use super::status::Computed;
 use crate::conflict::{self, RETRY_DELAYS};
+use crate::receipt;
 use crate::stateful_claims::Repair;
 use crate::stateful_pod_control::{Again, StatefulPodControl};
 use crate::sync_error::Error;
@@ -130,16 +130,13 @@ pub(super) async fn write_status(
         return Ok(());
     }
     let sets: Api<StatefulSet> = Api::namespaced(controller.ctx.client.clone(), set.namespace());
-    let mut object = set.object.clone();
+    let mut object = set.object();
     let mut delays = RETRY_DELAYS.into_iter();
     loop {
         object.status = Some(status.to_wire());
-        match sets
-            .replace_status(set.name(), &PostParams::default(), &object)
-            .await
-        {
-            Ok(written) => {
-                controller.wrote_status(set, &written);
+        match receipt::replace_status(&sets, set.name(), &object).await {
+            Ok(rv) => {
+                controller.wrote_status(set, rv);
                 return Ok(());
             }
             Err(error) => conflict::wait(&mut delays, error.into()).await?,

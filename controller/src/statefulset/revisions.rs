@@ -18,7 +18,11 @@ use crate::sync_error::Error;
 
 impl Controller {
     /// The selected revisions that the set controls or that nobody does, oldest first.
-    pub(super) fn list_revisions(&self, set: &Set, selector: &Selector) -> Vec<ControllerRevision> {
+    pub(super) fn list_revisions(
+        &self,
+        set: &Set,
+        selector: &Selector,
+    ) -> Vec<Arc<ControllerRevision>> {
         let cached = self.revisions.claimable(set.namespace(), set.uid());
         self.revision_control(set).list(cached, selector)
     }
@@ -30,7 +34,8 @@ impl Controller {
         selector: &Selector,
     ) -> Result<(), Error> {
         let mut orphans = self.list_revisions(set, selector);
-        let is_orphan = |revision: &ControllerRevision| controller_of(&revision.metadata).is_none();
+        let is_orphan =
+            |revision: &Arc<ControllerRevision>| controller_of(&revision.metadata).is_none();
         if !orphans.iter().any(is_orphan) {
             return Ok(());
         }
@@ -46,7 +51,7 @@ impl Controller {
     pub(super) async fn choose_revisions(
         &self,
         set: &Set,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
     ) -> Result<Chosen, Error> {
         let status = set.status();
         let template_meta = set.spec().template.metadata.clone().unwrap_or_default();
@@ -55,7 +60,7 @@ impl Controller {
             owner_ref: set.owner_ref(),
             template_labels: template_meta.labels.unwrap_or_default(),
             own_annotations: Default::default(),
-            data: &set.revision_data,
+            data: set.revision_data(),
             revision: history::next_number(revisions),
             collision_count: status.collision_count.unwrap_or(0),
         };
@@ -68,14 +73,14 @@ impl Controller {
     pub(super) async fn truncate_history(
         &self,
         set: &Set,
-        revisions: &[ControllerRevision],
+        revisions: &[Arc<ControllerRevision>],
         chosen: Option<&Chosen>,
         pods: &[Arc<Pod>],
     ) -> Result<(), Error> {
         let chosen = chosen
             .into_iter()
             .flat_map(|chosen| [&chosen.current, &chosen.update]);
-        let mut live: BTreeSet<String> = chosen.map(ResourceExt::name_any).collect();
+        let mut live: BTreeSet<String> = chosen.map(|one| one.name_any()).collect();
         live.extend(pods.iter().map(|pod| pod::revision(pod).to_owned()));
         let control = self.revision_control(set);
         let limit = set.revision_history_limit();

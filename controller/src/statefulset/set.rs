@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::{
 };
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use kube::ResourceExt;
 use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,6 +19,7 @@ use crate::claim::RetentionPolicy;
 use crate::controller_ref::{controller_ref, reference_to};
 use crate::history;
 use crate::int_or_percent::{Round, resolve};
+use crate::mirror::ObjectKey;
 use crate::stateful_identity::Identity;
 use crate::sync_error::Error;
 use crate::triggers::Workload;
@@ -37,47 +39,95 @@ pub(crate) enum Strategy {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
-    pub(crate) object: StatefulSet,
-    spec: StatefulSetSpec,
+    metadata: ObjectMeta,
+    /// Shared by the versions of one generation.
+    spec: Arc<Spec>,
+    status: Option<StatefulSetStatus>,
     /// How the controller is set up that reads it.
     pub(crate) settings: Settings,
-    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
-    pub(crate) revision_data: Value,
 }
 
-impl Set {
-    pub(crate) fn parse(object: &DynamicObject, settings: Settings) -> Result<Self, Error> {
-        let template = object.data.pointer("/spec/template");
+#[derive(Debug)]
+struct Spec {
+    typed: StatefulSetSpec,
+    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
+    revision_data: Value,
+}
+
+impl Spec {
+    fn parse(data: &Value, settings: Settings) -> Result<Self, serde_json::Error> {
+        let template = data.pointer("/spec/template");
         let template = template.unwrap_or(&Value::Null);
         let revision_data = match settings.profile.is_old() {
             true => history::legacy_template_data(template),
             false => history::template_data(template),
         };
-        let name = object.metadata.name.clone().unwrap_or_default();
-        let malformed = |source| Error::Malformed {
-            what: format!("StatefulSet {name}"),
-            source,
-        };
-        let object = StatefulSet {
-            metadata: object.metadata.clone(),
-            spec: Option::deserialize(&object.data["spec"]).map_err(malformed)?,
-            status: Option::deserialize(&object.data["status"]).map_err(malformed)?,
-        };
-        let spec = object.spec.clone().unwrap_or_default();
+        let typed: Option<StatefulSetSpec> = Option::deserialize(&data["spec"])?;
         Ok(Self {
-            object,
-            spec,
-            settings,
+            typed: typed.unwrap_or_default(),
             revision_data,
         })
     }
+}
+
+impl Set {
+    /// Reads a set, of which `before` may be another version.
+    ///
+    /// # Errors
+    /// `Malformed` for what is no StatefulSet.
+    pub(crate) fn parse(
+        object: &DynamicObject,
+        before: Option<&Self>,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let metadata = &object.metadata;
+        let malformed = |source| Error::Malformed {
+            what: format!("StatefulSet {}", object.name_any()),
+            source,
+        };
+        let is_of_generation = |before: &&Self| {
+            let generation = |meta: &ObjectMeta| (meta.uid.clone(), meta.generation);
+            metadata.generation.is_some() && generation(metadata) == generation(&before.metadata)
+        };
+        let spec = match before.filter(is_of_generation) {
+            Some(before) => Arc::clone(&before.spec),
+            None => Arc::new(Spec::parse(&object.data, settings).map_err(malformed)?),
+        };
+        Ok(Self {
+            metadata: metadata.clone(),
+            spec,
+            status: Option::deserialize(&object.data["status"]).map_err(malformed)?,
+            settings,
+        })
+    }
+
+    /// The set as it is sent back to the server.
+    pub(crate) fn object(&self) -> StatefulSet {
+        StatefulSet {
+            metadata: self.metadata.clone(),
+            spec: Some(self.spec().clone()),
+            status: self.status.clone(),
+        }
+    }
+
+    pub(crate) fn key(&self) -> ObjectKey {
+        ObjectKey {
+            namespace: self.namespace().to_owned(),
+            name: self.name().to_owned(),
+        }
+    }
 
     pub(crate) fn meta(&self) -> &ObjectMeta {
-        &self.object.metadata
+        &self.metadata
     }
 
     pub(crate) fn spec(&self) -> &StatefulSetSpec {
-        &self.spec
+        &self.spec.typed
+    }
+
+    /// What a revision of the set holds.
+    pub(crate) fn revision_data(&self) -> &Value {
+        &self.spec.revision_data
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -93,7 +143,7 @@ impl Set {
     }
 
     pub(crate) fn status(&self) -> StatefulSetStatus {
-        self.object.status.clone().unwrap_or_default()
+        self.status.clone().unwrap_or_default()
     }
 
     pub(crate) fn is_deleting(&self) -> bool {
@@ -199,7 +249,7 @@ impl Set {
         Identity {
             name: self.name(),
             namespace: self.namespace(),
-            service_name: self.spec.service_name.as_deref(),
+            service_name: self.spec().service_name.as_deref(),
             claim_templates: self.claim_templates(),
             has_index_label: !self.profile().is_old(),
         }

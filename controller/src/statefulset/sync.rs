@@ -14,6 +14,7 @@ use super::apply::{Effects, write_status};
 use super::reconcile::{self, Observed};
 use super::set::{KIND, Set};
 use crate::adoption::{self, Claims};
+use crate::informer::resource_version;
 use crate::mirror::ObjectKey;
 use crate::revision_control::Chosen;
 use crate::stateful_identity;
@@ -29,7 +30,7 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_| Set::parse(object, self.settings);
+        let read = |object: &_, before: Option<&_>| Set::parse(object, before, self.settings);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,
@@ -103,8 +104,8 @@ impl Controller {
                 recorder: &self.recorder,
                 involved: set.reference(),
                 has_lowercase_verbs: set.profile().is_old(),
-                wrote_pod: &|pod| self.wrote_pod(set, pod),
-                wrote_claim: &|claim| self.wrote_claim(set, claim),
+                wrote_pod: &|rv| self.wrote_pod(set, rv),
+                wrote_claim: &|rv| self.wrote_claim(set, rv),
             },
         };
         let acted = effects.run(plan.batches, &mut status).await;
@@ -152,7 +153,7 @@ impl Controller {
                 self.pods.claimable(set.namespace(), set.uid()),
                 |pod| selector.matches(pod.labels()) && set.identity().has_member(pod),
                 self.confirm_adoption(set, "Pods"),
-                |pod| self.wrote_pod(set, pod),
+                |pod| self.wrote_pod(set, resource_version(pod)),
             )
             .await
     }

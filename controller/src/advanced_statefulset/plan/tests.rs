@@ -116,7 +116,7 @@ fn plan_with(case: &Case, pods: &[Arc<Pod>]) -> Plan {
         .unwrap()
     };
     let (old, new) = (revision("web-old", "old"), revision("web-new", "new"));
-    let revisions = [old.clone(), new.clone()];
+    let revisions = [old.clone(), new.clone()].map(Arc::new);
     plan(Observed {
         set: &set,
         current: &Revision::of(&old).unwrap(),

@@ -54,7 +54,7 @@ fn set(spec: Value) -> Set {
         }
     }
     let object = serde_json::from_value(object).unwrap();
-    Set::parse(&object, Settings::default()).unwrap()
+    Set::parse(&object, None, Settings::default()).unwrap()
 }
 
 fn revision(name: &str) -> Revision {
