@@ -211,7 +211,7 @@ impl FieldManager {
         changed.subtract(&UNOWNED);
         if !changed.is_empty() {
             let fields = match managers.0.remove(&id) {
-                Some(mut own) => changed.union(own.fields.set()),
+                Some(own) => changed.union(own.fields.into_set()),
                 None => changed,
             };
             let entry = Entry {

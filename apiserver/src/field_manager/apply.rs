@@ -166,10 +166,10 @@ impl FieldManager {
             .0
             .values_mut()
             .fold(FieldSet::default(), |all, entry| {
-                all.union(entry.fields.set())
+                all.union(entry.fields.set().clone())
             });
         // Back comes what somebody owns, this applier included.
-        let kept = named(&owned::field_set(shape, &pruned)).union(&named(&owned_now));
+        let kept = named(&owned::field_set(shape, &pruned)).union(named(&owned_now));
         let pruned = owned::without(shape, &merged, &all.clone().difference(&kept));
         // And what went along with its parent but was never applied.
         let kept = named(&owned::field_set(shape, &pruned));

@@ -1,6 +1,8 @@
 //! What differs between two objects, as sets of fields.
 
-use serde_json::Value;
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
 
 use super::path::PathElement;
 use super::set::{FieldSet, Node};
@@ -39,7 +41,7 @@ impl Comparison {
 
     /// The fields that the new object sets, and those that it lacks.
     pub(super) fn into_set_and_removed(self) -> (FieldSet, FieldSet) {
-        (self.added.union(&self.modified), self.removed)
+        (self.added.union(self.modified), self.removed)
     }
 }
 
@@ -54,6 +56,19 @@ struct Difference {
 impl Difference {
     /// Compares two values at `depth`, which is how many steps they are below the object.
     fn of(shape: Shape<'_>, depth: usize, old: Option<&Value>, new: Option<&Value>) -> Self {
+        match old == new {
+            true => Self::default(),
+            false => Self::of_unequal(shape, depth, old, new),
+        }
+    }
+
+    /// The same of values that are known to differ.
+    fn of_unequal(
+        shape: Shape<'_>,
+        depth: usize,
+        old: Option<&Value>,
+        new: Option<&Value>,
+    ) -> Self {
         match (old, new) {
             (None, Some(added)) => {
                 return Self {
@@ -67,7 +82,6 @@ impl Difference {
                     ..Self::default()
                 };
             }
-            (old, new) if old == new => return Self::default(),
             _ => {}
         }
         let shapes = [old, new].map(|value| value.map(|value| shape.deduced(value)));
@@ -97,19 +111,13 @@ impl Difference {
                     difference.leaf(old, new);
                     return difference;
                 }
-                let mut field = |name: &str, old: Option<&Value>, new: Option<&Value>| {
-                    if old != new && !(name == "managedFields" && depth == 1) {
-                        let below = Self::of(shape.field(name), depth + 1, old, new);
-                        difference.graft(PathElement::field(name), below);
+                for (name, old, new) in pairs(old_entries, new_entries) {
+                    if old == new || (name == "managedFields" && depth == 1) {
+                        continue;
                     }
-                };
-                for (name, value) in old_entries.into_iter().flatten() {
-                    let other = new_entries.and_then(|entries| entries.get(name));
-                    field(name, Some(value), other);
-                }
-                for (name, value) in new_entries.into_iter().flatten() {
-                    if !old_entries.is_some_and(|entries| entries.contains_key(name)) {
-                        field(name, None, Some(value));
+                    let below = Self::of_unequal(shape.field(name), depth + 1, old, new);
+                    if !below.is_empty() {
+                        difference.graft(PathElement::field(name), below);
                     }
                 }
             }
@@ -124,6 +132,10 @@ impl Difference {
         difference
     }
 
+    fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+
     /// The values differ as a whole.
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
         let node = match (old, new) {
@@ -136,15 +148,20 @@ impl Difference {
 
     /// Takes over what differs below `element`.
     fn graft(&mut self, element: PathElement, below: Self) {
-        for (node, below) in [
+        let parts = [
             (&mut self.added, below.added),
             (&mut self.modified, below.modified),
-        ] {
-            if !below.is_empty() {
-                node.children.graft(element.clone(), below);
-            }
+            (&mut self.removed, below.removed),
+        ];
+        let mut parts = parts.into_iter().filter(|(_, below)| !below.is_empty());
+        // The element of the one part that most differences have is not copied.
+        let Some((last, last_below)) = parts.next() else {
+            return;
+        };
+        for (node, below) in parts {
+            node.children.graft(element.clone(), below);
         }
-        self.removed.children.graft(element, below.removed);
+        last.children.graft(element, last_below);
     }
 
     fn items(&mut self, list: List<'_>, depth: usize, old: &[Value], new: &[Value]) {
@@ -187,6 +204,30 @@ impl Difference {
             self.graft(element.clone(), below);
         }
     }
+}
+
+type Pair<'v> = (&'v str, Option<&'v Value>, Option<&'v Value>);
+
+/// The entries of two maps by their names, in order.
+fn pairs<'v>(
+    old: Option<&'v Map<String, Value>>,
+    new: Option<&'v Map<String, Value>>,
+) -> impl Iterator<Item = Pair<'v>> {
+    let mut old = old.into_iter().flatten().peekable();
+    let mut new = new.into_iter().flatten().peekable();
+    std::iter::from_fn(move || {
+        let order = match (old.peek(), new.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        let before = old.next_if(|_| order.is_le());
+        let after = new.next_if(|_| order.is_ge());
+        let (name, _) = before.or(after)?;
+        let value = |entry: Option<(_, &'v Value)>| entry.map(|(_, value)| value);
+        Some((name.as_str(), value(before), value(after)))
+    })
 }
 
 /// All of a value that is on one side only.

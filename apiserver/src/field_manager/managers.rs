@@ -112,6 +112,10 @@ impl Fields {
         }
     }
 
+    pub(super) fn into_set(mut self) -> FieldSet {
+        std::mem::take(self.set())
+    }
+
     pub(super) fn subtract(&mut self, other: &FieldSet) {
         if !matches!(self, Self::Stored(fields) if !other.may_overlap(fields)) {
             self.set().subtract(other);
@@ -276,11 +280,11 @@ impl Managers {
             {
                 self.0.insert(bucket.clone(), entry);
             }
-            let Some(mut merged) = self.0.remove(&updater) else {
+            let Some(merged) = self.0.remove(&updater) else {
                 continue;
             };
             if let Some(entry) = self.0.get_mut(&bucket) {
-                entry.fields.set().extend(merged.fields.set());
+                entry.fields.set().extend(merged.fields.into_set());
                 // The time of the entry merged last, as it is the more recent one.
                 entry.time = merged.time;
             }

@@ -1,6 +1,9 @@
 //! Sets of paths, the `FieldsV1` of managed fields.
 
-use std::collections::BTreeMap;
+mod read;
+
+use std::cmp::Ordering;
+use std::mem;
 
 use serde_json::Value;
 
@@ -8,8 +11,11 @@ use super::path::PathElement;
 use crate::meta::fields;
 
 /// A set of paths into an object.
+///
+/// Sorted by element. Most sets have a handful, for which a map would take far more room; they come
+/// in order, and are combined in one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FieldSet(BTreeMap<PathElement, Node>);
+pub(super) struct FieldSet(Vec<(PathElement, Node)>);
 
 /// What a set holds at and below an element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,11 +45,20 @@ impl FieldSet {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&PathElement, &Node)> {
-        self.0.iter()
+        self.0.iter().map(|(element, node)| (element, node))
     }
 
     pub(super) fn node(&self, element: &PathElement) -> Option<&Node> {
-        self.0.get(element)
+        Some(&self.0[self.position(element).ok()?].1)
+    }
+
+    /// Where `element` is, or belongs.
+    fn position(&self, element: &PathElement) -> Result<usize, usize> {
+        // What comes in order belongs at the end.
+        match self.0.last() {
+            Some((last, _)) if last < element => Err(self.0.len()),
+            _ => self.0.binary_search_by(|(own, _)| own.cmp(element)),
+        }
     }
 
     /// Adds one path; the empty path stands for the whole object, which nobody owns.
@@ -51,10 +66,11 @@ impl FieldSet {
         let Some((element, rest)) = path.split_first() else {
             return;
         };
-        if !self.0.contains_key(element) {
-            self.0.insert(element.clone(), Node::default());
-        }
-        let node = self.0.get_mut(element).expect("inserted above");
+        let at = self.position(element).unwrap_or_else(|at| {
+            self.0.insert(at, (element.clone(), Node::default()));
+            at
+        });
+        let node = &mut self.0[at].1;
         match rest {
             [] => node.member = true,
             rest => node.children.insert(rest),
@@ -74,39 +90,50 @@ impl FieldSet {
     pub(super) fn has(&self, path: &[PathElement]) -> bool {
         match path {
             [] => false,
-            [element] => self.0.get(element).is_some_and(|node| node.member),
-            [element, rest @ ..] => self
-                .0
-                .get(element)
-                .is_some_and(|node| node.children.has(rest)),
+            [element] => self.node(element).is_some_and(|node| node.member),
+            [element, rest @ ..] => {
+                let node = self.node(element);
+                node.is_some_and(|node| node.children.has(rest))
+            }
         }
     }
 
     /// The paths in either set.
-    pub(super) fn union(mut self, other: &Self) -> Self {
+    pub(super) fn union(mut self, other: Self) -> Self {
         self.extend(other);
         self
     }
 
     /// Adds the paths of `other`.
-    pub(super) fn extend(&mut self, other: &Self) {
-        for (element, theirs) in &other.0 {
-            match self.0.get_mut(element) {
-                Some(node) => {
+    pub(super) fn extend(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        let mut merged = Vec::with_capacity(self.0.len() + other.0.len());
+        let mut own = mem::take(&mut self.0).into_iter().peekable();
+        for (element, theirs) in other.0 {
+            while let Some(before) = own.next_if(|(own, _)| *own < element) {
+                merged.push(before);
+            }
+            match own.next_if(|(own, _)| *own == element) {
+                Some((element, mut node)) => {
                     node.member |= theirs.member;
-                    node.children.extend(&theirs.children);
+                    node.children.extend(theirs.children);
+                    merged.push((element, node));
                 }
-                None => {
-                    self.0.insert(element.clone(), theirs.clone());
-                }
+                None => merged.push((element, theirs)),
             }
         }
+        merged.extend(own);
+        self.0 = merged;
     }
 
     /// The paths in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
+        let mut others = other.walk();
         let shared = self.0.iter().filter_map(|(element, node)| {
-            let theirs = other.0.get(element)?;
+            let theirs = others(element)?;
             let node = Node {
                 member: node.member && theirs.member,
                 children: node.children.intersection(&theirs.children),
@@ -116,13 +143,29 @@ impl FieldSet {
         Self(shared.collect())
     }
 
+    /// Finds nodes of elements that are asked for in their order.
+    fn walk<'s>(&'s self) -> impl FnMut(&PathElement) -> Option<&'s Node> {
+        let mut rest = self.0.as_slice();
+        move |element| {
+            while let [(first, node), later @ ..] = rest {
+                match first.cmp(element) {
+                    Ordering::Less => rest = later,
+                    Ordering::Equal => return Some(node),
+                    Ordering::Greater => return None,
+                }
+            }
+            None
+        }
+    }
+
     /// Removes the paths of `other`; what lies below one of them stays.
     pub(super) fn subtract(&mut self, other: &Self) {
         if other.is_empty() {
             return;
         }
-        self.0.retain(|element, node| {
-            if let Some(theirs) = other.0.get(element) {
+        let mut others = other.walk();
+        self.0.retain_mut(|(element, node)| {
+            if let Some(theirs) = others(element) {
                 node.member &= !theirs.member;
                 node.children.subtract(&theirs.children);
             }
@@ -138,7 +181,8 @@ impl FieldSet {
 
     /// Removes the paths of `other` with everything below them.
     pub(super) fn exclude(&mut self, other: &Self) {
-        self.0.retain(|element, node| match other.0.get(element) {
+        let mut others = other.walk();
+        self.0.retain_mut(|(element, node)| match others(element) {
             Some(theirs) if theirs.member => false,
             Some(theirs) => {
                 node.children.exclude(&theirs.children);
@@ -183,8 +227,12 @@ impl FieldSet {
 
     /// Puts the set under `element` into this one.
     pub(super) fn graft(&mut self, element: PathElement, node: Node) {
-        if !node.is_empty() {
-            self.0.insert(element, node);
+        if node.is_empty() {
+            return;
+        }
+        match self.position(&element) {
+            Ok(at) => self.0[at].1 = node,
+            Err(at) => self.0.insert(at, (element, node)),
         }
     }
 
@@ -202,13 +250,13 @@ impl FieldSet {
             json.push_str("\".\":{},");
         }
         let is_field = |element: &PathElement| matches!(element, PathElement::Field(_));
-        if self.0.keys().all(is_field) {
+        if self.0.iter().all(|(element, _)| is_field(element)) {
             for (element, node) in &self.0 {
                 node.write_at(json, element);
             }
         } else {
             // Sets are ordered by content, and a number's is not the order of its digits.
-            let mut sorted: Vec<_> = self.0.iter().collect();
+            let mut sorted: Vec<_> = self.iter().collect();
             sorted.sort_by_cached_key(|(element, _)| element.serialize());
             for (element, node) in sorted {
                 node.write_at(json, element);
@@ -233,47 +281,7 @@ impl FieldSet {
             }
             (element.serialize(), below)
         };
-        Value::Object(self.0.iter().map(field).collect())
-    }
-
-    /// Reads `FieldsV1`, sent or at rest.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(super) fn read(fields: &Value) -> Result<Self, String> {
-        let Some(json) = fields::resting(fields) else {
-            return Self::from_fields(fields);
-        };
-        let fields: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
-        Self::from_fields(&fields)
-    }
-
-    /// Reads `FieldsV1`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub(super) fn from_fields(fields: &Value) -> Result<Self, String> {
-        Ok(Self::parse(fields)?.children)
-    }
-
-    /// The set below an element; the element itself is a member if nothing is below it.
-    fn parse(fields: &Value) -> Result<Node, String> {
-        let mut node = Node::default();
-        match fields {
-            Value::Object(fields) => {
-                for (key, below) in fields {
-                    if key == "." {
-                        node.member = true;
-                    } else if let Some(element) = PathElement::parse(key)? {
-                        node.children.graft(element, Self::parse(below)?);
-                    }
-                }
-            }
-            Value::Null => {}
-            other => return Err(format!("expected an object, got {other}")),
-        }
-        node.member |= node.children.is_empty();
-        Ok(node)
+        Value::Object(self.iter().map(field).collect())
     }
 }
 
@@ -331,7 +339,7 @@ mod tests {
         let left = set(json!({ "f:a": { ".": {}, "f:b": {} }, "f:c": {} }));
         let right = set(json!({ "f:a": { "f:b": {} }, "f:d": {} }));
         let union = json!({ "f:a": { ".": {}, "f:b": {} }, "f:c": {}, "f:d": {} });
-        assert_eq!(left.clone().union(&right).to_fields(), union);
+        assert_eq!(left.clone().union(right.clone()).to_fields(), union);
         let shared = json!({ "f:a": { "f:b": {} } });
         assert_eq!(left.intersection(&right).to_fields(), shared);
         let rest = json!({ "f:a": {}, "f:c": {} });

@@ -1,0 +1,155 @@
+//! Reading `FieldsV1`.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::Value;
+
+use super::{FieldSet, Node};
+use crate::field_manager::path::PathElement;
+use crate::meta::fields;
+
+impl FieldSet {
+    /// Reads `FieldsV1`, sent or at rest.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(in crate::field_manager) fn read(fields: &Value) -> Result<Self, String> {
+        let Some(json) = fields::resting(fields) else {
+            return Self::from_fields(fields);
+        };
+        if let Ok(node) = serde_json::from_str::<Node>(json) {
+            return Ok(node.children);
+        }
+        let fields: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        Self::from_fields(&fields)
+    }
+
+    /// Reads `FieldsV1`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(in crate::field_manager) fn from_fields(fields: &Value) -> Result<Self, String> {
+        Ok(Self::parse(fields)?.children)
+    }
+
+    /// The set below an element; the element itself is a member if nothing is below it.
+    fn parse(fields: &Value) -> Result<Node, String> {
+        let mut node = Node::default();
+        match fields {
+            Value::Object(fields) => {
+                for (key, below) in fields {
+                    if key == "." {
+                        node.member = true;
+                    } else if let Some(element) = PathElement::parse(key)? {
+                        node.children.graft(element, Self::parse(below)?);
+                    }
+                }
+            }
+            Value::Null => {}
+            other => return Err(format!("expected an object, got {other}")),
+        }
+        node.member |= node.children.is_empty();
+        Ok(node)
+    }
+}
+
+/// The same without a tree between; its errors do not say what is wrong.
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut node = Node::default();
+        while let Some(key) = map.next_key::<Key>()? {
+            let below = map.next_value()?;
+            match key {
+                Key::Itself => node.member = true,
+                Key::Element(element) => node.children.graft(element, below),
+                Key::Unknown => {}
+            }
+        }
+        node.member |= node.children.is_empty();
+        Ok(node)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Node, E> {
+        Ok(Node {
+            member: true,
+            ..Node::default()
+        })
+    }
+}
+
+/// A key of `FieldsV1`.
+enum Key {
+    /// `.`, the element whose fields these are.
+    Itself,
+    Element(PathElement),
+    /// A kind of step that nobody knows.
+    Unknown,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an element of a path")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Key, E> {
+        if text == "." {
+            return Ok(Key::Itself);
+        }
+        let element = PathElement::parse(text).map_err(E::custom)?;
+        Ok(element.map_or(Key::Unknown, Key::Element))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_rests_is_read_as_what_was_sent() {
+        for fields in [
+            json!({}),
+            json!(null),
+            json!({ "f:b": {}, "f:a": { ".": {}, "f:x": null, "i:2": {}, "i:10": {} } }),
+            json!({ "f:l": { "k:{\"port\":80}": { "f:port": {} }, "v:\"a\"": {} } }),
+            json!({ "q:new": { "f:a": {} }, "f:\u{e9}\"": {} }),
+            json!({ "f:a": 1 }),
+            json!({ "a": {} }),
+            json!({ "q:new": 1 }),
+            json!([]),
+        ] {
+            let resting = fields::at_rest(&fields.to_string());
+            assert_eq!(
+                FieldSet::read(&resting),
+                FieldSet::read(&fields),
+                "{fields}"
+            );
+        }
+    }
+}
