@@ -124,7 +124,7 @@ impl Clock {
 /// A time as `metav1.Time` is written: UTC, whole seconds.
 #[must_use]
 pub fn rfc3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    format!("{time:.0}")
 }
 
 /// The seeded source of uids, name suffixes and tokens. Same seed, same order of draws: same values.

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use crate::meta::GroupResource;
-use crate::schema::{self, FieldValidation, Object, duplicate_fields};
+use crate::schema::{self, FieldValidation, Object, duplicate_fields, unique_fields};
 use crate::status::ApiError;
 
 /// How deep values of a patch may be inside of each other.
@@ -120,11 +120,17 @@ pub(crate) fn apply(
             })
         }
         (PatchType::StrategicMerge, Some(schema)) => {
-            let mut faults = map_faults(body).map_err(ApiError::BadRequest)?;
+            let (fields, mut faults) = match unique_fields(body) {
+                Some(fields) => (fields, Vec::new()),
+                None => {
+                    let faults = map_faults(body).map_err(ApiError::BadRequest)?;
+                    (fields_of(body), faults)
+                }
+            };
             if validation == FieldValidation::Ignore {
                 faults.clear();
             }
-            let object = strategic::apply(fields_of(body), current.into_owned(), schema)?;
+            let object = strategic::apply(fields, current.into_owned(), schema)?;
             Ok(Patched {
                 outcome: Outcome::Fields(object),
                 faults,

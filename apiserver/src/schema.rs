@@ -40,7 +40,7 @@ pub(crate) use builtin::{builtin, core_type, object_meta};
 pub(crate) use convert::convert;
 pub(crate) use decode::{
     DecodeError, Decoded, FieldValidation, decode_json, decode_value, duplicate_fields,
-    json_patch_faults,
+    json_patch_faults, unique_fields,
 };
 pub(crate) use encode::write_object;
 pub(crate) use read::{read_fields, read_object};
@@ -421,6 +421,14 @@ impl Schema {
             Self::String(_) => "".into(),
             Self::Quantity => "0".into(),
             Self::Object(object) => Value::Object(object.zero()),
+        }
+    }
+
+    /// What a map has of the type where nothing is said: bytes are empty, where fields would be null.
+    fn empty_entry(&self) -> Value {
+        match self {
+            Self::Bytes => "".into(),
+            other => other.zero(),
         }
     }
 

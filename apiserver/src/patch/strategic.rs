@@ -159,26 +159,28 @@ fn merge_ordered_list(
         other => return Err(bad_arg_type("[]interface {}", &other.unwrap_or_default())),
     };
     let name = list_name(key, SET_ELEMENT_ORDER)?;
-    let list = |members: &Map<String, Value>| match members.get(name) {
+    let list = |members: &mut Map<String, Value>| match members.remove(name) {
         None => Ok(None),
-        Some(Value::Array(items)) => Ok(Some(items.clone())),
-        Some(other) => Err(bad_arg_type("[]interface {}", other)),
+        Some(Value::Array(items)) => Ok(Some(items)),
+        Some(other) => Err(bad_arg_type("[]interface {}", &other)),
     };
     let (held, patched) = (list(original)?, list(patch)?);
     let field = of.list_field(name)?;
-    let live = held.clone().unwrap_or_default();
-    let of_patch = patched.clone().unwrap_or_default();
-    validate_order(&of_patch, &order, field.merge_key)?;
+    let nothing = Vec::new();
+    let live = held.as_ref().unwrap_or(&nothing);
+    let of_patch = patched.as_ref().unwrap_or(&nothing);
+    validate_order(of_patch, &order, field.merge_key)?;
+    let has_one_kind = lists::item_kind(&[live, of_patch]);
+    let live = lists::outline(live, field.merge_key);
     let merged = match (held, patched) {
         (None, None) => return Ok(()),
         (Some(held), None) => held,
         (None, Some(patched)) => patched.into_iter().filter_map(without_directives).collect(),
         (Some(held), Some(patched)) => merge_list_field(held, patched, &field, false)?,
     };
-    lists::item_kind(&[&live, &of_patch])?;
+    has_one_kind?;
     let merged = in_order(merged, &order, &live, field.merge_key)?;
     original.insert(name.to_owned(), Value::Array(merged));
-    patch.remove(name);
     Ok(())
 }
 

@@ -439,33 +439,15 @@ impl Store<'_> {
         };
         let own = own.map(|field| (field, !keeps(field)));
         let is_own = |field: &str| own.contains(&(field, true));
-        // What is sent is moved, not copied: managed fields are the greater part of many objects.
-        let copied = |fields: &Value, skip: &dyn Fn(&str) -> bool| -> Map<String, Value> {
-            let fields = fields.as_object().into_iter().flatten();
-            let kept = fields.filter(|(field, _)| !skip(field));
-            kept.map(|(field, value)| (field.clone(), value.clone()))
-                .collect()
-        };
-        let mut metadata = copied(&current["metadata"], &is_own);
-        let sent_metadata = sent["metadata"].as_object_mut().map(mem::take);
-        metadata.extend(
-            sent_metadata
-                .into_iter()
-                .flatten()
-                .filter(|(field, _)| is_own(field)),
-        );
+        let fields = |value: &mut Value| value.as_object_mut().map(mem::take).unwrap_or_default();
+        let mut sent = fields(&mut sent);
+        let status = sent.remove("status");
+        let metadata = sent.remove("metadata").as_mut().map(fields);
+        let metadata = revert(metadata.unwrap_or_default(), &current["metadata"], is_own);
         // Only a kind without a Go type can lose its status.
-        let is_custom = self.resource.custom.is_some();
-        let status = sent.as_object_mut().and_then(|sent| sent.remove("status"));
-        let mut next = copied(current, &|field| {
-            field == "metadata"
-                || (field == "status" && (status.is_some() || is_custom))
-                || sent.get(field) == current.get(field)
-        });
-        let sent = sent.as_object_mut().map(mem::take);
-        next.extend(sent.into_iter().flatten().filter(|(field, value)| {
-            field != "metadata" && current.get(field.as_str()) == Some(value)
-        }));
+        let loses = status.is_some() || self.resource.custom.is_some();
+        let is_other = |field: &str| field == "metadata" || (field == "status" && loses);
+        let mut next = revert(sent, current, is_other);
         next.insert("metadata".to_owned(), Value::Object(metadata));
         if let Some(status) = status {
             next.insert("status".to_owned(), status);
@@ -544,4 +526,19 @@ impl Store<'_> {
 
 fn is_empty_list(value: &Value) -> bool {
     value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+}
+
+/// `sent` with all fields but its own as they are `held`. What is the same is not copied.
+fn revert(
+    mut sent: Map<String, Value>,
+    held: &Value,
+    is_own: impl Fn(&str) -> bool,
+) -> Map<String, Value> {
+    sent.retain(|field, value| is_own(field) || held.get(field) == Some(value));
+    for (field, value) in held.as_object().into_iter().flatten() {
+        if !is_own(field) && !sent.contains_key(field) {
+            sent.insert(field.clone(), value.clone());
+        }
+    }
+    sent
 }

@@ -4,6 +4,7 @@
 //! field nor the struct of a wrong value, visits fields in the order of their declaration, cuts
 //! numbers to size and takes `1.0` for an integer.
 
+mod plain;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,14 @@ use super::{Object, Schema};
 /// # Errors
 ///
 /// What is wrong with the first value of a wrong type.
-pub(crate) fn convert(object: &Arc<Object>, value: Value) -> Result<Decoded, String> {
+pub(crate) fn convert(object: &Arc<Object>, mut value: Value) -> Result<Decoded, String> {
+    // Most have nothing to convert.
+    if let Some(value) = plain::decoded(object, &mut value) {
+        return Ok(Decoded {
+            value,
+            warnings: Vec::new(),
+        });
+    }
     let mut walk = Walk {
         path: String::new(),
         unknown: Vec::new(),

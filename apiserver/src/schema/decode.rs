@@ -5,11 +5,11 @@
 //! first wrong type is remembered while reading goes on, but a value that its type itself refuses
 //! (a time, a quantity) ends the reading there and then.
 
+mod state;
 #[cfg(test)]
 mod tests;
 mod unique;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,14 +19,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::builtin::{JSON_PATCH, json_schema_props};
-use super::inlined::embedded;
 use super::quantity::Quantity;
 use super::time::{self, Precision};
-use super::{Alternative, Field, Object, Schema, bytes, syntax_error};
+use super::{Alternative, Object, Schema, bytes, syntax_error};
+use state::{State, Traces};
 use unique::Unique;
-
-/// Upstream lists no more strict faults than this.
-const STRICT_FAULTS_MAX: usize = 100;
+pub(crate) use unique::unique_fields;
 
 /// What becomes of unknown and duplicate fields, which are dropped in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +87,18 @@ fn decode_text(
     json: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let decoded = decode(schema, &mut deserializer, validation);
-    let decoded = match decoded {
-        Ok(decoded) => deserializer.end().map(|()| decoded).map_err(syntax),
-        Err(err) => Err(err),
+    let read = |traces| {
+        let mut deserializer = serde_json::Deserializer::from_slice(json);
+        let decoded = decode(schema, &mut deserializer, validation, traces)?;
+        deserializer.end().map(|()| decoded).map_err(syntax)
     };
-    decoded.map_err(|err| match syntax_error(json) {
+    // Most documents are in order, and where a fault would be does not matter.
+    if let Ok(decoded) = read(Traces::No)
+        && decoded.warnings.is_empty()
+    {
+        return Ok(decoded);
+    }
+    read(Traces::Yes).map_err(|err| match syntax_error(json) {
         Some(message) => DecodeError::Syntax(message),
         None => err,
     })
@@ -116,7 +119,8 @@ pub(crate) fn decode_value(
     value: Value,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    decode(&Schema::Object(Arc::clone(object)), value, validation)
+    let schema = Schema::Object(Arc::clone(object));
+    decode(&schema, value, validation, Traces::Yes)
 }
 
 /// A value of a type that decodes itself, out of a map of fields; the text is that of the type.
@@ -125,7 +129,7 @@ pub(crate) fn decode_value(
 ///
 /// When the type refuses the value.
 pub(super) fn decode_scalar(schema: &Schema, value: Value) -> Result<Value, DecodeError> {
-    decode(schema, value, FieldValidation::Ignore).map(|decoded| decoded.value)
+    decode(schema, value, FieldValidation::Ignore, Traces::Yes).map(|decoded| decoded.value)
 }
 
 /// The duplicate fields of a JSON document of any type: `duplicate field "spec.replicas"`.
@@ -135,7 +139,7 @@ pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
     if let Ok(Unique(true)) = serde_json::from_slice(json) {
         return Vec::new();
     }
-    let mut state = State::new(true);
+    let mut state = State::new(true, Traces::Yes);
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let read = Node {
         schema: &Schema::Any,
@@ -151,8 +155,9 @@ fn decode<'de, D: Deserializer<'de>>(
     schema: &Schema,
     deserializer: D,
     validation: FieldValidation,
+    traces: Traces,
 ) -> Result<Decoded, DecodeError> {
-    let mut state = State::new(validation != FieldValidation::Ignore);
+    let mut state = State::new(validation != FieldValidation::Ignore, traces);
     let read = Node {
         schema,
         state: &mut state,
@@ -174,109 +179,8 @@ fn decode<'de, D: Deserializer<'de>>(
     })
 }
 
-/// Where the reader is, and the faults it found.
-struct State<'s> {
-    /// The innermost struct.
-    object: &'s str,
-    /// The fields on the way to the value; entries of maps and lists are not named.
-    fields: String,
-    /// Whether unknown and duplicate fields are looked for.
-    checks: bool,
-    /// The whole path to the value, kept only when it is needed.
-    path: String,
-    strict: Vec<String>,
-    /// The first value of a wrong type.
-    mismatch: Option<String>,
-    /// A value that its type refused.
-    refused: Option<String>,
-}
-
-/// How far the paths of a [`State`] reached before a step down.
-struct Mark<'s> {
-    object: &'s str,
-    fields: usize,
-    path: usize,
-}
-
-impl<'s> State<'s> {
-    fn new(checks: bool) -> Self {
-        Self {
-            object: "",
-            fields: String::new(),
-            checks,
-            path: String::new(),
-            strict: Vec::new(),
-            mismatch: None,
-            refused: None,
-        }
-    }
-
-    fn mark(&self) -> Mark<'s> {
-        Mark {
-            object: self.object,
-            fields: self.fields.len(),
-            path: self.path.len(),
-        }
-    }
-
-    fn back_to(&mut self, mark: &Mark<'s>) {
-        self.object = mark.object;
-        self.fields.truncate(mark.fields);
-        self.path.truncate(mark.path);
-    }
-
-    fn enter_key(&mut self, key: &str) {
-        if self.checks {
-            join(&mut self.path, key);
-        }
-    }
-
-    fn enter_index(&mut self, index: usize) {
-        if self.checks {
-            self.path.push_str(&format!("[{index}]"));
-        }
-    }
-
-    fn enter_field(&mut self, object: &'s str, field: &Field) {
-        self.object = object;
-        for name in embedded(object, field) {
-            join(&mut self.fields, name);
-        }
-        join(&mut self.fields, &field.name);
-        self.enter_key(&field.name);
-    }
-
-    fn strict_fault(&mut self, fault: &str, key: &str) {
-        if !self.checks || self.strict.len() >= STRICT_FAULTS_MAX {
-            return;
-        }
-        let mut path = self.path.clone();
-        join(&mut path, key);
-        let message = format!("{fault} field {path:?}");
-        if !self.strict.contains(&message) {
-            self.strict.push(message);
-        }
-    }
-
-    fn mismatch(&mut self, value: &str, go_type: &str) {
-        if self.mismatch.is_none() {
-            self.mismatch = Some(self.unmarshal_error(value, go_type));
-        }
-    }
-
-    fn unmarshal_error(&self, value: &str, go_type: &str) -> String {
-        let (object, fields) = (self.object, &self.fields);
-        if object.is_empty() {
-            return format!("json: cannot unmarshal {value} into Go value of type {go_type}");
-        }
-        format!(
-            "json: cannot unmarshal {value} into Go struct field {object}.{fields} of type {go_type}"
-        )
-    }
-}
-
 /// A number as Go writes a float: whole ones without a fraction.
-fn float(number: &Number) -> Value {
+pub(super) fn float(number: &Number) -> Value {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "checked to be whole and to fit"
@@ -285,13 +189,6 @@ fn float(number: &Number) -> Value {
         Some(float) if float.fract() == 0.0 && float.abs() < 1e18 => (float as i64).into(),
         _ => Value::Number(number.clone()),
     }
-}
-
-fn join(path: &mut String, key: &str) {
-    if !path.is_empty() {
-        path.push('.');
-    }
-    path.push_str(key);
 }
 
 /// What was read of a field so far.
@@ -332,9 +229,15 @@ impl<'s> Node<'_, 's> {
     }
 
     fn number<E: Error>(self, number: Number) -> Result<Option<Value>, E> {
+        let integer = number.as_i64();
+        let fits = |integer| i32::try_from(integer).is_ok();
         match self.schema {
             Schema::Any => Ok(Some(Value::Number(number))),
             Schema::Float => Ok(Some(float(&number))),
+            Schema::Int64 if integer.is_some() => Ok(Some(Value::Number(number))),
+            Schema::Int32 | Schema::IntOrString if integer.is_some_and(fits) => {
+                Ok(Some(Value::Number(number)))
+            }
             _ => self.mismatch("number"),
         }
     }
@@ -466,7 +369,9 @@ impl<'de> DeserializeSeed<'de> for Node<'_, '_> {
                 let value = Option::<Value>::deserialize(deserializer)?;
                 value.map_or(Ok(None), |value| self.json_schema_or(*other, value))
             }
-            Schema::Int32 | Schema::Int64 | Schema::Quantity | Schema::IntOrString => {
+            Schema::Int32 | Schema::Int64 | Schema::Quantity | Schema::IntOrString
+                if self.state.traces == Traces::Yes =>
+            {
                 let json = Box::<RawValue>::deserialize(deserializer)?;
                 self.literal(json.get())
             }
@@ -563,21 +468,15 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
             }
         };
         let mark = self.state.mark();
-        let mut seen = BTreeSet::new();
         let mut out = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            if self.state.checks && !seen.insert(key.clone()) {
+            if self.state.checks && out.contains_key(&key) {
                 self.state.strict_fault("duplicate", &key);
             }
             self.state.enter_key(&key);
             let value = map.next_value_seed(self.child(values))?;
             self.state.back_to(&mark);
-            // Entries without bytes are empty, where fields would be null.
-            let empty = || match values {
-                Schema::Bytes => "".into(),
-                values => values.zero(),
-            };
-            out.insert(key, value.unwrap_or_else(empty));
+            out.insert(key, value.unwrap_or_else(|| values.empty_entry()));
         }
         Ok(Some(Value::Object(out)))
     }

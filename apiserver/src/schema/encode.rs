@@ -8,6 +8,9 @@ use super::{Object, Schema, builtin};
 use crate::meta::fields::{FIELDS_V1, resting, unfolded};
 use crate::meta::{GroupVersion, GroupVersionKind};
 
+/// How much of a string is looked at in one step.
+const BLOCK_BYTES: usize = 32;
+
 /// What every object begins with.
 const TYPE_META: [&str; 2] = ["kind", "apiVersion"];
 
@@ -68,14 +71,15 @@ fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object
     // Stable: what is not declared stays in the order of its names.
     placed.sort_by_key(|(place, ..)| *place);
     for (place, name, value) in placed {
-        let schema = declared
-            .get(place)
-            .map_or(&Schema::Any, |field| &field.schema);
-        write_field(text, name, value, schema);
+        match declared.get(place) {
+            Some(field) => write_declared(text, name, value, &field.schema),
+            None => write_field(text, name, value, &Schema::Any),
+        }
     }
 }
 
-fn write_field(text: &mut Vec<u8>, name: &str, value: &Value, schema: &Schema) {
+/// Writes a field of a Go type, whose name has nothing to escape.
+fn write_declared(text: &mut Vec<u8>, name: &str, value: &Value, schema: &Schema) {
     if name == FIELDS_V1
         && let (Schema::Raw, Some(json)) = (schema, resting(value))
     {
@@ -84,7 +88,15 @@ fn write_field(text: &mut Vec<u8>, name: &str, value: &Value, schema: &Schema) {
         text.push(b',');
         return;
     }
-    serde_json::to_writer(&mut *text, name).expect("a string can be written");
+    text.push(b'"');
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(b"\":");
+    write(text, value, schema);
+    text.push(b',');
+}
+
+fn write_field(text: &mut Vec<u8>, name: &str, value: &Value, schema: &Schema) {
+    write_text(text, name);
     text.push(b':');
     write(text, value, schema);
     text.push(b',');
@@ -129,7 +141,23 @@ fn close(text: &mut Vec<u8>, bracket: u8) {
 }
 
 fn write_plain(text: &mut Vec<u8>, value: &Value) {
-    write_json(text, value);
+    match value {
+        Value::String(string) => write_text(text, string),
+        value => write_json(text, value),
+    }
+}
+
+fn write_text(text: &mut Vec<u8>, string: &str) {
+    // Whole blocks at once: few strings have anything to escape.
+    let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
+    let plain = |block: &[u8]| block.iter().fold(true, |all, byte| all & is_plain(byte));
+    if string.as_bytes().chunks(BLOCK_BYTES).all(plain) {
+        text.push(b'"');
+        text.extend_from_slice(string.as_bytes());
+        text.push(b'"');
+    } else {
+        serde_json::to_writer(text, string).expect("a string can be written");
+    }
 }
 
 #[cfg(test)]

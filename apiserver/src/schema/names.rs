@@ -1,8 +1,13 @@
 //! Finding things by their names, faster than by comparing texts.
 
-/// Positions in a list by the names of what is there.
+/// Positions in a list by the names of what is there: a table of slots, in which a name is looked for
+/// from where its key points to up to the next free slot.
 #[derive(Debug)]
-pub(super) struct NameIndex(Vec<(Key, usize)>);
+pub(super) struct NameIndex {
+    slots: Vec<Option<(Key, usize)>>,
+    /// How many bits of a hash are not part of a slot's number.
+    shift: u32,
+}
 
 /// The first eight bytes of a name and its length: nearly always enough to tell names apart.
 type Key = (u64, usize);
@@ -17,19 +22,37 @@ fn key(name: &str) -> Key {
 impl NameIndex {
     /// An index of the names of a list in its order.
     pub(super) fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
-        let keys = names.enumerate().map(|(at, name)| (key(name), at));
-        let mut keys: Vec<_> = keys.collect();
-        keys.sort_unstable();
-        Self(keys)
+        let keys: Vec<_> = names.map(key).collect();
+        // Half of the slots at least are free.
+        let slots = (keys.len() * 2 + 1).next_power_of_two();
+        let mut index = Self {
+            slots: vec![None; slots],
+            shift: u64::BITS - slots.trailing_zeros(),
+        };
+        for (at, key) in keys.into_iter().enumerate() {
+            let mut places = index.places(key);
+            let free = places.find(|place| index.slots[*place].is_none());
+            let free = free.expect("there are more slots than names");
+            index.slots[free] = Some((key, at));
+        }
+        index
+    }
+
+    /// The slots in which `key` may be, most likely ones first.
+    fn places(&self, (head, length): Key) -> impl Iterator<Item = usize> + use<> {
+        // Fibonacci hashing.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let hash = (head ^ length as u64).wrapping_mul(SPREAD);
+        let (start, mask) = (hash.checked_shr(self.shift), self.slots.len() - 1);
+        let start = usize::try_from(start.unwrap_or(0)).unwrap_or(0);
+        (start..).map(move |place| place & mask)
     }
 
     /// Where `name` may be, in the order of the list; other names may be there too.
     pub(super) fn candidates(&self, name: &str) -> impl Iterator<Item = usize> {
         let key = key(name);
-        let start = self.0.partition_point(|(own, _)| *own < key);
-        let rest = self.0[start..].iter();
-        rest.take_while(move |(own, _)| *own == key)
-            .map(|(_, at)| *at)
+        let taken = self.places(key).map_while(|place| self.slots[place]);
+        taken.filter_map(move |(own, at)| (own == key).then_some(at))
     }
 }
 

@@ -36,6 +36,14 @@ pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<Strin
     if time == civil::date(1, 1, 1).at(0, 0, 0, 0) {
         return Ok(None);
     }
+    // Most are written as they should be: a fraction is longer than nothing, and a zone than `Z`.
+    let length = match precision {
+        Precision::Seconds => "2006-01-02T15:04:05Z".len(),
+        Precision::Micros => "2006-01-02T15:04:05.000000Z".len(),
+    };
+    if text.len() == length && text.ends_with('Z') {
+        return Ok(Some(text.to_owned()));
+    }
     Ok(Some(match precision {
         Precision::Seconds => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         Precision::Micros => time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),

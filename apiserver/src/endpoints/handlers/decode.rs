@@ -61,6 +61,12 @@ pub(super) fn object(
     };
     let Yaml { json, duplicates } = document;
     let schema = schema::builtin(gvk);
+    if let Some(schema) = schema
+        && duplicates.is_empty()
+        && let Some(value) = orderly(gvk, schema, &json, validation)
+    {
+        return Ok(value);
+    }
     let parsed = match schema {
         Some(_) => serde_json::from_slice(&json).map(|Skimmed(parsed)| parsed),
         None => serde_json::from_slice(&json),
@@ -143,6 +149,29 @@ pub(super) fn object(
         request.warn(warning);
     }
     Ok(with_type_meta(value, disowns, gvk))
+}
+
+/// The object in `json`, if it is one of kind `gvk` with nothing that needs a closer look: no field
+/// that is unknown or there twice, and no word about owners.
+fn orderly(
+    gvk: &GroupVersionKind,
+    schema: &Arc<Object>,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Option<Value> {
+    let text = std::str::from_utf8(json).ok()?;
+    // What is ignored is not looked into, and may hide anything; a name may be written with escapes.
+    let hides = validation == FieldValidation::Ignore || text.contains("\\u");
+    if hides || text.contains("managedFields") {
+        return None;
+    }
+    let decoded = schema::decode_json(schema, json, validation).ok()?;
+    let value = decoded.value;
+    let is_plain = decoded.warnings.is_empty()
+        && value["kind"] == *gvk.kind
+        && value["apiVersion"] == *gvk.api_version()
+        && carried::fault(&value).is_none();
+    is_plain.then_some(value)
 }
 
 /// The applied configuration in the body, YAML or JSON, and the keys that it sets twice.

@@ -39,8 +39,20 @@ pub(super) fn merge_list(
         return Err(unknown(message.to_owned()));
     };
     let (live, patch) = follow_directives(original, patch, merge_key)?;
-    let merged = merge_items(live.clone(), &patch, merge_key, field)?;
-    in_order(merged, &patch, &live, Some(merge_key))
+    let [before, order] = [&live, &patch].map(|items| outline(items, Some(merge_key)));
+    let merged = merge_items(live, patch, merge_key, field)?;
+    in_order(merged, &order, &before, Some(merge_key))
+}
+
+/// As much of `items` as tells them apart.
+pub(super) fn outline(items: &[Value], merge_key: Option<&str>) -> Items {
+    let of_item = |item: &Value| match merge_key.map(|key| (key, item.get(key))) {
+        Some((key, Some(value))) => {
+            Value::Object(Map::from_iter([(key.to_owned(), value.clone())]))
+        }
+        _ => item.clone(),
+    };
+    items.iter().map(of_item).collect()
 }
 
 /// What kind of JSON all items are; lists of lists and mixtures cannot be merged.
@@ -101,25 +113,26 @@ fn follow_directives(
 
 fn merge_items(
     mut items: Items,
-    patch: &[Value],
+    patch: Items,
     merge_key: &str,
     field: &Field<'_>,
 ) -> Result<Items, ApiError> {
     for item in patch {
-        let Value::Object(map) = item else {
-            return Err(bad_arg_type("map[string]interface {}", item));
+        let map = match item {
+            Value::Object(map) => map,
+            item => return Err(bad_arg_type("map[string]interface {}", &item)),
         };
         let value = map
             .get(merge_key)
-            .ok_or_else(|| no_merge_key(map, merge_key))?;
+            .ok_or_else(|| no_merge_key(&map, merge_key))?;
         let held = items
             .iter_mut()
             .find(|held| held.get(merge_key) == Some(value));
         match held {
             Some(Value::Object(held)) => {
-                *held = merge_map(mem::take(held), map.clone(), field.of)?;
+                *held = merge_map(mem::take(held), map, field.of)?;
             }
-            _ => items.push(item.clone()),
+            _ => items.push(Value::Object(map)),
         }
     }
     Ok(items)

@@ -4,6 +4,78 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// The fields of a JSON document; `None` when it is no object, or when an object in it has two
+/// fields of one name.
+#[must_use]
+pub(crate) fn unique_fields(json: &[u8]) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(json).ok()? {
+        Tree(Value::Object(fields)) => Some(fields),
+        Tree(_) => None,
+    }
+}
+
+/// A value in which no object has two fields of one name.
+struct Tree(Value);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value whose fields are unique")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut fields = Map::new();
+        while let Some((name, Tree(value))) = map.next_entry()? {
+            if fields.insert(name, value).is_some() {
+                return Err(A::Error::custom("two fields have one name"));
+            }
+        }
+        Ok(Tree(Value::Object(fields)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Tree(item)) = seq.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree(Value::Array(items)))
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree(value.into()))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree(value.into()))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree(value.into()))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree(value.into()))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Tree, E> {
+        Ok(Tree(text.into()))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Tree, E> {
+        Ok(Tree(Value::Null))
+    }
+}
 
 /// Whether no object in a value has two fields of one name.
 pub(super) struct Unique(pub(super) bool);
@@ -98,6 +170,16 @@ impl<'de> Visitor<'de> for Search {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_are_those_of_a_document_without_duplicates() {
+        let json = r#"{"b":[1,-1,18446744073709551615,1.5,true,null,"é"],"a":{"a":{}}}"#;
+        let whole: Map<String, Value> = serde_json::from_str(json).unwrap();
+        assert_eq!(unique_fields(json.as_bytes()), Some(whole));
+        for none in [r#"{"a":[{"b":1,"b":1}]}"#, "[]", "null", "{", "{} x"] {
+            assert_eq!(unique_fields(none.as_bytes()), None, "{none}");
+        }
+    }
 
     #[test]
     fn duplicates_are_seen_at_any_depth() {
