@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{Selector, SelectorExt};
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -85,13 +85,19 @@ impl Revisions {
 }
 
 /// The revisions of one workload.
-pub(crate) struct RevisionControl {
-    pub(crate) api: Api<ControllerRevision>,
+pub(crate) struct RevisionControl<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) namespace: &'a str,
     /// The reference with which the workload controls its revisions.
     pub(crate) reference: OwnerReference,
 }
 
-impl RevisionControl {
+impl RevisionControl<'_> {
+    /// Made when there is something to write, which most syncs have not.
+    fn api(&self) -> Api<ControllerRevision> {
+        Api::namespaced(self.client.clone(), self.namespace)
+    }
+
     /// Those of `cached` that the workload selects and controls, or that nobody does, oldest first.
     pub(crate) fn list(
         &self,
@@ -115,7 +121,7 @@ impl RevisionControl {
             let uid = orphan.metadata.uid.as_deref().unwrap_or("");
             let patch = Patch::Strategic(adopt_patch(&self.reference, None, uid));
             let name = orphan.name_any();
-            self.api
+            self.api()
                 .patch(&name, &PatchParams::default(), &patch)
                 .await?;
         }
@@ -157,11 +163,11 @@ impl RevisionControl {
         let mut revision = proposal.build();
         loop {
             let name = revision.name_any();
-            let created = self.api.create(&PostParams::default(), &revision).await;
+            let created = self.api().create(&PostParams::default(), &revision).await;
             match created.map_err(Error::from) {
                 Ok(created) => return Ok(created),
                 Err(error) if error.is_already_exists() => {
-                    let existing = self.api.get(&name).await?;
+                    let existing = self.api().get(&name).await?;
                     if history::is_equal(&existing, &revision) {
                         return Ok(existing);
                     }
@@ -187,14 +193,14 @@ impl RevisionControl {
             }
             revision.revision = number;
             let params = PostParams::default();
-            let replaced = self.api.replace(&name, &params, &revision).await;
+            let replaced = self.api().replace(&name, &params, &revision).await;
             match replaced.map_err(Error::from) {
                 Ok(updated) => return Ok(updated),
                 Err(error) if error.is_conflict() && attempt < CONFLICT_ATTEMPTS_MAX => {}
                 Err(error) => return Err(error),
             }
             attempt += 1;
-            revision = self.api.get(&name).await?;
+            revision = self.api().get(&name).await?;
         }
     }
 
@@ -206,7 +212,7 @@ impl RevisionControl {
         limit: i32,
     ) -> Result<(), Error> {
         for name in history::to_truncate(revisions, live, limit) {
-            let deleted = self.api.delete(&name, &DeleteParams::default()).await;
+            let deleted = self.api().delete(&name, &DeleteParams::default()).await;
             match deleted.map_err(Error::from) {
                 Err(error) if !error.is_not_found() => return Err(error),
                 _ => {}

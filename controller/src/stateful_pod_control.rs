@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolumeClaim, Pod};
 use kube::api::DeleteParams;
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 
 use crate::conflict::{self, BACKOFF_DELAYS};
 use crate::informer::resource_version;
@@ -47,8 +47,8 @@ pub(crate) enum Again {
 
 /// The pods of one set.
 pub(crate) struct StatefulPodControl<'a> {
-    pub(crate) pods: Api<Pod>,
-    pub(crate) claims: Api<PersistentVolumeClaim>,
+    pub(crate) client: &'a Client,
+    pub(crate) namespace: &'a str,
     pub(crate) recorder: &'a Recorder,
     /// The set, for events.
     pub(crate) involved: ObjectReference,
@@ -60,6 +60,14 @@ pub(crate) struct StatefulPodControl<'a> {
 }
 
 impl StatefulPodControl<'_> {
+    fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), self.namespace)
+    }
+
+    fn claims(&self) -> Api<PersistentVolumeClaim> {
+        Api::namespaced(self.client.clone(), self.namespace)
+    }
+
     pub(crate) async fn create(
         &self,
         pod: &Pod,
@@ -71,7 +79,7 @@ impl StatefulPodControl<'_> {
             self.tell_pod(Verb::Create, &name, Some(&error)).await;
             return Err(error);
         }
-        let created = receipt::create(&self.pods, pod).await;
+        let created = receipt::create(&self.pods(), pod).await;
         let outcome = match created.map_err(Error::from) {
             Ok(rv) => {
                 (self.wrote_pod)(rv);
@@ -105,7 +113,7 @@ impl StatefulPodControl<'_> {
                 }
                 EnsureClaim::Create(claim) => {
                     let name = claim.name_any();
-                    match receipt::create(&self.claims, &claim).await {
+                    match receipt::create(&self.claims(), &claim).await {
                         Ok(rv) => {
                             (self.wrote_claim)(rv);
                             self.tell_claim(Verb::Create, pod, &name, None).await;
@@ -139,7 +147,7 @@ impl StatefulPodControl<'_> {
             }
             let Some(claim) = fix.update else { continue };
             let name = claim.name_any();
-            match receipt::replace(&self.claims, &name, &claim).await {
+            match receipt::replace(&self.claims(), &name, &claim).await {
                 Ok(rv) => (self.wrote_claim)(rv),
                 Err(error) => {
                     let error = Error::from(error);
@@ -170,7 +178,7 @@ impl StatefulPodControl<'_> {
             if let Err(error) = prepared {
                 break Err(error);
             }
-            let error = match receipt::replace(&self.pods, &name, &repair.pod).await {
+            let error = match receipt::replace(&self.pods(), &name, &repair.pod).await {
                 Ok(rv) => {
                     (self.wrote_pod)(rv);
                     break Ok(());
@@ -193,7 +201,7 @@ impl StatefulPodControl<'_> {
     }
 
     pub(crate) async fn delete(&self, name: &str) -> Result<(), Error> {
-        let deleted = self.pods.delete(name, &DeleteParams::default()).await;
+        let deleted = self.pods().delete(name, &DeleteParams::default()).await;
         let outcome = match deleted.map_err(Error::from) {
             Ok(answer) => {
                 if let Some(pod) = answer.left() {
@@ -242,7 +250,7 @@ impl StatefulPodControl<'_> {
         claim: &PersistentVolumeClaim,
     ) -> Result<(), Error> {
         let name = claim.name_any();
-        let written = receipt::replace(&self.claims, &name, claim).await;
+        let written = receipt::replace(&self.claims(), &name, claim).await;
         let outcome = written.map(|rv| (self.wrote_claim)(rv));
         let outcome = outcome.map_err(Error::from);
         let error = outcome.as_ref().err();

@@ -262,7 +262,7 @@ impl FieldSet {
                 node.write_at(json, element);
             }
         }
-        if json.ends_with(',') {
+        if json.as_bytes().last() == Some(&b',') {
             json.pop();
         }
         json.push('}');

@@ -242,20 +242,20 @@ fn validate_no_new_finalizers(
 fn validate_managed_fields(meta: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let entries = meta.get("managedFields").and_then(Value::as_array);
     for (index, entry) in entries.into_iter().flatten().enumerate() {
-        let path = path.index(index);
+        let at = |field: &str| path.index(index).child(field);
         let operation = text(entry, "operation");
         if !["Apply", "Update"].contains(&operation) {
             let detail = "must be `Apply` or `Update`";
-            errors.invalid(&path.child("operation"), &operation.into(), detail);
+            errors.invalid(&at("operation"), &operation.into(), detail);
         }
         let fields_type = text(entry, "fieldsType");
         if !["", "FieldsV1"].contains(&fields_type) {
             let detail = "must be `FieldsV1`";
-            errors.invalid(&path.child("fieldsType"), &fields_type.into(), detail);
+            errors.invalid(&at("fieldsType"), &fields_type.into(), detail);
         }
-        validate_field_manager(text(entry, "manager"), &path.child("manager"), errors);
+        validate_field_manager(text(entry, "manager"), &at("manager"), errors);
         if text(entry, "subresource").len() > SUBRESOURCE_BYTES_MAX {
-            errors.too_long(&path.child("subresource"), SUBRESOURCE_BYTES_MAX);
+            errors.too_long(&at("subresource"), SUBRESOURCE_BYTES_MAX);
         }
     }
 }

@@ -25,13 +25,16 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> FieldErrors {
     let (now, before) = (&new["status"], &old["status"]);
     // Upstream's path has the field's name in Go.
     for (index, condition) in items(&now["conditions"]).enumerate() {
-        let path = path.child("conditions").index(index);
-        validate_generation(&condition["observedGeneration"], &path, &mut errors);
-        let path = path.child("Type");
+        let path = || path.child("conditions").index(index);
+        let generation = &condition["observedGeneration"];
+        if !generation.is_null() {
+            validate_generation(generation, &path(), &mut errors);
+        }
         let kind = text(&condition["type"]);
         let system = ["PodScheduled", "Ready", "Initialized"].contains(&kind);
-        if !system {
-            invalid_each(qualified_name(kind), &kind.into(), &path, &mut errors);
+        let faults = (!system).then(|| qualified_name(kind)).unwrap_or_default();
+        if !faults.is_empty() {
+            invalid_each(faults, &kind.into(), &path().child("Type"), &mut errors);
         }
     }
     let node = text(&now["nominatedNodeName"]);

@@ -94,16 +94,18 @@ fn items<'a>(
 }
 
 fn default_container(container: &mut Map<String, Value>) {
-    let image = container
-        .get("image")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let policy = if pulls_always(image) {
-        "Always"
-    } else {
-        "IfNotPresent"
-    };
-    default(container, "imagePullPolicy", policy);
+    if !container
+        .get("imagePullPolicy")
+        .is_some_and(Value::is_string)
+    {
+        let image = container.get("image").and_then(Value::as_str);
+        let policy = if pulls_always(image.unwrap_or_default()) {
+            "Always"
+        } else {
+            "IfNotPresent"
+        };
+        default(container, "imagePullPolicy", policy);
+    }
     default(container, "resources", json!({}));
     for half in ["limits", "requests"] {
         if let Some(amounts) = container

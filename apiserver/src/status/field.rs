@@ -102,7 +102,7 @@ impl FieldPath {
     /// The path of item `index` of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        Self([&self.0, "[", &index.to_string(), "]"].concat())
     }
 
     /// The path of entry `key` of this map.

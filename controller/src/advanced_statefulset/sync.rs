@@ -101,8 +101,8 @@ impl Controller {
             controller: self,
             observed,
             control: StatefulPodControl {
-                pods: Api::namespaced(client.clone(), set.namespace()),
-                claims: Api::namespaced(client.clone(), set.namespace()),
+                client,
+                namespace: set.namespace(),
                 recorder: &self.recorder,
                 involved: set.reference(),
                 has_lowercase_verbs: true,
@@ -150,9 +150,10 @@ impl Controller {
             .await
     }
 
-    fn revision_control(&self, set: &Set) -> RevisionControl {
+    fn revision_control<'a>(&'a self, set: &'a Set) -> RevisionControl<'a> {
         RevisionControl {
-            api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+            client: &self.ctx.client,
+            namespace: set.namespace(),
             reference: set.owner_ref(),
         }
     }

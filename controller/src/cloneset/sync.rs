@@ -259,9 +259,10 @@ impl Controller {
         self.revision_control(set).list(cached, selector)
     }
 
-    fn revision_control(&self, set: &Set) -> RevisionControl {
+    fn revision_control<'a>(&'a self, set: &'a Set) -> RevisionControl<'a> {
         RevisionControl {
-            api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+            client: &self.ctx.client,
+            namespace: set.namespace(),
             reference: set.owner_ref(),
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::core::Selector;
-use kube::{Api, ResourceExt};
 
 use super::Controller;
 use super::set::Set;
@@ -87,9 +87,10 @@ impl Controller {
         control.truncate(revisions, &live, limit).await
     }
 
-    fn revision_control(&self, set: &Set) -> RevisionControl {
+    fn revision_control<'a>(&'a self, set: &'a Set) -> RevisionControl<'a> {
         RevisionControl {
-            api: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+            client: &self.ctx.client,
+            namespace: set.namespace(),
             reference: set.owner_ref(),
         }
     }

@@ -99,8 +99,8 @@ impl Controller {
             observed,
             set,
             control: StatefulPodControl {
-                pods: Api::namespaced(self.ctx.client.clone(), set.namespace()),
-                claims: Api::namespaced(self.ctx.client.clone(), set.namespace()),
+                client: &self.ctx.client,
+                namespace: set.namespace(),
                 recorder: &self.recorder,
                 involved: set.reference(),
                 has_lowercase_verbs: set.profile().is_old(),
