@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
-use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use serde::Serialize;
+use kube::core::Request;
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ use super::status::wire_time;
 use super::{Conduct, identity};
 use crate::context::Context;
 use crate::mirror;
+use crate::shared::Shared;
 use crate::taints::NOT_READY;
 
 const LEASE_SECONDS: u32 = 40;
@@ -36,16 +37,19 @@ pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
 }
 
 async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<(), kube::Error> {
-    let api: Api<Node> = Api::all(ctx.client.clone());
+    // Its answers are what watches are about to tell of.
+    let api: Api<Shared<Node>> = Api::all(ctx.client.clone());
     let name = identity::node_name(index);
     let wanted = node(index, (ctx.now)());
-    let found = match create(&api, &wanted).await {
+    let found = match create::<Node, _>(&api, &wanted).await {
         Err(error) if mirror::answered(&error, 409) => api.get(&name).await?,
         created => created?,
     };
     // A node that was there before, or a server that keeps status to its own subresource.
-    let taints = found.spec.and_then(|spec| spec.taints).unwrap_or_default();
-    let conditions = found.status.and_then(|status| status.conditions);
+    let found = found.0;
+    let taints = found.spec.as_ref().and_then(|spec| spec.taints.clone());
+    let status = found.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
     let ready = conditions
         .into_iter()
         .flatten()
@@ -58,11 +62,15 @@ async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<
     if conduct.has_lifecycle_controller {
         return Ok(());
     }
-    admit_pods(&api, &name, taints).await
+    admit_pods(&api, &name, taints.unwrap_or_default()).await
 }
 
 /// Takes the taint of a new node away, as the node lifecycle controller does once it is ready.
-async fn admit_pods(api: &Api<Node>, name: &str, taints: Vec<Taint>) -> Result<(), kube::Error> {
+async fn admit_pods(
+    api: &Api<Shared<Node>>,
+    name: &str,
+    taints: Vec<Taint>,
+) -> Result<(), kube::Error> {
     let (not_ready, rest): (Vec<_>, Vec<_>) =
         taints.into_iter().partition(|taint| taint.key == NOT_READY);
     if not_ready.is_empty() {
@@ -74,13 +82,20 @@ async fn admit_pods(api: &Api<Node>, name: &str, taints: Vec<Taint>) -> Result<(
     Ok(())
 }
 
-/// Creates from JSON, so that what is sent is exactly what is written here.
-async fn create<K>(api: &Api<K>, object: &Value) -> Result<K, kube::Error>
+/// Creates a `K` from JSON, so that what is sent is exactly what is written here; the answer is read
+/// as an `A`.
+async fn create<K, A>(api: &Api<A>, object: &Value) -> Result<A, kube::Error>
 where
-    K: Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+    K: Resource<DynamicType = ()>,
+    A: Clone + DeserializeOwned + Resource,
 {
-    let parsed: K = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
-    api.create(&PostParams::default(), &parsed).await
+    let mut object = object.clone();
+    object["apiVersion"] = json!(K::api_version(&()));
+    object["kind"] = json!(K::kind(&()));
+    let body = serde_json::to_vec(&object).map_err(kube::Error::SerdeError)?;
+    let request = Request::new(api.resource_url()).create(&PostParams::default(), body);
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    Client::from(api.clone()).request(request).await
 }
 
 /// Renews the Lease of every node that is up, for as long as it is polled.
@@ -154,7 +169,7 @@ async fn renew(api: &Api<Lease>, name: &str, now: Timestamp) -> Result<(), kube:
                     "renewTime": renew_time,
                 },
             });
-            create(api, &lease).await.map(|_| ())
+            create::<Lease, _>(api, &lease).await.map(|_| ())
         }
         renewed => renewed.map(|_| ()),
     }
