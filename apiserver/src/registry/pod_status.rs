@@ -32,9 +32,12 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> FieldErrors {
         }
         let kind = text(&condition["type"]);
         let system = ["PodScheduled", "Ready", "Initialized"].contains(&kind);
-        let faults = (!system).then(|| qualified_name(kind)).unwrap_or_default();
-        if !faults.is_empty() {
-            invalid_each(faults, &kind.into(), &path().child("Type"), &mut errors);
+        for fault in (!system)
+            .then(|| qualified_name(kind))
+            .into_iter()
+            .flatten()
+        {
+            errors.invalid(&path().child("Type"), &kind.into(), &fault);
         }
     }
     let node = text(&now["nominatedNodeName"]);

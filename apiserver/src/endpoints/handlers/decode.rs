@@ -44,13 +44,7 @@ pub(super) fn object(
     options: &str,
 ) -> Result<Value, ApiError> {
     let validation = field_validation(&request.query, options)?;
-    let unrecognized = |why: &str| {
-        ApiError::BadRequest(format!(
-            "the object provided is unrecognized (must be of type {}): {why} ({})",
-            gvk.kind,
-            excerpt(&request.body),
-        ))
-    };
+    let unrecognized = |why: &str| unrecognized(request, gvk, why);
     let document = match content_type(&request.headers)? {
         ContentType::Json => Yaml::json(schema::readable(&request.body)),
         ContentType::Yaml => Yaml::parse(&request.body).map_err(|why| unrecognized(&why))?,
@@ -59,14 +53,28 @@ pub(super) fn object(
             return from_protobuf(gvk, envelope.map_err(|why| unrecognized(&why.to_string()))?);
         }
     };
+    let orderly = orderly(gvk, &document, validation);
+    orderly.map_or_else(|| inspected(request, gvk, document, validation), Ok)
+}
+
+fn unrecognized(request: &Request<'_>, gvk: &GroupVersionKind, why: &str) -> ApiError {
+    ApiError::BadRequest(format!(
+        "the object provided is unrecognized (must be of type {}): {why} ({})",
+        gvk.kind,
+        excerpt(&request.body),
+    ))
+}
+
+/// The object in a document that may have any fault.
+fn inspected(
+    request: &Request<'_>,
+    gvk: &GroupVersionKind,
+    document: Yaml,
+    validation: FieldValidation,
+) -> Result<Value, ApiError> {
+    let unrecognized = |why: &str| unrecognized(request, gvk, why);
     let Yaml { json, duplicates } = document;
     let schema = schema::builtin(gvk);
-    if let Some(schema) = schema
-        && duplicates.is_empty()
-        && let Some(value) = orderly(gvk, schema, &json, validation)
-    {
-        return Ok(value);
-    }
     let parsed = match schema {
         Some(_) => serde_json::from_slice(&json).map(|Skimmed(parsed)| parsed),
         None => serde_json::from_slice(&json),
@@ -151,21 +159,17 @@ pub(super) fn object(
     Ok(with_type_meta(value, disowns, gvk))
 }
 
-/// The object in `json`, if it is one of kind `gvk` with nothing that needs a closer look: no field
-/// that is unknown or there twice, and no word about owners.
-fn orderly(
-    gvk: &GroupVersionKind,
-    schema: &Arc<Object>,
-    json: &[u8],
-    validation: FieldValidation,
-) -> Option<Value> {
-    let text = std::str::from_utf8(json).ok()?;
+/// The object in a document, if it is one of kind `gvk` with nothing that needs a closer look: no
+/// field that is unknown or there twice, and no word about owners.
+fn orderly(gvk: &GroupVersionKind, document: &Yaml, validation: FieldValidation) -> Option<Value> {
+    let schema = schema::builtin(gvk)?;
+    let text = std::str::from_utf8(&document.json).ok()?;
     // What is ignored is not looked into, and may hide anything; a name may be written with escapes.
     let hides = validation == FieldValidation::Ignore || text.contains("\\u");
-    if hides || text.contains("managedFields") {
+    if hides || text.contains("managedFields") || !document.duplicates.is_empty() {
         return None;
     }
-    let decoded = schema::decode_json(schema, json, validation).ok()?;
+    let decoded = schema::decode_json(schema, &document.json, validation).ok()?;
     let value = decoded.value;
     let is_plain = decoded.warnings.is_empty()
         && value["kind"] == *gvk.kind
