@@ -239,7 +239,7 @@ impl Object {
     /// Where the field with this JSON name is declared.
     fn position(&self, name: &str) -> Option<usize> {
         let Fields { list, names, .. } = self.compiled();
-        names.candidates(name).find(|at| list[*at].name == name)
+        names.position(name, |at| list[at].name == name)
     }
 
     /// Makes null of the empty lists in `value`, an object of this type: protobuf, which upstream

@@ -9,14 +9,19 @@ pub(super) struct NameIndex {
     shift: u32,
 }
 
-/// The first eight bytes of a name and its length: nearly always enough to tell names apart.
-type Key = (u64, usize);
+/// The first bytes of a name and its length, which tell all but the longest names apart.
+type Key = ([u64; 3], usize);
+
+/// How many bytes of a name are part of its key.
+const KEY_BYTES: usize = 24;
 
 fn key(name: &str) -> Key {
-    let mut head = [0; 8];
-    let length = name.len().min(head.len());
+    let mut head = [0; KEY_BYTES];
+    let length = name.len().min(KEY_BYTES);
     head[..length].copy_from_slice(&name.as_bytes()[..length]);
-    (u64::from_be_bytes(head), name.len())
+    let (words, _) = head.as_chunks();
+    let word = |at: usize| u64::from_le_bytes(words[at]);
+    ([word(0), word(1), word(2)], name.len())
 }
 
 impl NameIndex {
@@ -39,16 +44,24 @@ impl NameIndex {
     }
 
     /// The slots in which `key` may be, most likely ones first.
-    fn places(&self, (head, length): Key) -> impl Iterator<Item = usize> + use<> {
+    fn places(&self, ([one, two, three], length): Key) -> impl Iterator<Item = usize> + use<> {
         // Fibonacci hashing.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let hash = (head ^ length as u64).wrapping_mul(SPREAD);
+        let mixed = one ^ two.rotate_left(21) ^ three.rotate_left(42) ^ length as u64;
+        let hash = mixed.wrapping_mul(SPREAD);
         let (start, mask) = (hash.checked_shr(self.shift), self.slots.len() - 1);
         let start = usize::try_from(start.unwrap_or(0)).unwrap_or(0);
         (start..).map(move |place| place & mask)
     }
 
-    /// Where `name` may be, in the order of the list; other names may be there too.
+    /// Where `name` is: the first place of the list, or of those with its key, that `is_there`
+    /// confirms. Only names that share a key with others are asked about.
+    pub(super) fn position(&self, name: &str, is_there: impl Fn(usize) -> bool) -> Option<usize> {
+        let certain = name.len() <= KEY_BYTES;
+        self.candidates(name).find(|at| certain || is_there(*at))
+    }
+
+    /// Where `name` may be, in the order of the list; longer names may be there too.
     pub(super) fn candidates(&self, name: &str) -> impl Iterator<Item = usize> {
         let key = key(name);
         let taken = self.places(key).map_while(|place| self.slots[place]);
@@ -65,19 +78,22 @@ mod tests {
         let names = [
             "b",
             "",
-            "terminationMessagePath",
+            "terminationGracePeriodSeconden",
             "b",
-            "terminationGracePeriod",
+            "terminationGracePeriodSecundes",
         ];
         let index = NameIndex::new(names.into_iter());
         let at = |name: &str| -> Vec<usize> { index.candidates(name).collect() };
         assert_eq!(at("b"), [0, 3]);
         assert_eq!(at(""), [1]);
-        assert_eq!(
-            at("terminationMessagePath"),
-            [2, 4],
-            "alike by the first bytes and length"
-        );
+        assert_eq!(at(names[4]), [2, 4], "alike by the first bytes and length");
         assert!(at("termination").is_empty());
+        let position = |name: &str| index.position(name, |at| names[at] == name);
+        assert_eq!(
+            names.map(position),
+            [Some(0), Some(1), Some(2), Some(0), Some(4)]
+        );
+        assert_eq!(position("terminationGracePeriodHoursss"), None);
+        assert_eq!(position("terminationGracePeriodSecindes"), None);
     }
 }
