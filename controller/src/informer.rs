@@ -326,8 +326,8 @@ fn key<K: Resource>(object: &K) -> (String, String) {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// API concepts let clients compare resourceVersions of one resource as integers.
-/// The version of `object`, 0 if that is not a number.
+/// The version of `object`, 0 if that is not a number: API concepts let clients compare
+/// resourceVersions of one resource as integers.
 pub(crate) fn resource_version(object: &impl ResourceExt) -> u64 {
     object
         .resource_version()

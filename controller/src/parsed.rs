@@ -16,6 +16,12 @@ struct Read<S> {
     made: Arc<S>,
 }
 
+/// The version of an object that was read before.
+pub(crate) struct Before<'a, S> {
+    pub(crate) of: &'a DynamicObject,
+    pub(crate) made: &'a S,
+}
+
 impl<S> Default for Parsed<S> {
     fn default() -> Self {
         Self(Mutex::default())
@@ -23,8 +29,8 @@ impl<S> Default for Parsed<S> {
 }
 
 impl<S> Parsed<S> {
-    /// `object`, as `read` reads it if nobody has before; it is given what the version before was read
-    /// as. The same object is told by its address, so it must be of a cache.
+    /// `object`, as `read` reads it if nobody has before; it is given the version before, and what
+    /// that was read as. The same object is told by its address, so it must be of a cache.
     ///
     /// # Errors
     /// That of `read`.
@@ -32,16 +38,18 @@ impl<S> Parsed<S> {
         &self,
         key: &ObjectKey,
         object: &Arc<DynamicObject>,
-        read: impl FnOnce(&DynamicObject, Option<&S>) -> Result<S, E>,
+        read: impl FnOnce(&DynamicObject, Option<Before<'_, S>>) -> Result<S, E>,
     ) -> Result<Arc<S>, E> {
         let mut before = None;
         if let Some(known) = self.0.lock().get(key) {
             if Arc::ptr_eq(&known.of, object) {
                 return Ok(Arc::clone(&known.made));
             }
-            before = Some(Arc::clone(&known.made));
+            before = Some((Arc::clone(&known.of), Arc::clone(&known.made)));
         }
-        let made = Arc::new(read(object, before.as_deref())?);
+        let before = before.as_ref();
+        let before = before.map(|(of, made)| Before { of, made: &**made });
+        let made = Arc::new(read(object, before)?);
         let entry = Read {
             of: Arc::clone(object),
             made: Arc::clone(&made),
@@ -78,7 +86,14 @@ mod tests {
         let mut read = |object: &Arc<DynamicObject>| {
             let version = parsed.get::<Infallible>(&key, object, |object, before| {
                 let version = object.metadata.resource_version.clone().unwrap();
-                reads.push((before.cloned(), version.clone()));
+                let before = before.map(|before| {
+                    assert_eq!(
+                        before.of.metadata.resource_version.as_ref(),
+                        Some(before.made)
+                    );
+                    before.made.clone()
+                });
+                reads.push((before, version.clone()));
                 Ok(version)
             });
             version.unwrap().as_ref().clone()

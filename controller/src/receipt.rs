@@ -55,13 +55,14 @@ async fn send<K: Clone>(
     Ok(version.parse().unwrap_or_default())
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Answer {
     metadata: Metadata,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Metadata {
     resource_version: String,
 }

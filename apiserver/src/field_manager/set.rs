@@ -225,6 +225,18 @@ impl FieldSet {
         }
     }
 
+    /// The set of `nodes` in any order; of those with one element the last is taken.
+    fn of_nodes(mut nodes: Vec<(PathElement, Node)>) -> Self {
+        nodes.retain(|(_, node)| !node.is_empty());
+        if !nodes.is_sorted_by(|(one, _), (next, _)| one < next) {
+            // Stable, and the last one first: what follows it goes.
+            nodes.reverse();
+            nodes.sort_by(|(one, _), (next, _)| one.cmp(next));
+            nodes.dedup_by(|(one, _), (kept, _)| one == kept);
+        }
+        Self(nodes)
+    }
+
     /// Puts the set under `element` into this one.
     pub(super) fn graft(&mut self, element: PathElement, node: Node) {
         if node.is_empty() {

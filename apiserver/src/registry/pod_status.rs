@@ -32,12 +32,13 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> FieldErrors {
         }
         let kind = text(&condition["type"]);
         let system = ["PodScheduled", "Ready", "Initialized"].contains(&kind);
-        for fault in (!system)
-            .then(|| qualified_name(kind))
-            .into_iter()
-            .flatten()
-        {
-            errors.invalid(&path().child("Type"), &kind.into(), &fault);
+        let faults = if system {
+            Vec::new()
+        } else {
+            qualified_name(kind)
+        };
+        if !faults.is_empty() {
+            invalid_each(faults, &kind.into(), &path().child("Type"), &mut errors);
         }
     }
     let node = text(&now["nominatedNodeName"]);

@@ -1,6 +1,7 @@
 //! Decoding: a document read into a type, and written again as the type has it.
 //!
-//! One pass over the document in its own order, as faults are reported in that order. Go's rules
+//! One pass over the document in its own order, as faults are reported in that order; a document
+//! that may have one is passed over again, with the way to each value kept in mind. Go's rules
 //! about what a wrong type is called, and which fault wins, are those of `sigs.k8s.io/json`: the
 //! first wrong type is remembered while reading goes on, but a value that its type itself refuses
 //! (a time, a quantity) ends the reading there and then.
@@ -87,21 +88,43 @@ fn decode_text(
     json: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    let read = |traces| {
-        let mut deserializer = serde_json::Deserializer::from_slice(json);
-        let decoded = decode(schema, &mut deserializer, validation, traces)?;
-        deserializer.end().map(|()| decoded).map_err(syntax)
-    };
-    // Most documents are in order, and where a fault would be does not matter.
-    if let Ok(decoded) = read(Traces::No)
-        && decoded.warnings.is_empty()
-    {
-        return Ok(decoded);
+    if let Some(value) = decode_faultless(schema, json, validation) {
+        return Ok(Decoded {
+            value,
+            warnings: Vec::new(),
+        });
     }
-    read(Traces::Yes).map_err(|err| match syntax_error(json) {
+    decode_whole(schema, json, validation, Traces::Yes).map_err(|err| match syntax_error(json) {
         Some(message) => DecodeError::Syntax(message),
         None => err,
     })
+}
+
+/// The object in a JSON document without any fault: most have none, and where one would be does not
+/// matter then. Numbers are plain, no quantity is one.
+#[must_use]
+pub(crate) fn decode_orderly(
+    object: &Arc<Object>,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Option<Value> {
+    decode_faultless(&Schema::Object(Arc::clone(object)), json, validation)
+}
+
+fn decode_faultless(schema: &Schema, json: &[u8], validation: FieldValidation) -> Option<Value> {
+    let decoded = decode_whole(schema, json, validation, Traces::No).ok()?;
+    decoded.warnings.is_empty().then_some(decoded.value)
+}
+
+fn decode_whole(
+    schema: &Schema,
+    json: &[u8],
+    validation: FieldValidation,
+    traces: Traces,
+) -> Result<Decoded, DecodeError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let decoded = decode(schema, &mut deserializer, validation, traces)?;
+    deserializer.end().map(|()| decoded).map_err(syntax)
 }
 
 fn syntax(err: serde_json::Error) -> DecodeError {

@@ -23,6 +23,7 @@ use crate::kruise::stateful_set::StatefulSetStatus;
 use crate::kruise::status_write::replace_status;
 use crate::kruise::{StatefulSet, selector_text};
 use crate::mirror::ObjectKey;
+use crate::parsed::Before;
 use crate::pod;
 use crate::revision_control::{Chosen, RevisionControl};
 use crate::stateful_pod_control::StatefulPodControl;
@@ -35,7 +36,7 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_, _: Option<&_>| Set::parse(object, self.gates);
+        let read = |object: &_, _: Option<Before<'_, _>>| Set::parse(object, self.gates);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,

@@ -26,6 +26,7 @@ use crate::kruise::status_write::replace_status;
 use crate::kruise::{container_hash, revision, selector_text};
 use crate::mirror::ObjectKey;
 use crate::named_expectations::Expected;
+use crate::parsed::Before;
 use crate::pod;
 use crate::recorder::EventType;
 use crate::revision_control::{Chosen, RevisionControl};
@@ -57,7 +58,7 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_, _: Option<&_>| Set::parse(object, self.gates);
+        let read = |object: &_, _: Option<Before<'_, _>>| Set::parse(object, self.gates);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,

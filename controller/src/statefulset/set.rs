@@ -20,6 +20,7 @@ use crate::controller_ref::{controller_ref, reference_to};
 use crate::history;
 use crate::int_or_percent::{Round, resolve};
 use crate::mirror::ObjectKey;
+use crate::parsed::Before;
 use crate::stateful_identity::Identity;
 use crate::sync_error::Error;
 use crate::triggers::Workload;
@@ -40,7 +41,7 @@ pub(crate) enum Strategy {
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
     metadata: ObjectMeta,
-    /// Shared by the versions of one generation.
+    /// Shared by versions with the same.
     spec: Arc<Spec>,
     status: Option<StatefulSetStatus>,
     /// How the controller is set up that reads it.
@@ -71,13 +72,13 @@ impl Spec {
 }
 
 impl Set {
-    /// Reads a set, of which `before` may be another version.
+    /// Reads a set; with the spec of the version `before`, if that is the same.
     ///
     /// # Errors
     /// `Malformed` for what is no StatefulSet.
     pub(crate) fn parse(
         object: &DynamicObject,
-        before: Option<&Self>,
+        before: Option<Before<'_, Self>>,
         settings: Settings,
     ) -> Result<Self, Error> {
         let metadata = &object.metadata;
@@ -85,12 +86,9 @@ impl Set {
             what: format!("StatefulSet {}", object.name_any()),
             source,
         };
-        let is_of_generation = |before: &&Self| {
-            let generation = |meta: &ObjectMeta| (meta.uid.clone(), meta.generation);
-            metadata.generation.is_some() && generation(metadata) == generation(&before.metadata)
-        };
-        let spec = match before.filter(is_of_generation) {
-            Some(before) => Arc::clone(&before.spec),
+        let before = before.filter(|before| before.of.data["spec"] == object.data["spec"]);
+        let spec = match before {
+            Some(before) => Arc::clone(&before.made.spec),
             None => Arc::new(Spec::parse(&object.data, settings).map_err(malformed)?),
         };
         Ok(Self {

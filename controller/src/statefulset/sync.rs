@@ -16,6 +16,7 @@ use super::set::{KIND, Set};
 use crate::adoption::{self, Claims};
 use crate::informer::resource_version;
 use crate::mirror::ObjectKey;
+use crate::parsed::Before;
 use crate::revision_control::Chosen;
 use crate::stateful_identity;
 use crate::stateful_pod_control::StatefulPodControl;
@@ -30,7 +31,8 @@ impl Reconcile for Controller {
             self.read.forget(key);
             return Ok(None);
         };
-        let read = |object: &_, before: Option<&_>| Set::parse(object, before, self.settings);
+        let read =
+            |object: &_, before: Option<Before<'_, Set>>| Set::parse(object, before, self.settings);
         let set = self.read.get(key, &object, read)?;
         let selector = match Selector::try_from(set.spec().selector.clone()) {
             Ok(selector) => selector,

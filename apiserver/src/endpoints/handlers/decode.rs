@@ -169,10 +169,8 @@ fn orderly(gvk: &GroupVersionKind, document: &Yaml, validation: FieldValidation)
     if hides || text.contains("managedFields") || !document.duplicates.is_empty() {
         return None;
     }
-    let decoded = schema::decode_json(schema, &document.json, validation).ok()?;
-    let value = decoded.value;
-    let is_plain = decoded.warnings.is_empty()
-        && value["kind"] == *gvk.kind
+    let value = schema::decode_orderly(schema, &document.json, validation)?;
+    let is_plain = value["kind"] == *gvk.kind
         && value["apiVersion"] == *gvk.api_version()
         && carried::fault(&value).is_none();
     is_plain.then_some(value)

@@ -38,13 +38,15 @@ impl FieldSet {
         let mut node = Node::default();
         match fields {
             Value::Object(fields) => {
+                let mut children = Vec::with_capacity(fields.len());
                 for (key, below) in fields {
                     if key == "." {
                         node.member = true;
                     } else if let Some(element) = PathElement::parse(key)? {
-                        node.children.graft(element, Self::parse(below)?);
+                        children.push((element, Self::parse(below)?));
                     }
                 }
+                node.children = Self::of_nodes(children);
             }
             Value::Null => {}
             other => return Err(format!("expected an object, got {other}")),
@@ -71,15 +73,16 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-        let mut node = Node::default();
+        let (mut node, mut children) = (Node::default(), Vec::new());
         while let Some(key) = map.next_key::<Key>()? {
             let below = map.next_value()?;
             match key {
                 Key::Itself => node.member = true,
-                Key::Element(element) => node.children.graft(element, below),
+                Key::Element(element) => children.push((element, below)),
                 Key::Unknown => {}
             }
         }
+        node.children = FieldSet::of_nodes(children);
         node.member |= node.children.is_empty();
         Ok(node)
     }
@@ -137,6 +140,7 @@ mod tests {
             json!({}),
             json!(null),
             json!({ "f:b": {}, "f:a": { ".": {}, "f:x": null, "i:2": {}, "i:10": {} } }),
+            json!({ "f:a": { "v:1": {}, "v:1.0": { "f:b": {} }, "v:10": {}, "v:2": {} } }),
             json!({ "f:l": { "k:{\"port\":80}": { "f:port": {} }, "v:\"a\"": {} } }),
             json!({ "q:new": { "f:a": {} }, "f:\u{e9}\"": {} }),
             json!({ "f:a": 1 }),

@@ -1,4 +1,4 @@
-//! Values that need no conversion: known fields with values of their types.
+//! Values that need no conversion: known fields with values of their types, texts in normal form.
 //!
 //! They are brought in place into the form that decoding gives, which would make all of their maps
 //! anew.
@@ -46,9 +46,11 @@ fn is_plain(schema: &Schema, value: &Value) -> bool {
             integer.is_some_and(|integer| i32::try_from(integer).is_ok())
         }
         (Schema::IntOrString, value) => value.is_string(),
-        (Schema::Time, Value::String(text)) => normalize(text, Precision::Seconds).is_ok(),
-        (Schema::MicroTime, Value::String(text)) => normalize(text, Precision::Micros).is_ok(),
-        (Schema::Quantity, Value::String(text)) => Quantity::parse(text.trim()).is_ok(),
+        (Schema::Time, Value::String(text)) => is_normal(text, Precision::Seconds),
+        (Schema::MicroTime, Value::String(text)) => is_normal(text, Precision::Micros),
+        (Schema::Quantity, Value::String(text)) => {
+            Quantity::parse(text).is_ok_and(|quantity| quantity.to_string() == *text)
+        }
         (Schema::Object(object), value) => is_plain_struct(object, value),
         (Schema::Map(map), Value::Object(entries)) => {
             entries.values().all(|value| is_plain(&map.values, value))
@@ -58,6 +60,10 @@ fn is_plain(schema: &Schema, value: &Value) -> bool {
         }
         _ => false,
     }
+}
+
+fn is_normal(time: &str, precision: Precision) -> bool {
+    normalize(time, precision).is_ok_and(|normal| normal.as_deref() == Some(time))
 }
 
 fn settle_struct(object: &Object, fields: &mut Map<String, Value>) {
@@ -91,28 +97,17 @@ fn settle(schema: &Schema, value: &mut Value) -> bool {
                 }
             }
         }
-        (Schema::Time, Value::String(text)) => return settle_time(text, Precision::Seconds),
-        (Schema::MicroTime, Value::String(text)) => return settle_time(text, Precision::Micros),
-        (Schema::Quantity, Value::String(text)) => {
-            if let Ok(quantity) = Quantity::parse(text.trim()) {
-                *text = quantity.to_string();
-            }
-        }
         (Schema::Float, Value::Number(number)) => *value = float(number),
         _ => {}
     }
     true
 }
 
-fn settle_time(text: &mut String, precision: Precision) -> bool {
-    let normal = normalize(text, precision).ok().flatten();
-    normal.map(|normal| *text = normal).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::Walk;
     use super::*;
     use crate::schema::tests::kind;
     use crate::schema::{FieldValidation, decode_value};
@@ -127,22 +122,22 @@ mod tests {
             ),
             pod(json!({ "spec": {
                 "containers": [{ "args": [], "env": [null], "image": "" }, null],
-                "overhead": { "cpu": "0.5", "memory": null },
+                "overhead": { "cpu": "500m", "memory": null },
                 "terminationGracePeriodSeconds": 0,
                 "priority": 5,
                 "hostNetwork": false,
                 "volumes": [{ "emptyDir": {} }],
             } })),
             pod(
-                json!({ "status": { "startTime": "2024-01-01T02:00:00.9+02:00", "conditions": [
-                { "type": "Ready", "lastTransitionTime": "0001-01-01T00:00:00Z" },
+                json!({ "status": { "startTime": "2024-01-01T02:00:00Z", "conditions": [
+                { "type": "Ready", "lastTransitionTime": null },
                 { "lastTransitionTime": "2024-01-01T02:00:00Z", "lastProbeTime": null },
             ] } }),
             ),
             (
                 "coordination.k8s.io/v1",
                 "Lease",
-                json!({ "spec": { "renewTime": "2024-01-01T01:00:00.120000+01:00" } }),
+                json!({ "spec": { "renewTime": "2024-01-01T01:00:00.120000Z" } }),
             ),
             (
                 "v1",
@@ -156,7 +151,12 @@ mod tests {
             ),
         ] {
             let object = kind(version, name);
-            let want = decode_value(object, value.clone(), FieldValidation::Strict);
+            let mut walk = Walk {
+                path: String::new(),
+                unknown: Vec::new(),
+            };
+            let walked = walk.fields(object, value.clone()).unwrap();
+            let want = decode_value(object, walked, FieldValidation::Strict);
             let found = decoded(object, &mut value).expect("it is plain");
             assert_eq!(found, want.unwrap().value);
         }
@@ -175,7 +175,10 @@ mod tests {
             json!({ "spec": { "containers": {} } }),
             json!({ "spec": { "overhead": { "cpu": 1 } } }),
             json!({ "spec": { "overhead": { "cpu": "x" } } }),
+            json!({ "spec": { "overhead": { "memory": "1.953125Ki" } } }),
             json!({ "metadata": { "creationTimestamp": "yesterday" } }),
+            json!({ "metadata": { "creationTimestamp": "0001-01-01T00:00:00Z" } }),
+            json!({ "status": { "startTime": "2024-01-01T02:00:00.9+02:00" } }),
         ] {
             let given = value.clone();
             assert_eq!(decoded(kind("v1", "Pod"), &mut value), None, "{given}");
