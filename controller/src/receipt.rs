@@ -66,3 +66,46 @@ struct Answer {
 struct Metadata {
     resource_version: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::service_fn;
+
+    use super::*;
+
+    /// Config maps of a server that answers every write with its own method, path and version.
+    fn config_maps(version: Value) -> Api<ConfigMap> {
+        let service = service_fn(move |request: Request<Body>| {
+            let asked = format!("{} {}", request.method(), request.uri().path());
+            let code = match asked.as_str() {
+                "POST /api/v1/namespaces/n/configmaps" => 201,
+                "PUT /api/v1/namespaces/n/configmaps/a"
+                | "PUT /api/v1/namespaces/n/configmaps/a/status" => 200,
+                _ => 404,
+            };
+            let metadata = json!({ "name": "a", "resourceVersion": version });
+            let answer = json!({ "metadata": metadata, "data": { "k": "v" }, "message": asked });
+            let answer = Body::from(answer.to_string().into_bytes());
+            let response = Response::builder().status(code).body(answer).unwrap();
+            async move { Ok::<_, Infallible>(response) }
+        });
+        Api::namespaced(Client::new(service, "n"), "n")
+    }
+
+    #[tokio::test]
+    async fn each_write_is_answered_with_the_version_it_came_to() {
+        let (api, map) = (config_maps(json!("7")), ConfigMap::default());
+        assert_eq!(create(&api, &map).await.unwrap(), 7);
+        assert_eq!(replace(&api, "a", &map).await.unwrap(), 7);
+        assert_eq!(replace_status(&api, "a", &map).await.unwrap(), 7);
+        assert!(replace(&api, "b", &map).await.is_err());
+        let odd = config_maps(json!("x"));
+        assert_eq!(create(&odd, &map).await.unwrap(), 0);
+    }
+}

@@ -155,13 +155,13 @@ impl Difference {
         ];
         let mut parts = parts.into_iter().filter(|(_, below)| !below.is_empty());
         // The element of the one part that most differences have is not copied.
-        let Some((last, last_below)) = parts.next() else {
+        let Some((first, first_below)) = parts.next() else {
             return;
         };
         for (node, below) in parts {
             node.children.graft(element.clone(), below);
         }
-        last.children.graft(element, last_below);
+        first.children.graft(element, first_below);
     }
 
     fn items(&mut self, list: List<'_>, depth: usize, old: &[Value], new: &[Value]) {

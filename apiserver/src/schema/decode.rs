@@ -101,7 +101,7 @@ fn decode_text(
 }
 
 /// The object in a JSON document without any fault: most have none, and where one would be does not
-/// matter then. Numbers are plain, no quantity is one.
+/// matter then. A quantity that is written as a number is taken for a fault.
 #[must_use]
 pub(crate) fn decode_orderly(
     object: &Arc<Object>,

@@ -54,8 +54,8 @@ impl NameIndex {
         (start..).map(move |place| place & mask)
     }
 
-    /// Where `name` is: the first place of the list, or of those with its key, that `is_there`
-    /// confirms. Only names that share a key with others are asked about.
+    /// Where `name` is first in the list. `is_there` confirms a place, and is only asked of names that
+    /// are longer than their keys.
     pub(super) fn position(&self, name: &str, is_there: impl Fn(usize) -> bool) -> Option<usize> {
         let certain = name.len() <= KEY_BYTES;
         self.candidates(name).find(|at| certain || is_there(*at))

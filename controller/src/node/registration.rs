@@ -41,7 +41,7 @@ async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<
     let api: Api<Shared<Node>> = Api::all(ctx.client.clone());
     let name = identity::node_name(index);
     let wanted = node(index, (ctx.now)());
-    let found = match create::<Node, _>(&api, &wanted).await {
+    let found = match create(&api, &wanted).await {
         Err(error) if mirror::answered(&error, 409) => api.get(&name).await?,
         created => created?,
     };
@@ -82,12 +82,10 @@ async fn admit_pods(
     Ok(())
 }
 
-/// Creates a `K` from JSON, so that what is sent is exactly what is written here; the answer is read
-/// as an `A`.
-async fn create<K, A>(api: &Api<A>, object: &Value) -> Result<A, kube::Error>
+/// Creates from JSON, so that what is sent is exactly what is written here.
+async fn create<K>(api: &Api<K>, object: &Value) -> Result<K, kube::Error>
 where
-    K: Resource<DynamicType = ()>,
-    A: Clone + DeserializeOwned + Resource,
+    K: Clone + DeserializeOwned + Resource<DynamicType = ()>,
 {
     let mut object = object.clone();
     object["apiVersion"] = json!(K::api_version(&()));
@@ -169,7 +167,7 @@ async fn renew(api: &Api<Lease>, name: &str, now: Timestamp) -> Result<(), kube:
                     "renewTime": renew_time,
                 },
             });
-            create::<Lease, _>(api, &lease).await.map(|_| ())
+            create(api, &lease).await.map(|_| ())
         }
         renewed => renewed.map(|_| ()),
     }

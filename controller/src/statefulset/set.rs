@@ -284,3 +284,41 @@ impl Workload for Cached {
         Some(Duration::from_secs(seconds))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(image: &str, replicas: i32) -> DynamicObject {
+        let containers = json!([{ "name": "c", "image": image }]);
+        serde_json::from_value(json!({
+            "metadata": { "name": "web", "namespace": "ns", "uid": "u", "generation": 1 },
+            "spec": { "selector": {}, "template": { "spec": { "containers": containers } } },
+            "status": { "replicas": replicas },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn versions_share_a_spec_that_is_the_same_and_no_other() {
+        let settings = Settings::default();
+        let first = object("a", 0);
+        let read = Set::parse(&first, None, settings).unwrap();
+        let after = |next: &DynamicObject| {
+            let before = Before {
+                of: &first,
+                made: &read,
+            };
+            Set::parse(next, Some(before), settings).unwrap()
+        };
+        let same = after(&object("a", 3));
+        assert!(Arc::ptr_eq(&same.spec, &read.spec));
+        assert_eq!(same.status().replicas, 3);
+        // A generation may stay although the template is written in another way.
+        let other = after(&object("b", 0));
+        assert_ne!(other.revision_data(), read.revision_data());
+        assert_ne!(other.spec(), read.spec());
+    }
+}
