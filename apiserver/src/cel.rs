@@ -29,7 +29,7 @@ pub(crate) use cluster::ClusterState;
 pub(crate) use definition::{RuleFaults, RuleScope};
 pub(crate) use library::authorization::{Authorizer, Question, Verdict};
 pub(crate) use library::url::reference_fault;
-pub(crate) use policy::{Activation, Expression, Outcome, Returns, Scope};
+pub(crate) use policy::{Activation, Expression, Outcome, Returns, Scope, resource_type};
 pub(crate) use validator::Validator;
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! - [`clock`]: time and randomness
 //! - [`fault`]: what a test has go wrong between clients and server
 //! - `storage`: objects and their past events, by resource
+//! - [`type_checking`]: the expressions of admission policies against the types of objects
 //! - `webhook`: calls over HTTPS of what clients have configured
 
 mod admission;
@@ -37,6 +38,7 @@ mod schema;
 mod server;
 pub mod status;
 mod storage;
+pub mod type_checking;
 mod webhook;
 
 pub use auth::Authorization;

@@ -14,6 +14,7 @@
 //! - [`explore`]: scenarios with something going wrong at every point
 //! - [`log`]: what a replay of a run needs, and what happened in it
 //! - [`exchange`]: recorded exchanges with a real API server, and their replay
+//! - [`type_checking`]: the server's checker of admission policies, for the controller of their statuses
 //! - [`wire`]: the way between clients and server, and what passed on it
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
 
@@ -35,4 +36,5 @@ pub mod suite;
 pub mod table;
 pub mod testbed;
 pub mod timeline;
+pub mod type_checking;
 pub mod wire;

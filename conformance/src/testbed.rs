@@ -30,7 +30,7 @@ use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
 use crate::wire::{Exchange, Notes, Turns, Wire};
-use crate::{kruise, nodes};
+use crate::{kruise, nodes, type_checking};
 
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
@@ -282,6 +282,7 @@ impl Testbed {
                 root_ca: ROOT_CA.to_owned(),
                 statefulset: options.statefulset,
                 kruise: options.kruise.unwrap_or_default(),
+                check_types: type_checking::check,
                 now: Arc::new(move || clock.now()),
             },
         )

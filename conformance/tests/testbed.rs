@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
+use k8s_openapi::api::admissionregistration::v1::{TypeChecking, ValidatingAdmissionPolicy};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::controller::{Action, Controller};
@@ -441,4 +442,82 @@ fn what_bears_one_failure_and_not_two_is_found_by_a_pair() {
         faults.len() > 0 && faults.clone().all(|count| count == 2),
         "{two}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn expressions_of_policies_are_checked_against_the_types_of_objects() {
+    let policies = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: tabs.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: tabs, kind: Tab}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {spec: {type: object, properties: {replicas: {type: integer}}}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: fits}
+spec:
+  matchConstraints: MATCHED
+  validations: [{expression: "object.spec.replicas > 1"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: confused}
+spec:
+  matchConstraints: MATCHED
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  variables: [{name: wanted, expression: object.spec.replicas}]
+  validations:
+  - {expression: "variables.wanted > '1'"}
+  - {expression: "params.data.x == 'a'", messageExpression: "'got ' + object.spec.strategy"}
+"#;
+    let matched = r#"{resourceRules: [
+      {operations: ["*"], apiGroups: [apps], apiVersions: [v1], resources: [deployments]},
+      {operations: ["*"], apiGroups: [example.com], apiVersions: [v1], resources: [tabs]}]}"#;
+    let policies = policies.replace("MATCHED", matched);
+    let builder = Testbed::builder().controllers(["validatingadmissionpolicy-status"]);
+    let testbed = builder.start().await.unwrap();
+    testbed.apply(&policies).await.unwrap();
+    testbed.settle(Duration::from_secs(60)).await.unwrap();
+    let api: Api<ValidatingAdmissionPolicy> = Api::all(testbed.client().clone());
+    let status = api.get("fits").await.unwrap().status.unwrap();
+    assert_eq!(status.observed_generation, Some(1));
+    assert_eq!(status.type_checking, Some(TypeChecking::default()));
+    let status = api.get("confused").await.unwrap().status.unwrap();
+    let warnings = status.type_checking.unwrap().expression_warnings.unwrap();
+    let overload = "found no matching overload for";
+    let warning = format!(
+        "apps/v1, Kind=Deployment: ERROR: <input>:1:18: {overload} '_>_' applied to '(int, string)'
+ | variables.wanted > '1'
+ | .................^
+
+example.com/v1, Kind=Tab: ERROR: <input>:1:18: {overload} '_>_' applied to '(int, string)'
+ | variables.wanted > '1'
+ | .................^
+"
+    );
+    assert_eq!(warnings[0].field_ref, "spec.validations[0].expression");
+    assert_eq!(warnings[0].warning, warning);
+    assert_eq!(
+        warnings[1].field_ref,
+        "spec.validations[1].messageExpression"
+    );
+    let wanted = "'_+_' applied to '(string, Deployment0.spec.strategy)'";
+    assert!(
+        warnings[1].warning.contains(wanted),
+        "{}",
+        warnings[1].warning
+    );
+    assert!(warnings[1].warning.contains("undefined field 'strategy'"));
+    assert_eq!(warnings.len(), 2);
 }

@@ -40,6 +40,7 @@ mod pod;
 mod pod_control;
 pub mod pod_garbage_collector;
 mod pod_ranking;
+pub mod policy_status;
 mod receipt;
 mod recorder;
 pub mod replicaset;

@@ -15,8 +15,9 @@ use crate::error::Error;
 use crate::{
     advanced_statefulset, cloneset, cluster_role_aggregation, cronjob, daemonset, deployment,
     disruption, endpoint_slice, endpoints, garbage_collector, job, kruise, namespace, node,
-    node_lifecycle, persistent_volume, pod_garbage_collector, replicaset, replication_controller,
-    resource_quota, root_ca, service_account, statefulset, taint_eviction, ttl_after_finished,
+    node_lifecycle, persistent_volume, pod_garbage_collector, policy_status, replicaset,
+    replication_controller, resource_quota, root_ca, service_account, statefulset, taint_eviction,
+    ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -42,6 +43,7 @@ pub const CONTROLLERS: &[&str] = &[
     "statefulset",
     "taint-eviction",
     "ttl-after-finished",
+    "validatingadmissionpolicy-status",
 ];
 
 /// The names of the controllers of OpenKruise's workloads, which need its definitions on the server.
@@ -68,6 +70,8 @@ pub struct Options {
     pub statefulset: statefulset::Settings,
     /// How the controllers of OpenKruise's workloads behave.
     pub kruise: kruise::Gates,
+    /// How the expressions of admission policies are checked.
+    pub check_types: policy_status::CheckTypes,
     /// Where controllers read the time.
     pub now: Now,
 }
@@ -101,6 +105,7 @@ impl Manager {
                 });
             }
         }
+        let options = Arc::new(options);
         let ctx = Context {
             client,
             now: options.now.clone(),
@@ -109,7 +114,7 @@ impl Manager {
         let mut manager = Self {
             tasks: JoinSet::new(),
             machines: node::Machines {
-                containers: node::Containers::of(options.nodes, options.now),
+                containers: node::Containers::of(options.nodes, options.now.clone()),
                 faults: node::Faults::of(options.nodes),
             },
             restart: Arc::default(),
@@ -119,19 +124,16 @@ impl Manager {
         let chosen = |name: &str| options.controllers.iter().any(|chosen| chosen == name);
         for name in known() {
             if chosen(name) {
-                let (ctx, root_ca) = (ctx.clone(), options.root_ca.clone());
-                let (settings, gates) = (options.statefulset, options.kruise);
+                let (ctx, options) = (ctx.clone(), Arc::clone(&options));
                 let restarted = Arc::clone(&manager.restart);
-                let lives = run_again(restarted, move || {
-                    controller(name, ctx.clone(), &root_ca, settings, gates)
-                });
+                let lives = run_again(restarted, move || controller(name, ctx.clone(), &options));
                 manager.spawn(lives.boxed(), stopped.clone());
             }
         }
         let conduct = node::Conduct {
             timings: options.timings,
             lease_renewal: options.lease_renewal,
-            stages: options.stages,
+            stages: options.stages.clone(),
             has_lifecycle_controller: chosen("node-lifecycle"),
         };
         if options.nodes > 0 && !chosen("persistent-volume") {
@@ -228,13 +230,8 @@ fn known() -> impl Iterator<Item = &'static str> {
     CONTROLLERS.iter().chain(KRUISE_CONTROLLERS).copied()
 }
 
-fn controller(
-    name: &str,
-    ctx: Context,
-    root_ca: &str,
-    settings: statefulset::Settings,
-    gates: kruise::Gates,
-) -> BoxFuture<'static, ()> {
+fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static, ()> {
+    let (settings, gates) = (options.statefulset, options.kruise);
     match name {
         "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
         "cloneset" => cloneset::run(ctx, gates).boxed(),
@@ -254,11 +251,12 @@ fn controller(
         "replicaset" => replicaset::run(ctx).boxed(),
         "replicationcontroller" => replication_controller::run(ctx).boxed(),
         "resourcequota" => resource_quota::run(ctx).boxed(),
-        "root-ca-certificate-publisher" => root_ca::run(ctx, root_ca.to_owned()).boxed(),
+        "root-ca-certificate-publisher" => root_ca::run(ctx, options.root_ca.clone()).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx, settings).boxed(),
         "taint-eviction" => taint_eviction::run(ctx).boxed(),
         "ttl-after-finished" => ttl_after_finished::run(ctx).boxed(),
+        "validatingadmissionpolicy-status" => policy_status::run(ctx, options.check_types).boxed(),
         name => unreachable!("{name} is not in CONTROLLERS"),
     }
 }
@@ -287,6 +285,7 @@ mod tests {
             root_ca: String::new(),
             statefulset: statefulset::Settings::default(),
             kruise: kruise::Gates::default(),
+            check_types: |_| Vec::new(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }
     }

@@ -38,6 +38,7 @@ impl Node {
             root_ca: "the certificate\n".to_owned(),
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
+            check_types: |_| Vec::new(),
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();

@@ -29,6 +29,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         root_ca: String::new(),
         statefulset: Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
+        check_types: |_| Vec::new(),
         now: Arc::new(move || clock.now()),
     };
     let manager = Manager::start(client.clone(), options).unwrap();

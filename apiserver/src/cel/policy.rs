@@ -2,10 +2,13 @@
 //! that select devices.
 
 mod declared;
+mod typed;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde_json::Value as Json;
+
+pub(crate) use typed::resource_type;
 
 use super::{
     checker::Environment,
@@ -13,7 +16,7 @@ use super::{
     library::authorization::{Authorization, Authorizer, Question},
     message,
     program::{CALL_COST_MAX, Program, compile},
-    types::Type,
+    types::{DeclType, Type},
     value::{Key, List, ListKind, Map, Value},
 };
 
@@ -102,6 +105,33 @@ impl Scope {
         }
     }
 
+    /// The request, objects of type `object`, and the parameter `params` of a policy that has one;
+    /// what has no known type is dynamic.
+    ///
+    /// Source: apiserver `plugin/policy/validating/typechecking.go`: there is an authorizer, and no
+    /// `authorizer.requestResource`.
+    pub(crate) fn of_types(
+        object: Option<&Arc<DeclType>>,
+        params: Option<Option<&Arc<DeclType>>>,
+    ) -> Self {
+        let mut scope = Self::new();
+        let environment = &mut scope.environment;
+        environment.variables.remove("authorizer.requestResource");
+        let mut declare = |name: &str, of: Option<&Arc<DeclType>>| {
+            if let Some(of) = of {
+                of.collect(&mut environment.objects);
+            }
+            let of = of.map_or(Type::Dyn, |of| of.expr_type());
+            environment.variables.insert(name.into(), of);
+        };
+        declare("object", object);
+        declare("oldObject", object);
+        if let Some(params) = params {
+            declare("params", params);
+        }
+        scope.with_variables()
+    }
+
     /// The same with the parameter of a policy.
     pub(crate) fn with_params(mut self) -> Self {
         self.environment
@@ -130,7 +160,12 @@ impl Scope {
 
     /// Adds a variable, of a type that is known if its expression is without fault.
     pub(crate) fn declare(&mut self, name: &str, expression: Option<&Expression>) {
-        let of = expression.map_or(Type::Dyn, |own| declared::field_type(&own.output));
+        self.declare_as(name, expression.map(|own| &own.output));
+    }
+
+    /// Adds a variable whose expression has type `of`, if that is known.
+    pub(crate) fn declare_as(&mut self, name: &str, of: Option<&Type>) {
+        let of = of.map_or(Type::Dyn, declared::field_type);
         if let Some(variables) = &mut self.variables {
             variables.insert(name.to_owned(), of);
         }
@@ -148,6 +183,15 @@ impl Scope {
         self.environment
             .variables
             .insert(VARIABLES.into(), variable);
+    }
+
+    /// Returns the type of an expression, whatever it is.
+    ///
+    /// # Errors
+    /// The issues, as cel-go prints them.
+    pub(crate) fn check(&self, text: &str) -> Result<Type, String> {
+        let compiled = compile(text, &self.environment)?;
+        Ok(compiled.output().clone())
     }
 
     /// Reads an expression.

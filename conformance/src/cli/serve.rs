@@ -16,7 +16,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kubeproof::log::{Moment, State};
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof::{in_process, kruise, nodes};
+use kubeproof::{in_process, kruise, nodes, type_checking};
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Authorization, Clock, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
@@ -168,6 +168,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
             statefulset: Settings::default(),
             kruise: Gates::default(),
+            check_types: type_checking::check,
             now: Arc::new(move || clock.now()),
         },
     )?;
