@@ -7,13 +7,14 @@ use super::{
     checker::{Checked, Environment, check},
     cost::estimate,
     eval::{Evaluated, evaluate, fold},
-    library::{format, regex},
+    library::format,
     numbers,
     parser::parse,
     source::{Issues, Source},
     types::{DeclType, Type},
     value::Value,
 };
+use crate::schema::structural::go_regexp_fault;
 
 /// The most that one evaluation may cost.
 pub(crate) const CALL_COST_MAX: u64 = 1_000_000;
@@ -192,7 +193,7 @@ fn is_faulty(function: &str, value: &Value) -> bool {
     match (function, value) {
         ("duration", value) => numbers::to_duration(value).is_some_and(|made| made.is_err()),
         ("timestamp", value) => numbers::to_timestamp(value).is_some_and(|made| made.is_err()),
-        ("matches", Value::String(pattern)) => regex::compile(pattern).is_err(),
+        ("matches", Value::String(pattern)) => go_regexp_fault(pattern).is_some(),
         _ => false,
     }
 }

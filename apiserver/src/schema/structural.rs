@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub(crate) use pattern::{Pattern, compile as compile_pattern, go_regexp_fault};
+pub(crate) use pattern::{Pattern, Regexp, go_regexp_fault};
 pub(crate) use prune::META_FIELDS;
 
 /// A node of a structural schema.

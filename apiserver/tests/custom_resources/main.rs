@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod schemas;
+
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};

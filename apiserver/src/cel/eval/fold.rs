@@ -3,11 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{EvalError, failed};
-use crate::cel::{
-    ast::{Call, Comprehension, Expr, ExprKind},
-    checker::{Checked, Reference},
-    library,
-    value::{Key, Map, Value},
+use crate::{
+    cel::{
+        ast::{Call, Comprehension, Expr, ExprKind},
+        checker::{Checked, Reference},
+        library,
+        value::{Key, Map, Value},
+    },
+    schema::structural::go_regexp_fault,
 };
 
 /// Evaluates the parts of a checked expression that never change, as cel-go does when it plans.
@@ -116,7 +119,7 @@ fn fold_call(call: &Call) -> Result<Option<Value>, EvalError> {
     if matches!(&*call.function, "matches" | "find" | "findAll") {
         let pattern = call.operands().nth(1).and_then(literal);
         if let Some(Value::String(pattern)) = pattern {
-            library::regex::compile(&pattern).or_else(failed)?;
+            go_regexp_fault(&pattern).map_or(Ok(()), failed)?;
         }
     }
     Ok(None)

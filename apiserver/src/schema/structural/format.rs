@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use jiff::civil::Date;
 use regex::Regex;
 
-use super::pattern::compile;
+use super::pattern::Regexp;
 
 /// Expressions that are formats by themselves, as upstream registers them.
-static EXPRESSIONS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
+static EXPRESSIONS: LazyLock<Vec<(&str, Regexp)>> = LazyLock::new(|| {
     let uuid = |third: &str, fourth: &str| {
         format!("(?i)^[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{third}-?{fourth}-?[0-9a-f]{{12}}$")
     };
@@ -30,17 +30,27 @@ static EXPRESSIONS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
         ("k8sshortname", format!("^{short_name}$")),
         ("k8slongname", format!(r"^{short_name}(\.{short_name})*$")),
         ("hostname", r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$".to_owned()),
-        ("time", r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$".to_owned()),
-        ("duration", r"(\d+)\s*([A-Za-zµ]+)".to_owned()),
     ];
     expressions
         .map(|(name, text)| {
             (
                 name,
-                compile(&text).expect("the expressions are well-formed"),
+                Regexp::compile(&text).expect("the expressions are well-formed"),
             )
         })
         .into()
+});
+
+/// The time of a `date-time`, in lower case.
+static TIME: LazyLock<Regex> = LazyLock::new(|| {
+    let time = r"\A([0-9]{2}):([0-9]{2}):([0-9]{2})([^\n][0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))\z";
+    Regex::new(time).expect("the expression is well-formed")
+});
+
+/// One part of a `duration`.
+static DURATION_PART: LazyLock<Regex> = LazyLock::new(|| {
+    let part = r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)";
+    Regex::new(part).expect("the expression is well-formed")
 });
 
 /// The formats of strings that are looked at; others are only documentation.
@@ -118,7 +128,7 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
     }
 }
 
-fn expression(name: &str) -> &'static Regex {
+fn expression(name: &str) -> &'static Regexp {
     let mut expressions = EXPRESSIONS.iter();
     let found = expressions.find(|(known, _)| *known == name);
     &found
@@ -137,7 +147,7 @@ fn is_date_time(text: &str) -> bool {
         return false;
     };
     is_date(date)
-        && expression("time")
+        && TIME
             .captures(time)
             .is_some_and(|parts| &parts[1] <= "23" && &parts[2] <= "59" && &parts[3] <= "59")
 }
@@ -176,7 +186,7 @@ fn is_duration(text: &str) -> bool {
     let stems = [
         "nano", "micro", "milli", "sec", "min", "hour", "day", "week",
     ];
-    expression("duration").captures_iter(text).any(|part| {
+    DURATION_PART.captures_iter(text).any(|part| {
         let unit = part[2].to_lowercase();
         words.contains(&unit.as_str()) || stems.iter().any(|stem| unit.starts_with(stem))
     })

@@ -1,0 +1,75 @@
+//! Objects against their schema: expressions, URLs, enumerations, unknown fields.
+
+use serde_json::{Value, json};
+
+use super::{DEFINITIONS, WIDGETS, definition, send, server, widget};
+
+/// A version whose `spec` has these fields.
+fn spec_of(properties: Value) -> Value {
+    json!({ "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+        "spec": { "type": "object", "properties": properties } } } } })
+}
+
+#[tokio::test]
+async fn patterns_are_go_s() {
+    let patterns = [
+        r"\p{L}",
+        r"[a\p{S}]",
+        r"\p{^L}",
+        r"\p{Han}",
+        r"\x{10FFFF}",
+        "(?<n>a)(?<n>b)",
+        r"\010",
+        "(?)",
+        r"[\pL-z]",
+    ];
+    let fields = patterns.iter().enumerate().map(|(index, pattern)| {
+        (
+            format!("p{index}"),
+            json!({ "type": "string", "pattern": pattern }),
+        )
+    });
+    let mut properties: Value = fields.collect::<serde_json::Map<_, _>>().into();
+    properties["rule"] = json!({ "type": "string",
+        "x-kubernetes-validations": [{ "rule": r"self.matches('^\\p{L}+$')" }] });
+    let server = server(&spec_of(properties)).await;
+    let post = format!("POST {WIDGETS}");
+    let answer = send(
+        &server,
+        &post,
+        widget("a", json!({ "p0": "é", "rule": "語" })),
+    )
+    .await;
+    assert_eq!(answer.code, 201, "{}", answer.body);
+    let answer = send(
+        &server,
+        &post,
+        widget("b", json!({ "p0": "1", "rule": "1" })),
+    )
+    .await;
+    let unmatched = r#"spec.p0: Invalid value: "1": spec.p0 in body should match '\p{L}'"#;
+    let failed = r#"spec.rule: Invalid value: "1": failed rule: self.matches('^\\p{L}+$')"#;
+    assert_eq!(answer.causes(), [unmatched, failed]);
+}
+
+#[tokio::test]
+async fn faults_of_patterns_are_told_in_go_s_words() {
+    let server = kubeproof_apiserver::ApiServer::builder().build();
+    for (pattern, fault) in [
+        ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+        ("(a{100}){100}", "invalid repeat count: `{100}`"),
+        (r"[a-\d]", r"invalid escape sequence: `\d`"),
+        (r"\x{110000}", r"invalid escape sequence: `\x{110000`"),
+        ("(?-:a)", "invalid or unsupported Perl syntax: `(?-:`"),
+    ] {
+        let version = spec_of(json!({ "p": { "type": "string", "pattern": pattern } }));
+        let definition = definition(&json!({}), &version);
+        let answer = send(&server, &format!("POST {DEFINITIONS}"), definition).await;
+        let path = "spec.validation.openAPIV3Schema.properties[spec].properties[p].pattern";
+        let want = format!(
+            "{path}: Invalid value: {pattern:?}: must be a valid regular expression, but isn't: \
+             error parsing regexp: {fault}"
+        );
+        assert_eq!(answer.causes(), [want]);
+    }
+}
