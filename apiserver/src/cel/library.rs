@@ -5,6 +5,7 @@ pub(super) mod format;
 mod lists;
 mod network;
 mod objects;
+mod parse_addr;
 pub(super) mod regex;
 mod semver;
 mod strings;

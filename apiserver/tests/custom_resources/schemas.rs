@@ -73,3 +73,24 @@ async fn faults_of_patterns_are_told_in_go_s_words() {
         assert_eq!(answer.causes(), [want]);
     }
 }
+
+#[tokio::test]
+async fn urls_are_read_as_those_of_requests() {
+    let rule = json!([{ "rule": "isURL(self)", "message": "no URL" }]);
+    let url = json!({ "type": "string", "x-kubernetes-validations": rule });
+    let server = server(&spec_of(json!({ "url": url }))).await;
+    for (url, code) in [
+        ("https://h:8200#f", 422),
+        ("https://h#f", 422),
+        ("https://h/p#f", 201),
+        ("http://[fe80::1%en0]/", 422),
+        ("http://[fe80::1%25en0]/", 201),
+        ("https://%41/", 422),
+        ("https://u^@h/", 422),
+        ("https://u:p@h/", 201),
+    ] {
+        let post = format!("POST {WIDGETS}?dryRun=All");
+        let answer = send(&server, &post, widget("a", json!({ "url": url }))).await;
+        assert_eq!(answer.code, code, "{url}: {}", answer.body);
+    }
+}

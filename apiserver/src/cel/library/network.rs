@@ -2,6 +2,8 @@
 
 use std::{fmt, net::IpAddr};
 
+use super::parse_addr::parse_addr;
+
 /// A range: an address and how many of its first bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cel) struct Cidr {
@@ -11,61 +13,18 @@ pub(in crate::cel) struct Cidr {
 
 /// Reads an address.
 pub(super) fn parse_ip(text: &str) -> Result<IpAddr, String> {
-    if text.contains(':') && text.contains('%') {
+    let (address, zone) = parse_addr(text).map_err(|fault| {
+        format!("IP Address {text:?} parse error during conversion from string: {fault}")
+    })?;
+    if !zone.is_empty() {
         return Err(format!(
             "IP address {text:?} with zone value is not allowed"
         ));
     }
-    let address: IpAddr = text.parse().map_err(|_| {
-        format!(
-            "IP Address {text:?} parse error during conversion from string: {}",
-            fault(text)
-        )
-    })?;
     if is_mapped(address) {
         return Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"));
     }
     Ok(address)
-}
-
-/// What Go finds wrong with an address.
-fn fault(text: &str) -> String {
-    let call = format!("ParseAddr({text:?}): ");
-    let detail = match text.find(['.', ':']) {
-        None => "unable to parse IP".to_owned(),
-        Some(at) if text.as_bytes()[at] == b'.' => ipv4_fault(text),
-        Some(_) => "unable to parse IP".to_owned(),
-    };
-    call + &detail
-}
-
-fn ipv4_fault(text: &str) -> String {
-    let fields: Vec<&str> = text.split('.').collect();
-    for (index, field) in fields.iter().enumerate() {
-        if let Some(letter) = field.chars().find(|c| !c.is_ascii_digit()) {
-            let at = fields[..index]
-                .iter()
-                .map(|field| field.len() + 1)
-                .sum::<usize>();
-            let at = at + field.find(letter).unwrap_or_default();
-            return format!("unexpected character (at {:?})", &text[at..]);
-        }
-        if field.is_empty() {
-            return "IPv4 field must have at least one digit".to_owned();
-        }
-        if field.len() > 1 && field.starts_with('0') {
-            return "IPv4 field has octet with leading zero".to_owned();
-        }
-        if field.parse::<u8>().is_err() {
-            return "IPv4 field has value >255".to_owned();
-        }
-    }
-    if fields.len() < 4 {
-        "IPv4 address too short"
-    } else {
-        "IPv4 address too long"
-    }
-    .to_owned()
 }
 
 fn is_mapped(address: IpAddr) -> bool {
@@ -109,7 +68,7 @@ impl Cidr {
             )
         };
         let (address, bits) = text.rsplit_once('/').ok_or_else(|| error("no '/'"))?;
-        let address: IpAddr = address.parse().map_err(|_| error(&fault(address)))?;
+        let (address, _) = parse_addr(address).map_err(|fault| error(&fault))?;
         let plain = bits.bytes().all(|byte| byte.is_ascii_digit())
             && !bits.is_empty()
             && (bits.len() == 1 || !bits.starts_with('0'));

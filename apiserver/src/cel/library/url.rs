@@ -1,4 +1,6 @@
-//! URLs, read as Go reads those of requests.
+//! URLs, read as Go's `net/url` reads them.
+
+mod authority;
 
 use std::{collections::BTreeMap, fmt};
 
@@ -7,70 +9,35 @@ use percent_encoding::percent_decode_str;
 /// The parts of a URL.
 #[derive(Clone, Debug)]
 pub(in crate::cel) struct Url {
-    text: String,
     pub scheme: String,
+    /// What follows the scheme of a URL that has no path.
+    opaque: String,
+    user: Option<String>,
+    has_authority: bool,
     /// Host and port.
     pub host: String,
-    pub path: String,
-    query: String,
+    /// As it is written, escapes included.
+    path: String,
+    query: Option<String>,
+    fragment: String,
 }
 
 impl Url {
-    /// Reads an absolute URL or an absolute path.
+    /// Reads an absolute URL or an absolute path. Go checks the whole text as the URL of a
+    /// request, which has no fragment, and then reads it with one.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let fault = |detail: &str| format!("parse {text:?}: {detail}");
-        if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
-            return Err(fault("net/url: invalid control character in URL"));
-        }
-        if text.is_empty() {
-            return Err(fault("empty url"));
-        }
-        if text == "*" {
-            return Ok(Self {
-                text: text.into(),
-                scheme: String::new(),
-                host: String::new(),
-                path: text.into(),
-                query: String::new(),
-            });
-        }
-        let (scheme, rest) = scheme(text).map_err(|detail| fault(&detail))?;
-        let (rest, fragment) = match rest.split_once('#') {
-            Some((rest, fragment)) => (rest, Some(fragment)),
-            None => (rest, None),
-        };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        if !rest.starts_with('/') {
-            let relative = scheme.is_empty();
-            if relative {
-                return Err(fault("invalid URI for request"));
-            }
-            return Ok(Self {
-                text: text.into(),
-                scheme: scheme.to_ascii_lowercase(),
-                host: String::new(),
-                path: String::new(),
-                query: query.into(),
-            });
-        }
-        let (authority, path) = match rest.strip_prefix("//") {
-            Some(rest) if !scheme.is_empty() => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-            _ => ("", rest),
-        };
-        let host = authority
-            .rsplit_once('@')
-            .map_or(authority, |(_, host)| host);
-        host_fault(host).map_or(Ok(()), |detail| Err(fault(&detail)))?;
-        for part in [path, fragment.unwrap_or_default()] {
-            escape_fault(part).map_or(Ok(()), |detail| Err(fault(&detail)))?;
-        }
-        Ok(Self {
-            text: text.into(),
-            scheme: scheme.to_ascii_lowercase(),
-            host: host.into(),
-            path: path.into(),
-            query: query.into(),
-        })
+        request_fault(text).map_or(Ok(()), Err)?;
+        Self::reference(text)
+    }
+
+    /// Reads a reference, which may be relative.
+    fn reference(text: &str) -> Result<Self, String> {
+        let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let mut url =
+            parts(before, false).map_err(|detail| format!("parse {before:?}: {detail}"))?;
+        escape_fault(fragment).map_or(Ok(()), |detail| Err(format!("parse {text:?}: {detail}")))?;
+        fragment.clone_into(&mut url.fragment);
+        Ok(url)
     }
 
     /// The host without its port and brackets.
@@ -102,8 +69,8 @@ impl Url {
                 .is_none()
                 .then(|| percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
         };
-        for pair in self
-            .query
+        let query = self.query.as_deref().unwrap_or_default();
+        for pair in query
             .split('&')
             .filter(|pair| !pair.is_empty() && !pair.contains(';'))
         {
@@ -115,46 +82,87 @@ impl Url {
         values
     }
 
-    /// The path with what needs it escaped.
+    /// The path as it is written if all of it may be, else escaped anew.
     pub(super) fn escaped_path(&self) -> String {
         let valid =
             |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/%[]".contains(&byte);
-        self.path.bytes().fold(String::new(), |mut escaped, byte| {
-            if valid(byte) {
-                escaped.push(char::from(byte));
-            } else {
-                escaped.push_str(&format!("%{byte:02X}"));
-            }
-            escaped
-        })
+        if self.path.bytes().all(valid) {
+            return self.path.clone();
+        }
+        escaped(&decoded(&self.path), b"-_.~$&+,/:;=@")
     }
 }
 
-/// What keeps a reference, which may be relative, from being read as a URL.
-pub(crate) fn reference_fault(text: &str) -> Option<String> {
-    let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
-    let fault = if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
-        Some("net/url: invalid control character in URL".to_owned())
-    } else {
-        match scheme(text) {
-            Err(fault) => Some(fault),
-            Ok((_, rest)) => {
-                let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
-                let (authority, path) = match rest.strip_prefix("//") {
-                    Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-                    None => ("", rest),
-                };
-                let host = authority.rsplit_once('@');
-                host_fault(host.map_or(authority, |(_, host)| host))
-                    .or_else(|| escape_fault(path))
-                    .or_else(|| escape_fault(fragment))
-            }
-        }
-    };
+/// Returns what keeps a text from being the URL of a request.
+fn request_fault(text: &str) -> Option<String> {
+    let fault = parts(text, true).err();
     fault.map(|detail| format!("parse {text:?}: {detail}"))
 }
 
-/// The scheme and what follows it.
+/// Returns what keeps a reference, which may be relative, from being read as a URL.
+pub(crate) fn reference_fault(text: &str) -> Option<String> {
+    Url::reference(text).err()
+}
+
+/// Reads a text without a fragment, either as the URL of a request or as a reference.
+fn parts(text: &str, is_request: bool) -> Result<Url, String> {
+    let mut url = Url {
+        scheme: String::new(),
+        opaque: String::new(),
+        user: None,
+        has_authority: false,
+        host: String::new(),
+        path: String::new(),
+        query: None,
+        fragment: String::new(),
+    };
+    if text.bytes().any(|byte| byte < 0x20 || byte == 0x7f) {
+        return Err("net/url: invalid control character in URL".to_owned());
+    }
+    if text.is_empty() && is_request {
+        return Err("empty url".to_owned());
+    }
+    if text == "*" {
+        text.clone_into(&mut url.path);
+        return Ok(url);
+    }
+    let (scheme, rest) = scheme(text)?;
+    url.scheme = scheme.to_ascii_lowercase();
+    let (rest, query) = match rest.split_once('?') {
+        Some((rest, query)) => (rest, Some(query.to_owned())),
+        None => (rest, None),
+    };
+    url.query = query;
+    if !rest.starts_with('/') {
+        if !scheme.is_empty() {
+            rest.clone_into(&mut url.opaque);
+            return Ok(url);
+        }
+        if is_request {
+            return Err("invalid URI for request".to_owned());
+        }
+        if rest
+            .split('/')
+            .next()
+            .is_some_and(|first| first.contains(':'))
+        {
+            return Err("first path segment in URL cannot contain colon".to_owned());
+        }
+    }
+    let may_have_authority = !scheme.is_empty() || !is_request && !rest.starts_with("///");
+    let mut path = rest;
+    if let Some(rest) = rest.strip_prefix("//").filter(|_| may_have_authority) {
+        let (authority, after) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        path = after;
+        url.has_authority = true;
+        (url.user, url.host) = authority::parse(&url.scheme, authority)?;
+    }
+    escape_fault(path).map_or(Ok(()), Err)?;
+    path.clone_into(&mut url.path);
+    Ok(url)
+}
+
+/// Splits the scheme off. It is empty where the text has none.
 fn scheme(text: &str) -> Result<(&str, &str), String> {
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -165,50 +173,77 @@ fn scheme(text: &str) -> Result<(&str, &str), String> {
             _ => break,
         }
     }
-    if let Some((first, _)) = text.split_once('/')
-        && first.contains(':')
-    {
-        return Err("first path segment in URL cannot contain colon".to_owned());
-    }
     Ok(("", text))
-}
-
-fn host_fault(host: &str) -> Option<String> {
-    let after_name = if host.starts_with('[') {
-        match host.rfind(']') {
-            Some(end) => &host[end + 1..],
-            None => return Some("missing ']' in host".to_owned()),
-        }
-    } else {
-        // Colons of a name without brackets are of a port, of which there is one.
-        host.find(':').map_or("", |colon| &host[colon..])
-    };
-    let port = after_name.strip_prefix(':').unwrap_or(after_name);
-    let valid = after_name.is_empty()
-        || after_name.starts_with(':') && port.bytes().all(|byte| byte.is_ascii_digit());
-    if !valid {
-        return Some(format!("invalid port {after_name:?} after host"));
-    }
-    let odd = host.chars().find(|c| {
-        c.is_ascii() && !c.is_ascii_alphanumeric() && !"-_.~!$&'()*+,;=:[]<>\"%".contains(*c)
-    });
-    odd.map(|letter| format!("invalid character {:?} in host name", letter.to_string()))
 }
 
 fn escape_fault(part: &str) -> Option<String> {
     let bytes = part.as_bytes();
-    let at = (0..bytes.len()).find(|at| {
-        bytes[*at] == b'%'
-            && !(bytes.len() > at + 2
-                && bytes[at + 1].is_ascii_hexdigit()
-                && bytes[at + 2].is_ascii_hexdigit())
-    })?;
-    let shown = String::from_utf8_lossy(&bytes[at..(at + 3).min(bytes.len())]).into_owned();
-    Some(format!("invalid URL escape {shown:?}"))
+    let mut starts = (0..bytes.len()).filter(|at| bytes[*at] == b'%');
+    let at = starts.find(|at| escaped_byte(&bytes[*at..]).is_none())?;
+    Some(invalid_escape(&bytes[at..]))
+}
+
+/// Returns the byte of the escape at the beginning of a text.
+fn escaped_byte(text: &[u8]) -> Option<u8> {
+    let digits = text.get(1..3)?;
+    let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
+    u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+}
+
+fn invalid_escape(text: &[u8]) -> String {
+    let escape = String::from_utf8_lossy(&text[..text.len().min(3)]);
+    format!("invalid URL escape {escape:?}")
+}
+
+fn decoded(text: &str) -> Vec<u8> {
+    percent_decode_str(text).collect()
+}
+
+/// Escapes all bytes but letters, digits and those of `plain`.
+fn escaped(bytes: &[u8], plain: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut escaped, byte| {
+        if byte.is_ascii_alphanumeric() || plain.contains(byte) {
+            escaped.push(char::from(*byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+        escaped
+    })
 }
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        if !self.scheme.is_empty() {
+            write!(f, "{}:", self.scheme)?;
+        }
+        if self.opaque.is_empty() {
+            let is_shown = !self.host.is_empty() || !self.path.is_empty() || self.user.is_some();
+            if self.has_authority && is_shown {
+                f.write_str("//")?;
+            }
+            if let Some(user) = &self.user {
+                let (name, password) = match user.split_once(':') {
+                    Some((name, password)) => (name, Some(password)),
+                    None => (user.as_str(), None),
+                };
+                let escaped = |text: &str| escaped(&decoded(text), b"-_.~$&+,;=");
+                f.write_str(&escaped(name))?;
+                if let Some(password) = password {
+                    write!(f, ":{}", escaped(password))?;
+                }
+                f.write_str("@")?;
+            }
+            let host = escaped(self.host.as_bytes(), b"-_.~!$&'()*+,;=:[]<>\"");
+            write!(f, "{host}{}", self.escaped_path())?;
+        } else {
+            f.write_str(&self.opaque)?;
+        }
+        if let Some(query) = &self.query {
+            write!(f, "?{query}")?;
+        }
+        if !self.fragment.is_empty() {
+            write!(f, "#{}", self.fragment)?;
+        }
+        Ok(())
     }
 }
