@@ -174,6 +174,16 @@ impl FieldManager {
         if untracked && !is_new {
             return Changed::To(None);
         }
+        // Only a custom resource can have values of wrong types, in what its strategy drops later.
+        // Then upstream can't tell the fields, and forgets their owners.
+        let is_custom = schema::builtin(&self.kind).is_none();
+        if is_custom
+            && ![new, live]
+                .iter()
+                .all(|object| validate::fits(self.shape(), object))
+        {
+            return Changed::To(None);
+        }
         let comparison = Comparison::of(self.shape(), live, new);
         if managers.is_none() && comparison.is_empty() {
             return Changed::No;
@@ -245,6 +255,11 @@ impl FieldManager {
                 || schema::builtin(&self.kind).is_none()
         });
     }
+}
+
+/// Returns what keeps managed fields from being decoded.
+pub(crate) fn managed_fields_fault(entries: &Value) -> Option<String> {
+    Managers::decode(entries).err()
 }
 
 /// What an update makes of the managed fields.

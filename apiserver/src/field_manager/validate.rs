@@ -143,6 +143,53 @@ impl Walk<'_> {
     }
 }
 
+/// Whether the types of `value` are those of the schema.
+pub(super) fn fits(shape: Shape<'_>, value: &Value) -> bool {
+    match (shape, value) {
+        (_, Value::Null) => true,
+        (Shape::Struct(object), Value::Object(entries)) => fields_fit(object, entries),
+        (Shape::Struct(_), _) => false,
+        _ => true,
+    }
+}
+
+fn fields_fit(object: &Object, entries: &Map<String, Value>) -> bool {
+    entries
+        .iter()
+        .all(|(name, value)| match object.field(name) {
+            Some(field) => value_fits(&field.schema, Some(field), value),
+            None => object.open,
+        })
+}
+
+fn value_fits(schema: &Schema, field: Option<&Field>, value: &Value) -> bool {
+    match (schema, value) {
+        (_, Value::Null)
+        | (Schema::Any | Schema::Raw | Schema::JsonSchemaOr(_), _)
+        | (Schema::Bool, Value::Bool(_))
+        | (Schema::Int32 | Schema::Int64 | Schema::Float, Value::Number(_))
+        | (Schema::String(_) | Schema::Bytes, Value::String(_)) => true,
+        (Schema::Time | Schema::MicroTime | Schema::Quantity | Schema::IntOrString, other) => {
+            !(other.is_object() || other.is_array())
+        }
+        (Schema::Object(object), Value::Object(entries)) => fields_fit(object, entries),
+        (Schema::Map(map), Value::Object(entries)) => entries
+            .values()
+            .all(|value| value_fits(&map.values, None, value)),
+        (Schema::Array(array), Value::Array(items)) => {
+            let shape = Shape::of(schema, field);
+            items.iter().all(|item| {
+                let has_key = match shape {
+                    Shape::List(list) => list.element(item).is_ok(),
+                    _ => true,
+                };
+                has_key && value_fits(&array.items, None, item)
+            })
+        }
+        _ => false,
+    }
+}
+
 /// A value as `%v` prints the pointer to it.
 fn shown(value: &Value) -> String {
     format!("&{{{}}}", go_print(value))

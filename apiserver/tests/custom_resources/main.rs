@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod schemas;
+mod status;
 
 use bytes::Bytes;
 use http::Request;

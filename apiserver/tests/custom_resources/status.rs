@@ -1,0 +1,72 @@
+//! The status of custom resources, and what their strategy drops.
+
+use serde_json::{Value, json};
+
+use super::{WIDGETS, get, send, server, widget};
+
+/// A version with a status of these fields, and both subresources.
+fn version(status: Value) -> Value {
+    json!({
+        "schema": { "openAPIV3Schema": { "type": "object", "properties": {
+            "spec": { "type": "object", "nullable": true, "properties": {
+                "a": { "type": "string" },
+                "g": { "type": "object", "nullable": true, "properties": {
+                    "r": { "type": "integer" } } } } },
+            "status": status,
+        } } },
+        "subresources": { "status": {}, "scale": {
+            "specReplicasPath": ".spec.g.r", "statusReplicasPath": ".status.n" } },
+    })
+}
+
+fn with_status(name: &str, spec: Value, status: Value) -> Value {
+    let mut widget = widget(name, spec);
+    widget["status"] = status;
+    widget
+}
+
+#[tokio::test]
+async fn types_that_do_not_fit_what_is_dropped_end_the_ownership_of_fields() {
+    let status = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+    let server = server(&version(status)).await;
+    let (post, put) = (format!("POST {WIDGETS}"), |name: &str| {
+        format!("PUT {WIDGETS}/{name}")
+    });
+    let bad = || json!({ "n": "x" });
+    let created = send(&server, &post, with_status("a", json!({ "a": "x" }), bad())).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    assert_eq!(created.body["metadata"].get("managedFields"), None);
+    let updated = send(
+        &server,
+        "PATCH /apis/example.com/v1/namespaces/default/widgets/a",
+        json!({ "spec": { "a": "y" } }),
+    )
+    .await;
+    assert_eq!(updated.code, 200, "{}", updated.body);
+    assert_eq!(
+        updated.body["metadata"].get("managedFields"),
+        None,
+        "nobody comes back"
+    );
+
+    for (name, request, body) in [
+        ("b", put("b"), with_status("b", json!({ "a": "y" }), bad())),
+        (
+            "c",
+            put("c/status"),
+            with_status("c", json!({ "a": 7 }), json!({ "n": 1 })),
+        ),
+    ] {
+        let created = send(&server, &post, widget(name, json!({ "a": "x" }))).await;
+        assert_ne!(created.body["metadata"]["managedFields"], Value::Null);
+        let mut body = body;
+        body["metadata"]["resourceVersion"] = created.body["metadata"]["resourceVersion"].clone();
+        let updated = send(&server, &request, body).await;
+        assert_eq!(updated.code, 200, "{}", updated.body);
+        assert_eq!(
+            updated.body["metadata"].get("managedFields"),
+            None,
+            "{request}"
+        );
+    }
+}
