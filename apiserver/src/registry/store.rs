@@ -183,6 +183,7 @@ impl Store<'_> {
                 continue;
             }
             if self.dry_run {
+                self.fill_read_defaults(&mut object);
                 return Ok(Written::Unstored(Arc::new(object)));
             }
             meta_mut(&mut object).remove("resourceVersion");
@@ -268,6 +269,13 @@ impl Store<'_> {
             Some(status) => fields.insert("status".to_owned(), status),
             None => fields.remove("status"),
         };
+    }
+
+    /// Fills in what reading a stored custom resource fills in, for an object that is not stored.
+    fn fill_read_defaults(&self, object: &mut Value) {
+        if let Some(custom) = &self.resource.custom {
+            custom.schema().fill_defaults(object);
+        }
     }
 
     fn fill_system_fields(&self, object: &mut Value) {

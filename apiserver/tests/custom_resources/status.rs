@@ -70,3 +70,30 @@ async fn types_that_do_not_fit_what_is_dropped_end_the_ownership_of_fields() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_default_of_the_status_is_filled_in_when_an_object_is_read() {
+    let phase = json!({ "type": "string" });
+    let whole = json!({ "type": "object", "default": { "phase": "Pending" },
+        "properties": { "phase": phase } });
+    let nested = json!({ "type": "object", "default": {},
+        "properties": { "phase": { "type": "string", "default": "Pending" } } });
+    for status in [whole, nested] {
+        let server = server(&version(status)).await;
+        let pending = json!({ "phase": "Pending" });
+        for (query, name) in [("?dryRun=All", "a"), ("", "a"), ("", "b")] {
+            let sent = with_status(name, json!({ "a": "x" }), json!({ "phase": "Other" }));
+            let created = send(&server, &format!("POST {WIDGETS}{query}"), sent).await;
+            assert_eq!(created.code, 201, "{}", created.body);
+            assert_eq!(created.body["status"], pending);
+        }
+        let held = get(&server, &format!("{WIDGETS}/a")).await;
+        assert_eq!(held["status"], pending);
+        assert_eq!(get(&server, WIDGETS).await["items"][1]["status"], pending);
+        let mut changed = held.clone();
+        changed["spec"]["a"] = "y".into();
+        changed.as_object_mut().unwrap().remove("status");
+        let updated = send(&server, &format!("PUT {WIDGETS}/a"), changed).await;
+        assert_eq!(updated.body["status"], pending, "{}", updated.body);
+    }
+}

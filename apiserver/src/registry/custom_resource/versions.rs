@@ -54,6 +54,12 @@ impl VersionSchema {
         })
     }
 
+    /// Whether a stored object lacks a status that has a default. A write drops the status that
+    /// it brings, and reading the object fills the default in.
+    fn defaults_status_of(&self, stored: &Value) -> bool {
+        stored.get("status").is_none() && self.structural().has_default("status")
+    }
+
     /// The rules of the schema, if it has any.
     pub(crate) fn rules(&self) -> Option<&Validator> {
         let rules = self.rules.get_or_init(|| Validator::new(self.structural()));
@@ -134,7 +140,11 @@ impl Versions {
         let rv = stored["metadata"]["resourceVersion"].as_str();
         let rv = rv.and_then(|rv| rv.parse::<u64>().ok());
         let from = self.version_of(stored);
-        if self.schemas.len() == 1 && from == version && rv.is_some_and(|rv| rv > self.since) {
+        if self.schemas.len() == 1
+            && from == version
+            && rv.is_some_and(|rv| rv > self.since)
+            && !self.schema(version).defaults_status_of(stored)
+        {
             return Cow::Borrowed(stored);
         }
         if from != version

@@ -35,6 +35,12 @@ impl Structural {
         }
     }
 
+    /// Whether the field `name` has a default.
+    pub(crate) fn has_default(&self, name: &str) -> bool {
+        let property = self.properties.get(name);
+        property.is_some_and(|property| property.default.is_some())
+    }
+
     /// The same for an item of a list or an entry of a map, which itself may be a null to replace.
     fn default_element(&self, value: &mut Value) {
         if self.replaces(value)
