@@ -239,15 +239,17 @@ impl FieldErrors {
         self.push(CauseReason::NotSupported, path, text);
     }
 
-    /// `Too long: may not be more than <max> bytes`.
+    /// `Too long: may not be more than <max> bytes`, or `1 byte`.
     pub fn too_long(&mut self, path: &FieldPath, max: usize) {
-        let text = format!("Too long: may not be more than {max} bytes");
+        let bytes = if max == 1 { "byte" } else { "bytes" };
+        let text = format!("Too long: may not be more than {max} {bytes}");
         self.push(CauseReason::TooLong, path, text);
     }
 
-    /// `Too many: <actual>: must have at most <max> items`.
+    /// `Too many: <actual>: must have at most <max> items`, or `1 item`.
     pub fn too_many(&mut self, path: &FieldPath, actual: usize, max: usize) {
-        let text = format!("Too many: {actual}: must have at most {max} items");
+        let items = if max == 1 { "item" } else { "items" };
+        let text = format!("Too many: {actual}: must have at most {max} {items}");
         self.push(CauseReason::TooMany, path, text);
     }
 

@@ -94,3 +94,23 @@ async fn urls_are_read_as_those_of_requests() {
         assert_eq!(answer.code, code, "{url}: {}", answer.body);
     }
 }
+
+#[tokio::test]
+async fn limits_of_one_are_told_in_the_singular() {
+    let server = server(&spec_of(json!({
+        "items": { "type": "array", "maxItems": 1, "items": { "type": "string" } },
+        "text": { "type": "string", "maxLength": 1 },
+        "none": { "type": "array", "maxItems": 0, "items": { "type": "string" } },
+    })))
+    .await;
+    let spec = json!({ "items": ["a", "b"], "text": "ab", "none": ["a"] });
+    let answer = send(&server, &format!("POST {WIDGETS}"), widget("a", spec)).await;
+    assert_eq!(
+        answer.causes(),
+        [
+            "spec.items: Too many: 2: must have at most 1 item",
+            "spec.none: Too many: 1: must have at most 0 items",
+            "spec.text: Too long: may not be more than 1 byte",
+        ]
+    );
+}

@@ -40,7 +40,7 @@ fn each_keyword_has_its_fault() {
         (
             json!({ "type": "array", "maxItems": 1, "items": {} }),
             json!([1, 2]),
-            "a: Too many: 2: must have at most 1 items",
+            "a: Too many: 2: must have at most 1 item",
         ),
         (
             json!({ "type": "number", "maximum": 2.5, "exclusiveMaximum": true }),
