@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::definitions::{self, Form};
-use super::names::{capitalized, group_tag, with_article};
+use super::names::{api_name, capitalized, tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
 use super::paths::{DELETE, LIST, PATCH, STATUS, WRITE};
 use crate::meta::GroupVersionKind;
@@ -330,7 +330,7 @@ impl CustomKind {
 
     fn operation_id(&self, verb: &str, scope: &str, end: &str) -> String {
         let gvk = &self.gvk;
-        let api = capitalized(&group_tag(&gvk.group)) + &capitalized(&gvk.version);
+        let api = api_name(&gvk.group_version());
         let (verb, infix) = match verb {
             "deletecollection" => ("delete", "Collection"),
             verb => (verb, ""),
@@ -370,7 +370,7 @@ impl CustomKind {
         Operation {
             method,
             id: self.operation_id(verb, scope, &capitalized(sub)),
-            tag: format!("{}_{}", group_tag(&gvk.group), gvk.version),
+            tag: tag(&gvk.group_version()),
             description: self.description(verb, sub),
             action: Some(action),
             gvk: Some(gvk.clone()),

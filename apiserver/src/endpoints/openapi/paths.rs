@@ -150,8 +150,8 @@ pub(super) fn of_version(version: &Version) -> Paths {
     let root = discovery::version_path(version);
     let mut paths = information::answering(
         &format!("{root}/"),
-        &tag(version),
-        &format!("get{}APIResources", api_name(version)),
+        &tag(&version.group_version),
+        &format!("get{}APIResources", api_name(&version.group_version)),
         "get available resources",
         "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList",
     );
@@ -231,7 +231,7 @@ impl<'a> ResourcePaths<'a> {
         Operation {
             method,
             id,
-            tag: tag(self.version),
+            tag: tag(&self.version.group_version),
             description,
             action: Some(action),
             gvk: Some(self.info.gvk().clone()),
@@ -260,7 +260,7 @@ impl<'a> ResourcePaths<'a> {
         let mut list = self.operation(
             "get",
             "list",
-            format!("list{}{object}", api_name(self.version)),
+            format!("list{}{object}", api_name(&self.version.group_version)),
             format!("{verbs} objects of kind {kind}"),
             &[LIST, place],
         );
@@ -280,7 +280,7 @@ impl<'a> ResourcePaths<'a> {
             "watch individual changes to a list of {kind}. deprecated: use the 'watch' parameter \
              with a list operation instead."
         );
-        let id = format!("watch{}{object}", api_name(self.version));
+        let id = format!("watch{}{object}", api_name(&self.version.group_version));
         let mut watch = self.operation("get", "watchlist", id, description, &[LIST, place]);
         watch.produces.extend(STREAMS);
         watch.payload = Payload::Object(WATCH_EVENT.to_owned());
@@ -291,7 +291,11 @@ impl<'a> ResourcePaths<'a> {
         let kind = &self.info.gvk().kind;
         let mut watch = self.watch_list("", namespace);
         watch.action = Some("watch");
-        watch.id = format!("watch{}{}{kind}", api_name(self.version), self.scope);
+        watch.id = format!(
+            "watch{}{}{kind}",
+            api_name(&self.version.group_version),
+            self.scope
+        );
         watch.description = format!(
             "watch changes to an object of kind {kind}. deprecated: use the 'watch' parameter \
              with a list operation instead, filtered to a single item with the 'fieldSelector' \
@@ -310,7 +314,7 @@ impl<'a> ResourcePaths<'a> {
                 "deletecollection",
                 format!(
                     "delete{}Collection{}{kind}",
-                    api_name(self.version),
+                    api_name(&self.version.group_version),
                     self.scope
                 ),
                 format!("delete collection of {kind}"),
@@ -337,7 +341,11 @@ impl<'a> ResourcePaths<'a> {
             let mut delete = self.operation(
                 "delete",
                 "delete",
-                format!("delete{}{}{kind}", api_name(self.version), self.scope),
+                format!(
+                    "delete{}{}{kind}",
+                    api_name(&self.version.group_version),
+                    self.scope
+                ),
                 format!("delete {}", with_article(kind)),
                 &[DELETE, self.place()],
             );
@@ -435,7 +443,11 @@ impl<'a> ResourcePaths<'a> {
         article: &str,
     ) -> (String, String) {
         let kind = &self.info.gvk().kind;
-        let id = format!("{id_verb}{}{}{kind}", api_name(self.version), self.scope);
+        let id = format!(
+            "{id_verb}{}{}{kind}",
+            api_name(&self.version.group_version),
+            self.scope
+        );
         match sub {
             Some(sub) => (
                 id + &capitalized(&sub.name),
@@ -460,7 +472,7 @@ impl<'a> ResourcePaths<'a> {
         let connection = |(_, method): &(&str, &'static str)| {
             let id = format!(
                 "connect{}{}{}{kind}{}{infix}",
-                api_name(self.version),
+                api_name(&self.version.group_version),
                 capitalized(method),
                 self.scope,
                 capitalized(&sub.name)
