@@ -114,3 +114,25 @@ async fn limits_of_one_are_told_in_the_singular() {
         ]
     );
 }
+
+#[tokio::test]
+async fn enumerations_that_differ_are_faults_of_their_own() {
+    let clauses = json!([{ "enum": ["A", "B"] }, { "enum": ["B", "C"] }, { "enum": ["A", "B"] }]);
+    let outer = json!({ "type": "string", "enum": ["D"], "allOf": clauses });
+    let server = server(&spec_of(json!({ "e": outer }))).await;
+    let answer = send(
+        &server,
+        &format!("POST {WIDGETS}"),
+        widget("a", json!({ "e": "x" })),
+    )
+    .await;
+    assert_eq!(
+        answer.causes(),
+        [
+            r#"spec.e: Unsupported value: "x": supported values: "A", "B""#,
+            r#"spec.e: Unsupported value: "x": supported values: "B", "C""#,
+            r#"<nil>: Invalid value: "": "spec.e" must validate all the schemas (allOf). None validated"#,
+            r#"spec.e: Unsupported value: "x": supported values: "D""#,
+        ]
+    );
+}

@@ -213,7 +213,12 @@ fn enumeration(schema: &Structural, path: &str, value: &Value) -> Outcome {
         value: value.clone(),
         allowed: allowed.clone(),
     };
-    Outcome::of(Fault::at(path, kind, "should be one of"))
+    let texts = allowed.iter().map(|allowed| match allowed {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
+    let why = format!("should be one of [{}]", texts.collect::<Vec<_>>().join(" "));
+    Outcome::of(Fault::at(path, kind, &why))
 }
 
 fn list(schema: &Structural, path: &str, items: &[Value], old: Option<Old<'_>>) -> Outcome {
