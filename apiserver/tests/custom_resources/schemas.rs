@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{DEFINITIONS, WIDGETS, definition, send, server, widget};
+use super::{DEFINITIONS, WIDGETS, definition, send, send_as, server, widget};
 
 /// A version whose `spec` has these fields.
 fn spec_of(properties: Value) -> Value {
@@ -135,4 +135,31 @@ async fn enumerations_that_differ_are_faults_of_their_own() {
             r#"spec.e: Unsupported value: "x": supported values: "D""#,
         ]
     );
+}
+
+#[tokio::test]
+async fn a_list_that_preserves_unknown_fields_keeps_those_of_its_items() {
+    let list = json!({ "type": "array", "x-kubernetes-preserve-unknown-fields": true,
+        "items": { "type": "object", "properties": {
+            "p": { "type": "object", "properties": { "q": { "type": "string" } } } } } });
+    let server = server(&spec_of(json!({ "l": list }))).await;
+    let spec = json!({ "l": [{ "x": 1, "p": { "q": "a", "y": 2 } }] });
+    let answer = send(&server, &format!("POST {WIDGETS}"), widget("a", spec)).await;
+    assert_eq!(answer.code, 201, "{}", answer.body);
+    assert_eq!(
+        answer.body["spec"]["l"],
+        json!([{ "x": 1, "p": { "q": "a" } }])
+    );
+    assert_eq!(
+        answer.warnings,
+        [r#"299 - "unknown field \"spec.l[0].p.y\"""#]
+    );
+    let owned = &answer.body["metadata"]["managedFields"][0]["fieldsV1"];
+    assert_eq!(owned["f:spec"], json!({ ".": {}, "f:l": {} }));
+
+    let applied = widget("b", json!({ "l": [{ "x": 1 }] })).to_string();
+    let request = format!("PATCH {WIDGETS}/b?fieldManager=m");
+    let media = "application/apply-patch+yaml";
+    let answer = send_as(&server, &request, media, "application/json", &applied).await;
+    assert_eq!(answer.code, 201, "{}", answer.body);
 }

@@ -23,24 +23,26 @@ fn resource(name: &str, node: &Structural) -> Object {
         let name = field.name.as_ref();
         !structural::META_FIELDS.contains(&name)
     }));
-    struct_of(node, name, fields)
+    struct_of(node, name, fields, node.preserve_unknown_fields)
 }
 
-fn struct_of(node: &Structural, name: &str, fields: Vec<Field>) -> Object {
+fn struct_of(node: &Structural, name: &str, fields: Vec<Field>, open: bool) -> Object {
     let mut object = Object::custom(name, fields);
     object.atomic = node.atomic_map;
-    object.open = node.preserve_unknown_fields;
+    object.open = open;
     object
 }
 
 fn declared(node: &Structural) -> impl Iterator<Item = Field> {
     node.properties.iter().map(|(name, property)| Field {
         default: property.default.clone(),
-        ..Field::optional(name, schema(property))
+        ..Field::optional(name, schema(property, false))
     })
 }
 
-fn schema(node: &Structural) -> Schema {
+/// `is_preserved`: whether the value is an item of a list that preserves unknown fields.
+fn schema(node: &Structural, is_preserved: bool) -> Schema {
+    let preserves = is_preserved || node.preserve_unknown_fields;
     if node.int_or_string {
         return Schema::IntOrString;
     }
@@ -48,9 +50,10 @@ fn schema(node: &Structural) -> Schema {
         return Schema::Object(Arc::new(resource("", node)));
     }
     match node.value_type.as_str() {
-        "object" => object(node),
+        "object" => object(node, preserves),
         "array" => {
-            let items = node.items.as_deref().map_or(Schema::Any, schema);
+            let items = node.items.as_deref();
+            let items = items.map_or(Schema::Any, |items| schema(items, preserves));
             let list_type = match node.list_type {
                 Some(structural::ListType::Map) => Some(ListType::Map),
                 Some(structural::ListType::Set) => Some(ListType::Set),
@@ -66,21 +69,21 @@ fn schema(node: &Structural) -> Schema {
     }
 }
 
-fn object(node: &Structural) -> Schema {
+fn object(node: &Structural, preserves: bool) -> Schema {
     if node.properties.is_empty() {
         match &node.additional_properties {
             Some(AdditionalProperties::Schema(values)) => {
-                return Schema::map_of(schema(values), node.atomic_map);
+                return Schema::map_of(schema(values, false), node.atomic_map);
             }
             Some(AdditionalProperties::Allowed(true)) => {
                 return Schema::map_of(Schema::Any, node.atomic_map);
             }
             Some(AdditionalProperties::Allowed(false)) | None => {}
         }
-        if node.preserve_unknown_fields {
+        if preserves {
             return Schema::map_of(Schema::Any, node.atomic_map);
         }
     }
     let fields = declared(node).collect();
-    Schema::Object(Arc::new(struct_of(node, "", fields)))
+    Schema::Object(Arc::new(struct_of(node, "", fields, preserves)))
 }

@@ -12,14 +12,14 @@ impl Structural {
     /// of what was removed, sorted.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut walk = Walk::default();
-        walk.prune(object, Some(self), true);
+        walk.prune(object, Some(self), true, false);
         walk.removed.sort();
         walk.removed
     }
 
     /// The same for a value somewhere inside an object.
     pub(crate) fn prune_value(&self, value: &mut Value) {
-        Walk::default().prune(value, Some(self), self.embedded_resource);
+        Walk::default().prune(value, Some(self), self.embedded_resource, false);
     }
 
     /// Removes nulls from fields that neither have null as a value nor a default to replace it.
@@ -53,8 +53,16 @@ struct Walk {
 
 impl Walk {
     /// `is_resource`: whether the value has the fields of every object besides those declared.
-    fn prune(&mut self, value: &mut Value, schema: Option<&Structural>, is_resource: bool) {
-        let preserves = schema.is_some_and(|schema| schema.preserve_unknown_fields);
+    /// `is_preserved`: whether the value is an item of a list that preserves unknown fields, of
+    /// its own and of its items.
+    fn prune(
+        &mut self,
+        value: &mut Value,
+        schema: Option<&Structural>,
+        is_resource: bool,
+        is_preserved: bool,
+    ) {
+        let preserves = is_preserved || schema.is_some_and(|schema| schema.preserve_unknown_fields);
         match value {
             Value::Object(fields) => fields.retain(|name, value| {
                 if is_resource && META_FIELDS.contains(&name.as_str()) {
@@ -68,15 +76,15 @@ impl Walk {
                 ) {
                     (Some(schema), _) => {
                         self.enter(name);
-                        self.prune(value, Some(schema), schema.embedded_resource);
+                        self.prune(value, Some(schema), schema.embedded_resource, false);
                     }
                     (None, Some(AdditionalProperties::Schema(schema))) => {
                         self.enter(name);
-                        self.prune(value, Some(schema), schema.embedded_resource);
+                        self.prune(value, Some(schema), schema.embedded_resource, false);
                     }
                     (None, Some(AdditionalProperties::Allowed(_))) => {
                         self.enter(name);
-                        self.prune(value, None, false);
+                        self.prune(value, None, false, false);
                     }
                     (None, None) if preserves => {}
                     (None, None) => {
@@ -98,9 +106,11 @@ impl Walk {
                     let length = self.path.len();
                     self.path.push_str(&format!("[{index}]"));
                     match schema {
-                        Some(schema) => self.prune(item, Some(schema), schema.embedded_resource),
+                        Some(schema) => {
+                            self.prune(item, Some(schema), schema.embedded_resource, preserves);
+                        }
                         None if preserves => {}
-                        None => self.prune(item, None, false),
+                        None => self.prune(item, None, false, false),
                     }
                     self.path.truncate(length);
                 }
@@ -165,6 +175,39 @@ mod tests {
                     "list": [{ "a": "1" }], "map": { "k": { "a": "1" } },
                     "free": { "any": { "thing": 1 }, "known": {} },
                 },
+            })
+        );
+    }
+
+    #[test]
+    fn a_list_that_preserves_unknown_fields_keeps_those_of_its_items() {
+        let schema = Structural::parse(&json!({
+            "type": "object", "properties": {
+                "items": {
+                    "type": "array", "x-kubernetes-preserve-unknown-fields": true,
+                    "items": { "type": "object", "properties": {
+                        "p": { "type": "object", "properties": { "q": { "type": "string" } } },
+                    } },
+                },
+                "nested": {
+                    "type": "array", "x-kubernetes-preserve-unknown-fields": true,
+                    "items": { "type": "array", "items": { "type": "object" } },
+                },
+                "pruned": { "type": "array", "items": { "type": "object" } },
+            },
+        }));
+        let mut object = json!({
+            "items": [{ "x": 1, "p": { "q": "a", "y": 2 } }],
+            "nested": [[{ "x": { "y": 1 } }]],
+            "pruned": [{ "x": 1 }],
+        });
+        assert_eq!(schema.prune(&mut object), ["items[0].p.y", "pruned[0].x"]);
+        assert_eq!(
+            object,
+            json!({
+                "items": [{ "x": 1, "p": { "q": "a" } }],
+                "nested": [[{ "x": { "y": 1 } }]],
+                "pruned": [{}],
             })
         );
     }
