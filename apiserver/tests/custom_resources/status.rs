@@ -97,3 +97,16 @@ async fn a_default_of_the_status_is_filled_in_when_an_object_is_read() {
         assert_eq!(updated.body["status"], pending, "{}", updated.body);
     }
 }
+
+#[tokio::test]
+async fn null_on_the_way_to_the_replicas_is_as_if_they_were_absent() {
+    let status = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+    let server = server(&version(status)).await;
+    for (name, spec) in [("a", json!({ "g": null })), ("b", Value::Null)] {
+        let created = send(&server, &format!("POST {WIDGETS}"), widget(name, spec)).await;
+        assert_eq!(created.code, 201, "{}", created.body);
+        let scale = get(&server, &format!("{WIDGETS}/{name}/scale")).await;
+        let why = r#"Internal error occurred: the spec replicas field ".spec.g.r" does not exist"#;
+        assert_eq!(scale["message"], why);
+    }
+}

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::schema::number::printed_float;
+
 /// The paths of a `scale` subresource.
 #[derive(Clone, Debug)]
 pub(crate) struct ScalePaths {
@@ -30,7 +32,7 @@ pub(crate) fn names(path: &str) -> Vec<&str> {
     path.strip_prefix('.').unwrap_or(path).split('.').collect()
 }
 
-/// The value at a simple path, if there is one.
+/// The value at a simple path, if it exists; nothing exists below null.
 ///
 /// # Errors
 /// When the path leads through what is no object.
@@ -38,15 +40,18 @@ pub(crate) fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Val
     let mut value = object;
     let mut way = String::new();
     for name in names(path) {
+        way.push('.');
+        way.push_str(name);
+        if value.is_null() {
+            return Ok(None);
+        }
         let Some(fields) = value.as_object() else {
             return Err(format!(
-                "{path} accessor error: {} is of the type {}, expected map[string]interface{{}}",
+                "{way} accessor error: {} is of the type {}, expected map[string]interface{{}}",
                 shown(value),
                 go_type(value)
             ));
         };
-        way.push('.');
-        way.push_str(name);
         match fields.get(name) {
             Some(found) => value = found,
             None => return Ok(None),
@@ -87,18 +92,16 @@ pub(crate) fn text<'v>(object: &'v Value, path: &str) -> Result<Option<&'v str>,
 /// When the path leads through what is no object.
 pub(crate) fn set(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
     let mut place = object;
+    let mut way = String::new();
     for name in names(path) {
-        if place.is_null() {
-            *place = Value::Object(Map::new());
-        }
         let fields = place.as_object_mut().ok_or_else(|| {
-            let names: Vec<&str> = names(path);
-            format!(
-                "value cannot be set because .{} is not a map[string]interface{{}}",
-                names.join(".")
-            )
+            format!("value cannot be set because {way} is not a map[string]interface{{}}")
         })?;
-        place = fields.entry(name).or_insert(Value::Null);
+        way.push('.');
+        way.push_str(name);
+        place = fields
+            .entry(name)
+            .or_insert_with(|| Value::Object(Map::new()));
     }
     *place = value;
     Ok(())
@@ -113,11 +116,25 @@ fn mistyped(path: &str, value: &Value, expected: &str) -> String {
     )
 }
 
+/// A value as Go's `%v` prints it.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => printed_float(float),
+            _ => number.to_string(),
+        },
+        Value::Bool(value) => value.to_string(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(shown).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| format!("{name}:{}", shown(value));
+            let fields: Vec<String> = fields.iter().map(field).collect();
+            format!("map[{}]", fields.join(" "))
+        }
     }
 }
 
