@@ -3,6 +3,8 @@
 //! The facts of the built-in resources are data (`resources.json`), so that discovery, OpenAPI,
 //! tables and selectors read one source.
 
+mod column;
+
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, OnceLock};
 
@@ -17,6 +19,8 @@ use super::{Strategy, event};
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
 
+pub(crate) use column::Column;
+
 static BUILTIN: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
     let groups: Vec<GroupData> = serde_json::from_str(include_str!("resources.json"))
         .expect("resources.json is part of the program");
@@ -28,9 +32,9 @@ static BUILTIN: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
 
 /// Scale isn't a resource, only the kind of a subresource; its columns are no resource's either.
 static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
-    let column = |name: &str, cell_type: &str, description: &str| Column {
+    let replicas = |name: &str, description: &str| Column {
         name: name.to_owned(),
-        cell_type: cell_type.to_owned(),
+        cell_type: "integer".to_owned(),
         format: String::new(),
         description: description.to_owned(),
         priority: 0,
@@ -49,10 +53,19 @@ static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
         field_label_error: default_field_label_error(),
         subresources: Vec::new(),
         columns: vec![
-            column("Name", "string", "Name of the scaled object."),
-            column("Desired", "integer", "Number of pods wanted."),
-            column("Available", "integer", "Number of pods there are."),
-            column("Age", "string", "Time since the scaled object was created."),
+            Column {
+                format: String::new(),
+                ..Column::name()
+            },
+            replicas(
+                "Desired",
+                "replicas is the desired number of instances for the scaled object.",
+            ),
+            replicas(
+                "Available",
+                "replicas is the actual number of observed instances of the scaled object.",
+            ),
+            Column::of_time("Age", "string"),
         ],
     };
     let version = GroupVersion {
@@ -160,25 +173,6 @@ pub(crate) struct SubresourceInfo {
     pub gvk: GroupVersionKind,
     /// Verbs, in the order of discovery.
     pub verbs: Vec<String>,
-}
-
-/// A column of a Table.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Column {
-    /// Heading.
-    pub name: String,
-    /// OpenAPI type of the cells: `string`, `integer`, `boolean`, `date`, ...
-    #[serde(rename = "type", default = "string_type")]
-    pub cell_type: String,
-    /// OpenAPI format of the cells, or `""`; `name` marks the column of the object's name.
-    #[serde(default)]
-    pub format: String,
-    /// What the column shows.
-    #[serde(default)]
-    pub description: String,
-    /// 0 is always shown, higher only in wide output.
-    #[serde(default)]
-    pub priority: i32,
 }
 
 impl Catalog {
@@ -515,10 +509,6 @@ impl ResourceData {
             custom: None,
         }
     }
-}
-
-fn string_type() -> String {
-    "string".to_owned()
 }
 
 fn default_field_labels() -> Vec<String> {

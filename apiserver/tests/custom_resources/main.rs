@@ -289,6 +289,29 @@ async fn status_and_scale_are_written_apart_from_the_rest() {
 }
 
 #[tokio::test]
+async fn columns_are_described_by_the_documentation_of_their_fields() {
+    let server = server(&json!({})).await;
+    let name = "Name must be unique within a namespace. Is required when creating resources,";
+    let age = "CreationTimestamp is a timestamp representing the server time when";
+    let data = "Data contains the configuration data. Each key must consist of";
+    for (path, starts) in [
+        (WIDGETS, vec![name, age]),
+        ("/api/v1/configmaps", vec![name, data, age]),
+    ] {
+        let table = table(&server, path).await;
+        let columns = table["columnDefinitions"].as_array().unwrap();
+        let text = |column: &Value| column["description"].as_str().unwrap().to_owned();
+        let texts: Vec<String> = columns.iter().map(text).collect();
+        let pairs = texts.iter().zip(&starts);
+        assert!(
+            pairs.clone().all(|(text, start)| text.starts_with(start)),
+            "{texts:?}"
+        );
+        assert_eq!(texts.len(), starts.len());
+    }
+}
+
+#[tokio::test]
 async fn columns_and_selectable_fields_are_those_of_the_version() {
     let version = json!({
         "additionalPrinterColumns": [

@@ -20,13 +20,7 @@ pub(crate) struct PrinterColumn {
 pub(crate) fn printer_columns(declared: &Value) -> Vec<PrinterColumn> {
     let declared = declared.as_array().filter(|columns| !columns.is_empty());
     let Some(declared) = declared else {
-        let column = Column {
-            name: "Age".to_owned(),
-            cell_type: "date".to_owned(),
-            format: String::new(),
-            description: "When the object was created.".to_owned(),
-            priority: 0,
-        };
+        let column = Column::of_time("Age", "date");
         let path = JsonPath::parse(".metadata.creationTimestamp");
         let path = path.expect("the path is well-formed");
         return vec![PrinterColumn { column, path }];

@@ -265,13 +265,7 @@ fn resource(definition: &Value, version: &Value, versions: &Arc<Versions>) -> Re
         version: versions.storage.clone(),
     };
     let printed = printer_columns(&version["additionalPrinterColumns"]);
-    let name = Column {
-        name: "Name".to_owned(),
-        cell_type: "string".to_owned(),
-        format: "name".to_owned(),
-        description: "Name of the object, unique in its scope.".to_owned(),
-        priority: 0,
-    };
+    let name = Column::name();
     let columns = printed.iter().map(|printed| printed.column.clone());
     let selectable = version["selectableFields"].as_array().into_iter().flatten();
     ResourceInfo::custom(CustomData {
