@@ -176,9 +176,9 @@ impl JsonPatch {
     /// The text of `object` with the patch applied.
     ///
     /// # Errors
-    /// When an operation does not apply.
+    /// Why an operation does not apply.
     pub(crate) fn apply(self, object: &Value) -> Result<String, String> {
-        json::apply(self.0, &text_of(object)).map_err(|error| error.to_string())
+        json::applied(self.0, &text_of(object))
     }
 }
 

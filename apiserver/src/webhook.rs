@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::clock::{Clock, Entropy};
+use crate::endpoints::handlers::yaml::Yaml;
 use crate::server::{ApiServer, Core};
 use crate::storage::Storage;
 use transport::Target;
@@ -110,12 +111,33 @@ pub(crate) async fn post(
     let posted = caller.clock.on_the_wire(call.timeout, posted).await;
     let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded")));
     let body = posted.map_err(CallError::Failed)?;
-    serde_json::from_slice(&body).map_err(|error| {
-        let why = crate::schema::syntax_error(&body).unwrap_or_else(|| error.to_string());
-        CallError::Failed(format!(
-            "couldn't get version/kind; json parse error: {why}"
-        ))
-    })
+    decoded(&body).map_err(CallError::Failed)
+}
+
+/// Reads an answer: JSON when it begins with a brace, YAML otherwise, as upstream's decoder does.
+fn decoded(body: &[u8]) -> Result<Value, String> {
+    let parse_error = |why: &str| format!("couldn't get version/kind; json parse error: {why}");
+    let text = String::from_utf8_lossy(body);
+    let value: Value = if text.trim_start().starts_with('{') {
+        serde_json::from_str(&text).map_err(|error| {
+            let why = crate::schema::syntax_error(body).unwrap_or_else(|| error.to_string());
+            parse_error(&why)
+        })?
+    } else {
+        let documents = Yaml::documents(&text)?;
+        documents.into_iter().next().unwrap_or_default()
+    };
+    let found = match &value {
+        Value::Null | Value::Object(_) => return Ok(value),
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+    };
+    Err(parse_error(&format!(
+        "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+    )))
 }
 
 /// Whether the authority that a configuration names can be read.

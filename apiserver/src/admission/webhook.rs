@@ -19,14 +19,14 @@ use super::policy::Policies;
 use crate::auth::User;
 use crate::cel::{Expression, Returns, Scope};
 use crate::endpoints::options::Query;
-use crate::meta::object::namespace;
+use crate::meta::object::{meta_mut, namespace};
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, Storage, Table};
-use crate::webhook::{self, Call};
+use crate::webhook::{self, Call, CallError};
 use answer::{Answer, Failure};
 use configuration::Webhook;
 pub(super) use matching::Invocation;
@@ -359,7 +359,11 @@ impl Admission<'_> {
             timeout: Duration::from_secs(webhook.timeout_seconds),
         };
         let posted = webhook::post(&self.core.caller(), &call, &review).await;
-        let response = posted.map_err(|error| Failure::Call(error.to_string()))?;
+        let decoded = posted.and_then(|response| {
+            answer::check_decodes(&response, version).map_err(CallError::Failed)?;
+            Ok(response)
+        });
+        let response = decoded.map_err(|error| Failure::Call(error.to_string()))?;
         let answer = Answer::read(&response, &uid, version, phase);
         let answer = answer
             .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;
@@ -401,6 +405,14 @@ impl Admission<'_> {
     fn admit_again(&self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
         // They have nothing to say of subresources.
         if !self.requester.subresource.is_empty() {
+            return Ok(());
+        }
+        if self.resource.namespaced && namespace(object).is_empty() {
+            meta_mut(object).insert("namespace".to_owned(), self.namespace.as_str().into());
+        }
+        // Upstream's plugins go by the namespace of the request; an object that a webhook has
+        // moved out of it is refused later.
+        if self.resource.namespaced && namespace(object) != self.namespace {
             return Ok(());
         }
         match old {

@@ -15,10 +15,16 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// How deep a path may lead; no document is read any deeper, but copies of one into itself are.
 const DEPTH_MAX: usize = 500;
 
-/// The patch does not apply; upstream keeps the reason to itself.
-struct Refused;
+/// Why an operation does not apply, in the library's words.
+type Fault = String;
 
-/// Applies `operations` to the document `current`.
+const MISSING: &str = "missing value";
+
+/// Applies `operations` to the document `current`, as a request's patch. Upstream keeps the fault
+/// of an operation to itself.
+///
+/// # Errors
+/// `TooLarge` for too many operations, and a refusal without a reason for one that does not apply.
 pub(super) fn apply(operations: Vec<Members>, current: &str) -> Result<String, ApiError> {
     if operations.len() > OPERATIONS_MAX {
         return Err(ApiError::TooLarge(format!(
@@ -26,11 +32,19 @@ pub(super) fn apply(operations: Vec<Members>, current: &str) -> Result<String, A
             operations.len()
         )));
     }
+    applied(operations, current).map_err(|_| unprocessable())
+}
+
+/// Applies `operations` to the document `current`.
+///
+/// # Errors
+/// The fault of the first operation that does not apply.
+pub(super) fn applied(operations: Vec<Members>, current: &str) -> Result<String, Fault> {
     let members = document::members(current).unwrap_or_default();
     let mut document = Node::Object(members);
     let mut copied_bytes = 0;
     for operation in operations {
-        run(&mut document, operation, &mut copied_bytes).map_err(|Refused| unprocessable())?;
+        run(&mut document, operation, &mut copied_bytes)?;
     }
     let mut text = String::new();
     document.write(&mut text);
@@ -68,59 +82,142 @@ pub(super) fn operations(patch: &str) -> Result<Vec<Members>, String> {
     Ok(operations)
 }
 
-fn run(
-    document: &mut Node,
-    mut operation: Members,
-    copied_bytes: &mut usize,
-) -> Result<(), Refused> {
+fn run(document: &mut Node, mut operation: Members, copied_bytes: &mut usize) -> Result<(), Fault> {
     let value = operation.remove("value");
-    let text = |key: &str| {
-        let value = operation.get(key).and_then(Option::as_ref);
-        value.and_then(Node::string).ok_or(Refused)
+    let kind = text(&operation, "op", "").unwrap_or_else(|_| "unknown".to_owned());
+    let path = || text(&operation, "path", "operation missing path field");
+    let from = || {
+        let from = text(&operation, "from", "operation, missing from field");
+        from.map_err(|fault| format!("{kind} operation failed to decode from: {fault}"))
     };
-    let kind = text("op")?;
     match kind.as_str() {
-        "add" => find(document, &text("path")?)?.add(value.flatten()),
-        "remove" => find(document, &text("path")?)?.remove().map(drop),
-        "replace" => match text("path")?.as_str() {
-            "" => {
-                let mut value = value.flatten().ok_or(Refused)?;
-                if value.object().is_none() && value.array().is_none() {
-                    return Err(Refused);
-                }
-                *document = value;
-                Ok(())
-            }
-            path => find(document, path)?.replace(value.flatten()),
-        },
+        "add" | "remove" => {
+            let path = path();
+            let path =
+                path.map_err(|_| format!("{kind} operation failed to decode path: {MISSING}"))?;
+            let place = find(document, &path).ok_or_else(|| {
+                format!(
+                    "{kind} operation does not apply: doc is missing path: \"{path}\": {MISSING}"
+                )
+            })?;
+            let done = match kind.as_str() {
+                "add" => place.add(value.flatten()),
+                _ => place.remove().map(drop),
+            };
+            done.map_err(|fault| format!("error in {kind} for path: '{path}': {fault}"))
+        }
+        "replace" => {
+            let path = path();
+            let path =
+                path.map_err(|fault| format!("replace operation failed to decode path: {fault}"))?;
+            replace(document, &path, value.flatten())
+        }
         "move" => {
-            let value = find(document, &text("from")?)?.remove()?;
-            find(document, &text("path")?)?.add(value)
+            let from = from()?;
+            let place = find(document, &from).ok_or_else(|| {
+                format!(
+                    "move operation does not apply: doc is missing from path: {from}: {MISSING}"
+                )
+            })?;
+            let key = place.key().to_owned();
+            let value = place.remove();
+            let value =
+                value.map_err(|fault| format!("error in move for path: '{key}': {fault}"))?;
+            let path = path();
+            let path =
+                path.map_err(|fault| format!("move operation failed to decode path: {fault}"))?;
+            let place = find(document, &path).ok_or_else(|| {
+                format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}")
+            })?;
+            let added = place.add(value);
+            added.map_err(|fault| format!("error in move for path: '{path}': {fault}"))
         }
         "copy" => {
-            let held = find(document, &text("from")?)?.get()?;
+            let from = from()?;
+            let place = find(document, &from).ok_or_else(|| {
+                format!(
+                    "copy operation does not apply: doc is missing from path: {from}: {MISSING}"
+                )
+            })?;
+            let held = place.get();
+            let held =
+                held.map_err(|fault| format!("error in copy for from: '{from}': {fault}"))?;
             let copy = held.map(|held| held.to_raw());
             *copied_bytes += copy.as_ref().map_or(0, |copy| copy.get().len());
-            let place = find(document, &text("path")?)?;
+            let path = path();
+            let path =
+                path.map_err(|_| format!("copy operation failed to decode path: {MISSING}"))?;
+            let place = find(document, &path).ok_or_else(|| {
+                format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")
+            })?;
             if *copied_bytes > COPIED_BYTES_MAX {
-                return Err(Refused);
+                return Err(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is \
+                     {copied_bytes}, exceeding the limit {COPIED_BYTES_MAX}"
+                ));
             }
-            place.add(copy.map(Node::Raw))
+            let added = place.add(copy.map(Node::Raw));
+            added.map_err(|fault| format!("error while adding value during copy: {fault}"))
         }
         "test" => {
-            let path = text("path")?;
-            let is_equal = match (path.as_str(), value) {
-                ("", Some(Some(mut value))) => document.equals(&mut value),
-                ("", _) => false,
-                (path, value) => match (find(document, path)?.get()?, value.flatten()) {
-                    (None, None) => true,
-                    (Some(held), Some(mut value)) => held.equals(&mut value),
-                    _ => false,
-                },
-            };
-            is_equal.then_some(()).ok_or(Refused)
+            let path = path();
+            let path =
+                path.map_err(|fault| format!("test operation failed to decode path: {fault}"))?;
+            test(document, &path, value)
         }
-        _ => Err(Refused),
+        kind => Err(format!("Unexpected kind: {kind}")),
+    }
+}
+
+/// Reads a text of an operation.
+fn text(operation: &Members, key: &str, absent: &str) -> Result<String, Fault> {
+    let value = operation.get(key).and_then(Option::as_ref);
+    let value = value.ok_or_else(|| format!("{absent}: {MISSING}"))?;
+    value.string().ok_or_else(|| {
+        let found = super::json_type(value.to_raw().get());
+        format!("json: cannot unmarshal {found} into Go value of type string")
+    })
+}
+
+fn replace(document: &mut Node, path: &str, value: Slot) -> Result<(), Fault> {
+    if path.is_empty() {
+        let mut value =
+            value.filter(|value| !matches!(super::json_type(value.to_raw().get()), "null"));
+        let is_whole = |value: &mut Node| value.object().is_some() || value.array().is_some();
+        if !value.as_mut().is_some_and(is_whole) {
+            return Err("replace operation value must be object or array: %!w(<nil>)".to_owned());
+        }
+        *document = value.expect("it is an object or array");
+        return Ok(());
+    }
+    let missing = |what: &str| {
+        format!("replace operation does not apply: doc is missing {what}: {path}: {MISSING}")
+    };
+    let place = find(document, path).ok_or_else(|| missing("path"))?;
+    place.replace(value).map_err(|_| missing("key"))
+}
+
+fn test(document: &mut Node, path: &str, value: Option<Slot>) -> Result<(), Fault> {
+    let is_equal = match (path, value) {
+        ("", Some(Some(mut value))) => document.equals(&mut value),
+        ("", _) => false,
+        (path, value) => {
+            let place = find(document, path).ok_or_else(|| {
+                format!("test operation does not apply: is missing path: {path}: {MISSING}")
+            })?;
+            let held = place.get();
+            let held =
+                held.map_err(|fault| format!("error in test for path: '{path}': {fault}"))?;
+            match (held, value.flatten()) {
+                (None, None) => true,
+                (Some(held), Some(mut value)) => held.equals(&mut value),
+                _ => false,
+            }
+        }
+    };
+    match is_equal {
+        true => Ok(()),
+        false => Err(format!("testing value {path} failed: test failed")),
     }
 }
 
@@ -130,37 +227,40 @@ enum Place<'d> {
     Item(&'d mut Vec<Slot>, String),
 }
 
-fn find<'d>(document: &'d mut Node, path: &str) -> Result<Place<'d>, Refused> {
+/// Returns the place at a path, if everything on the way there is.
+fn find<'d>(document: &'d mut Node, path: &str) -> Option<Place<'d>> {
     let mut segments: Vec<String> = path
         .split('/')
         .skip(1)
         .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
         .collect();
-    let last = segments.pop().ok_or(Refused)?;
+    let last = segments.pop()?;
     if segments.len() > DEPTH_MAX {
-        return Err(Refused);
+        return None;
     }
     let mut node = document;
     for segment in segments {
-        node = open(node, segment)?.get()?.ok_or(Refused)?;
+        node = open(node, segment)?.get().ok()??;
     }
     open(node, last)
 }
 
-fn open(node: &mut Node, key: String) -> Result<Place<'_>, Refused> {
+fn open(node: &mut Node, key: String) -> Option<Place<'_>> {
     if node.array().is_some() {
-        return node
-            .array()
-            .map(|items| Place::Item(items, key))
-            .ok_or(Refused);
+        return node.array().map(|items| Place::Item(items, key));
     }
-    let members = node.object().ok_or(Refused)?;
-    Ok(Place::Member(members, key))
+    node.object().map(|members| Place::Member(members, key))
 }
 
 impl<'d> Place<'d> {
+    fn key(&self) -> &str {
+        match self {
+            Self::Member(_, key) | Self::Item(_, key) => key,
+        }
+    }
+
     /// What is there; a missing member reads as null, a missing item not.
-    fn get(self) -> Result<Option<&'d mut Node>, Refused> {
+    fn get(self) -> Result<Option<&'d mut Node>, Fault> {
         Ok(match self {
             Self::Member(members, key) => members.get_mut(&key).and_then(Option::as_mut),
             Self::Item(items, key) => {
@@ -170,18 +270,25 @@ impl<'d> Place<'d> {
         })
     }
 
-    fn add(self, value: Slot) -> Result<(), Refused> {
+    fn add(self, value: Slot) -> Result<(), Fault> {
         match self {
             Self::Member(members, key) => {
                 members.insert(key, value);
             }
             Self::Item(items, key) if key == "-" => items.push(value),
-            Self::Item(items, key) => items.insert(position(&key, items.len() + 1)?, value),
+            Self::Item(items, key) => {
+                let position = position(&key, items.len() + 1);
+                let index = position.map_err(|fault| match key.parse::<i64>() {
+                    Ok(_) => fault,
+                    Err(_) => format!("value was not a proper array index: '{key}': {fault}"),
+                })?;
+                items.insert(index, value);
+            }
         }
         Ok(())
     }
 
-    fn replace(self, value: Slot) -> Result<(), Refused> {
+    fn replace(self, value: Slot) -> Result<(), Fault> {
         match self {
             Self::Member(members, key) => {
                 members.insert(key, value);
@@ -194,9 +301,11 @@ impl<'d> Place<'d> {
         Ok(())
     }
 
-    fn remove(self) -> Result<Slot, Refused> {
+    fn remove(self) -> Result<Slot, Fault> {
         match self {
-            Self::Member(members, key) => members.remove(&key).ok_or(Refused),
+            Self::Member(members, key) => members
+                .remove(&key)
+                .ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}")),
             Self::Item(items, key) => {
                 let index = position(&key, items.len())?;
                 Ok(items.remove(index))
@@ -206,12 +315,23 @@ impl<'d> Place<'d> {
 }
 
 /// The position that `key` means in a list of `length`.
-fn position(key: &str, length: usize) -> Result<usize, Refused> {
-    let index: i64 = key.parse().map_err(|_| Refused)?;
-    let length = i64::try_from(length).map_err(|_| Refused)?;
-    let index = if index < 0 { index + length } else { index };
-    match usize::try_from(index) {
-        Ok(position) if index < length => Ok(position),
-        _ => Err(Refused),
-    }
+fn position(key: &str, length: usize) -> Result<usize, Fault> {
+    let Ok(index) = key.parse::<i64>() else {
+        let digits = key.strip_prefix(['+', '-']).unwrap_or(key);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let why = match is_number {
+            true => "value out of range",
+            false => "invalid syntax",
+        };
+        return Err(format!("strconv.Atoi: parsing {key:?}: {why}"));
+    };
+    let from_end = i64::try_from(length).map_or(index, |length| match index {
+        ..0 => index + length,
+        _ => index,
+    });
+    let position = usize::try_from(from_end)
+        .ok()
+        .filter(|index| *index < length);
+    position
+        .ok_or_else(|| format!("Unable to access invalid index: {index}: invalid index referenced"))
 }

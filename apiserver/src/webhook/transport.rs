@@ -127,8 +127,24 @@ impl Target {
             let response = sender.send_request(request).await;
             let (parts, body) = response.map_err(|_| self.refused("EOF"))?.into_parts();
             let body = body.collect().await;
-            let body = body.map_err(|_| "unexpected EOF".to_owned())?.to_bytes();
+            let body = body.map_err(|error| {
+                let why = match error.is_incomplete_message() {
+                    true => "unexpected EOF",
+                    false => "invalid byte in chunk length",
+                };
+                format!("unexpected error when reading response body. Please retry. Original error: {why}")
+            });
+            let body = body?.to_bytes();
             match parts.status.as_u16() {
+                code @ 200..=206 if body.is_empty() => {
+                    let media = parts.headers.get(CONTENT_TYPE);
+                    let media = media
+                        .and_then(|media| media.to_str().ok())
+                        .unwrap_or_default();
+                    Err(format!(
+                        "0-length response with status code: {code} and content type: {media}"
+                    ))
+                }
                 200..=206 => Ok(body),
                 code => Err(status_error(code, &parts.headers, &body)),
             }
@@ -178,6 +194,9 @@ fn cleaned(path: &str) -> String {
 
 /// What upstream's client makes of an answer that is no success.
 fn status_error(code: u16, headers: &http::HeaderMap, body: &[u8]) -> String {
+    if let Some(message) = status_message(body) {
+        return message;
+    }
     let content_type = headers.get(CONTENT_TYPE).and_then(|own| own.to_str().ok());
     let is_text = content_type.is_none_or(|own| own.is_empty() || own.starts_with("text/"));
     let shown = &body[..body.len().min(SHOWN_BYTES_MAX)];
@@ -211,6 +230,14 @@ fn status_error(code: u16, headers: &http::HeaderMap, body: &[u8]) -> String {
         }
     };
     message.to_owned()
+}
+
+/// Returns the message of a body that is a failed `Status`.
+fn status_message(body: &[u8]) -> Option<String> {
+    let status: Value = serde_json::from_slice(body).ok()?;
+    let is_failure =
+        status["kind"] == "Status" && status["apiVersion"] == "v1" && status["status"] != "Success";
+    is_failure.then(|| status["message"].as_str().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answers;
 mod subresources;
 #[path = "../support/webhook_server.rs"]
 mod webhook_server;

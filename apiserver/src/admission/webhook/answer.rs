@@ -1,7 +1,7 @@
 //! AdmissionReview: the answer.
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use serde_json::{Value, json};
 
 use super::configuration::Webhook;
@@ -46,8 +46,7 @@ impl Answer {
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let patch = text(&response["patch"]);
-        let patch = STANDARD.decode(patch.replace(['\r', '\n'], ""));
-        let patch = patch.map_err(|error| error.to_string())?;
+        let patch = patch_bytes(&patch)?;
         let stated = response["patchType"].as_str();
         let mut patch_type = stated.unwrap_or_default().to_owned();
         if version == "v1" {
@@ -76,6 +75,155 @@ impl Answer {
                 .collect(),
         })
     }
+}
+
+/// Checks that an answer can be decoded as a review of `version`.
+///
+/// # Errors
+/// The fault of Go's decoder, of the scheme or of the conversion.
+pub(super) fn check_decodes(review: &Value, version: &str) -> Result<(), String> {
+    let expected = GroupVersionKind {
+        group: GROUP_OF_REVIEWS.to_owned(),
+        version: version.to_owned(),
+        kind: "AdmissionReview".to_owned(),
+    };
+    let found = stated_kind(review, &expected)?;
+    let version_known = matches!(found.version.as_str(), "v1" | "v1beta1");
+    let is_review = found.group == expected.group && found.kind == expected.kind && version_known;
+    let is_status = found.api_version() == "v1" && found.kind == "Status";
+    if !is_review && !is_status {
+        return Err(format!(
+            "no kind {:?} is registered for version {:?} in scheme {CLIENT_SCHEME:?}",
+            found.kind,
+            found.api_version()
+        ));
+    }
+    if is_review {
+        check_types(&review["response"])?;
+    }
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!(
+        "converting ({}.{}) to ({version}.AdmissionReview): unknown conversion",
+        found.version, found.kind
+    ))
+}
+
+/// Where upstream makes the scheme of its client of webhooks.
+const CLIENT_SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
+
+/// Where upstream makes the scheme of built-in kinds.
+const LEGACY_SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
+
+/// Returns the kind that a document states. What it leaves out is as `expected`.
+fn stated_kind(document: &Value, expected: &GroupVersionKind) -> Result<GroupVersionKind, String> {
+    let mut kind = expected.clone();
+    for field in ["apiVersion", "kind"] {
+        let stated = match &document[field] {
+            Value::Null => continue,
+            Value::String(text) if text.is_empty() => continue,
+            Value::String(text) => text,
+            other => {
+                return Err(format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into \
+                     Go struct field .{field} of type string",
+                    json_type(other)
+                ));
+            }
+        };
+        if field == "kind" {
+            kind.kind.clone_from(stated);
+        } else {
+            let version = GroupVersion::parse(stated);
+            let version =
+                version.ok_or_else(|| format!("unexpected GroupVersion string: {stated}"))?;
+            kind.group = version.group;
+            kind.version = version.version;
+        }
+    }
+    Ok(kind)
+}
+
+/// Checks the types of a response's fields.
+fn check_types(response: &Value) -> Result<(), String> {
+    let Value::Object(fields) = response else {
+        return check_type(
+            response,
+            "object",
+            "AdmissionReview.response",
+            "v1.AdmissionResponse",
+        );
+    };
+    for (name, value) in fields {
+        let (json, go) = match name.as_str() {
+            "uid" => ("string", "types.UID"),
+            "allowed" => ("bool", "bool"),
+            "status" => ("object", "v1.Status"),
+            "patch" => ("string", "[]uint8"),
+            "patchType" => ("string", "v1.PatchType"),
+            "auditAnnotations" => ("object", "map[string]string"),
+            "warnings" => ("array", "[]string"),
+            _ => continue,
+        };
+        let path = format!("AdmissionResponse.response.{name}");
+        check_type(value, json, &path, go)?;
+        let texts: Vec<&Value> = match (name.as_str(), value) {
+            ("auditAnnotations", Value::Object(entries)) => entries.values().collect(),
+            ("warnings", Value::Array(items)) => items.iter().collect(),
+            _ => Vec::new(),
+        };
+        for text in texts {
+            check_type(text, "string", &path, "string")?;
+        }
+        if let ("patch", Value::String(text)) = (name.as_str(), value) {
+            patch_bytes(text)?;
+        }
+    }
+    for (name, json, go) in [
+        ("message", "string", "string"),
+        ("reason", "string", "v1.StatusReason"),
+        ("status", "string", "string"),
+        ("code", "number", "int32"),
+    ] {
+        let path = format!("Status.response.status.{name}");
+        check_type(&response["status"][name], json, &path, go)?;
+    }
+    Ok(())
+}
+
+/// Checks one value; null is of every type.
+fn check_type(value: &Value, json: &str, path: &str, go: &str) -> Result<(), String> {
+    let found = json_type(value);
+    if found == "null" || found == json {
+        return Ok(());
+    }
+    Err(format!(
+        "json: cannot unmarshal {found} into Go struct field {path} of type {go}"
+    ))
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Decodes the bytes of a patch.
+fn patch_bytes(text: &str) -> Result<Vec<u8>, String> {
+    let text = text.replace(['\r', '\n'], "");
+    STANDARD.decode(&text).map_err(|error| {
+        let at = match error {
+            DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at,
+            DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len(),
+        };
+        format!("illegal base64 data at input byte {at}")
+    })
 }
 
 fn check_kind(review: &Value) -> Result<(), String> {
@@ -176,11 +324,43 @@ impl Admission<'_> {
         }
         let shown = self.in_form(Some(object), invocation);
         let patched = patch.apply(&shown).map_err(ApiError::Internal)?;
+        self.check_kept_kind(&patched, &invocation.kind)?;
         let next = self.decoded(&patched, &invocation.kind)?;
         let changed = next != shown;
         *object = self.out_of_form(next, invocation);
         self.strategy.default(object);
         Ok(changed)
+    }
+
+    /// Checks that a patch left an object of a built-in kind to its kind.
+    fn check_kept_kind(&self, patched: &str, kind: &GroupVersionKind) -> Result<(), ApiError> {
+        if self.operation == Operation::Connect || schema::builtin(kind).is_none() {
+            return Ok(());
+        }
+        let patched: Value =
+            serde_json::from_str(patched).map_err(|error| ApiError::Internal(error.to_string()))?;
+        let found = stated_kind(&patched, kind).map_err(ApiError::Internal)?;
+        if found == *kind {
+            return Ok(());
+        }
+        let Some(schema) = schema::builtin(&found) else {
+            return Err(ApiError::Internal(format!(
+                "no kind {:?} is registered for version {:?} in scheme {LEGACY_SCHEME:?}",
+                found.kind,
+                found.api_version()
+            )));
+        };
+        let text = patched.to_string();
+        let decoded = schema::decode_json(schema, text.as_bytes(), FieldValidation::Ignore);
+        decoded.map_err(|error| ApiError::Internal(error.to_string()))?;
+        let package = match kind.group.split('.').next() {
+            None | Some("") => "core",
+            Some(package) => package,
+        };
+        Err(ApiError::Unknown(format!(
+            "converting ({}.{}) to ({package}.{}): unknown conversion",
+            found.version, found.kind, kind.kind
+        )))
     }
 
     /// What a patch left, as the kind has it.

@@ -9,6 +9,7 @@ use crate::admission::plugins::Written;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::{Admission, Operation, Requester};
 use crate::auth::escalation;
+use crate::field_manager;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
 use crate::registry::Generic;
@@ -88,7 +89,10 @@ impl Store<'_> {
             return Ok(());
         };
         let Some(view) = self.view else {
-            return admission.mutate(Some(object), old).await;
+            let held = object["metadata"].get("managedFields").cloned();
+            admission.mutate(Some(object), old).await?;
+            self.mend_managed_fields(object, held);
+            return Ok(());
         };
         let mut seen = view.of(object)?;
         let before = seen.clone();
@@ -97,6 +101,26 @@ impl Store<'_> {
         match seen == before {
             true => Ok(()),
             false => view.write(&seen, object),
+        }
+    }
+
+    /// Puts managed fields back that webhooks have left in disorder, and warns of it.
+    fn mend_managed_fields(&self, object: &mut Value, held: Option<Value>) {
+        let fault = field_manager::managed_fields_fault(&object["metadata"]["managedFields"]);
+        let (Some(fault), Some(_)) = (fault, self.writer) else {
+            return;
+        };
+        let meta = meta_mut(object);
+        match held {
+            Some(held) => meta.insert("managedFields".to_owned(), held),
+            None => meta.remove("managedFields"),
+        };
+        if let Some(warnings) = self.warnings {
+            warnings.lock().push(format!(
+                ".metadata.managedFields was in an invalid state after admission; this could be \
+                 caused by an outdated mutating admission controller; please fix your requests: \
+                 {fault}"
+            ));
         }
     }
 
