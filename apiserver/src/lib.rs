@@ -50,7 +50,7 @@ pub use kubelet::{
 pub use registry::embedded;
 pub use server::{
     ApiServer, ApiServerBuilder, ForkError, LoadError, Loader, ManifestError, Manifests, Tls,
-    serve, serve_each, serve_tls,
+    serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

@@ -52,7 +52,7 @@ use flow_control::{Flow, FlowControl};
 
 pub use builder::ApiServerBuilder;
 pub use fork::ForkError;
-pub use listener::{serve, serve_each, serve_tls};
+pub use listener::{serve, serve_requests, serve_tls};
 pub use load::{LoadError, Loader};
 pub use manifests::{ManifestError, Manifests};
 pub use tls::Tls;

@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 struct Running {
     address: std::net::SocketAddr,
     stop: oneshot::Sender<()>,
-    served: tokio::task::JoinHandle<std::io::Result<()>>,
+    served: JoinHandle<std::io::Result<()>>,
 }
 
 async fn start() -> Running {
@@ -35,6 +36,17 @@ async fn start_with(server: ApiServer) -> Running {
         stop,
         served,
     }
+}
+
+type Http2 = hyper::client::conn::http2::SendRequest<Empty<Bytes>>;
+
+/// A connection of HTTP/2, and the task that runs it.
+async fn http2(running: &Running) -> (Http2, JoinHandle<hyper::Result<()>>) {
+    let stream = TokioIo::new(TcpStream::connect(running.address).await.unwrap());
+    let executor = TokioExecutor::new();
+    let connected = hyper::client::conn::http2::handshake(executor, stream).await;
+    let (client, connection) = connected.unwrap();
+    (client, tokio::spawn(connection))
 }
 
 fn namespaces(query: &str) -> Request<Empty<Bytes>> {
@@ -63,12 +75,7 @@ async fn both_versions_of_http_are_served_and_shutdown_ends_watches() {
             .is_empty()
     );
 
-    let stream = TokioIo::new(TcpStream::connect(running.address).await.unwrap());
-    let executor = TokioExecutor::new();
-    let (mut http2, connection) = hyper::client::conn::http2::handshake(executor, stream)
-        .await
-        .unwrap();
-    let http2_task = tokio::spawn(connection);
+    let (mut http2, http2_task) = http2(&running).await;
     let mut watch = http2
         .send_request(namespaces("?watch=1"))
         .await
@@ -241,6 +248,81 @@ async fn a_closed_watch_ends_properly_and_a_dropped_one_in_the_middle() {
         let seen = rest(stream).await;
         assert_eq!(seen == "0\r\n\r\n", is_whole, "{control:?}: {seen:?}");
     }
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+/// Sends `bytes` on a new connection and waits for its end; tells after which virtual time it came.
+async fn ends_after(running: &Running, bytes: &[u8]) -> (String, Duration) {
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    let began = tokio::time::Instant::now();
+    stream.write_all(bytes).await.unwrap();
+    (rest(stream).await, began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_sent_heads_and_idle_connections_are_closed_as_upstream_closes_them() {
+    let running = start().await;
+    let seconds = Duration::from_secs;
+    let half: [&[u8]; 4] = [
+        b"",
+        b"GET / HTT",
+        b"GET /readyz HTTP/1.1\r\nhost: x\r\nx-more: ",
+        b"PRI * HTTP/2.0\r\n\r\nS",
+    ];
+    for bytes in half {
+        let (answer, after) = ends_after(&running, bytes).await;
+        assert_eq!(answer, "", "{bytes:?}");
+        assert!((seconds(32)..seconds(33)).contains(&after), "{after:?}");
+    }
+    // Between two requests there is more time, and from the first byte of the next as much as ever.
+    let whole = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let (answer, after) = ends_after(&running, whole).await;
+    assert!(answer.ends_with("ok"), "{answer}");
+    assert!((seconds(89)..seconds(91)).contains(&after), "{after:?}");
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(whole).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"ok") {
+        answer.push(stream.read_u8().await.unwrap());
+    }
+    tokio::time::advance(seconds(50)).await;
+    let began = tokio::time::Instant::now();
+    stream.write_all(b"GET").await.unwrap();
+    assert_eq!(rest(stream).await, "");
+    let after = began.elapsed();
+    assert!((seconds(31)..seconds(33)).contains(&after), "{after:?}");
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_of_http2_is_told_to_go_and_a_watch_is_not() {
+    let server = ApiServer::builder().build();
+    let running = start_with(server.clone()).await;
+    let (mut client, task) = http2(&running).await;
+    let mut watch = client
+        .send_request(namespaces(
+            "?watch=1&timeoutSeconds=600",
+        ))
+        .await
+        .unwrap()
+        .into_body();
+    let began = tokio::time::Instant::now();
+    let mut text = String::new();
+    while let Some(frame) = watch.frame().await {
+        let data = frame.unwrap().into_data().unwrap_or_default();
+        text.push_str(std::str::from_utf8(&data).unwrap());
+    }
+    let after = began.elapsed();
+    assert!(after >= Duration::from_secs(600), "{after:?}: {text}");
+    // The client ends its side when it is told to go away.
+    let began = tokio::time::Instant::now();
+    task.await.unwrap().unwrap();
+    let after = began.elapsed();
+    let range = Duration::from_secs(89)..Duration::from_secs(92);
+    assert!(range.contains(&after), "{after:?}");
+    assert!(!client.is_ready());
     running.stop.send(()).unwrap();
     running.served.await.unwrap().unwrap();
 }

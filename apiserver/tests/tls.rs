@@ -145,3 +145,20 @@ async fn alpn_chooses_http2_and_plain_text_costs_only_its_own_connection() {
     drop(client);
     drop(connection.await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_does_not_end_is_given_up() {
+    let running = start(generated()).await;
+    for hello in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        let began = tokio::time::Instant::now();
+        stream.write_all(hello).await.unwrap();
+        let mut answer = Vec::new();
+        // A reset is an end as well.
+        let _ = stream.read_to_end(&mut answer).await;
+        let after = began.elapsed().as_secs();
+        assert_eq!((after, answer.len()), (32, 0));
+    }
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}

@@ -1,33 +1,44 @@
 //! The server on a socket: HTTP/1.1 and HTTP/2, plain or over TLS.
 
-use std::convert::Infallible;
+mod activity;
+mod connection;
+mod descriptors;
+
 use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
-use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use tokio::task::{AbortHandle, JoinSet};
 
-use super::stall::StallLimit;
+use self::activity::Activity;
+use self::descriptors::Failure;
 use super::{ApiServer, Tls};
-use crate::endpoints::websocket::Session;
+
+/// How long the listener waits after a failed `accept`, doubled with each failure in a row: the
+/// delays of Go's `net/http`.
+const RETRY_FIRST: Duration = Duration::from_millis(5);
+const RETRY_MAX: Duration = Duration::from_secs(1);
+
+/// When descriptors run short, one in this number of the connections without a request is closed.
+const EVICTED_PART: usize = 16;
 
 /// Serves `server` on `listener` until `shutdown` completes; then stops accepting, ends the open
 /// connections with their watches, and joins them.
 ///
-/// A client that goes away, stops reading for a minute, or sends what is not HTTP, costs its own
-/// connection and nothing else.
+/// A client that goes away, stops reading or writing, or sends what is not HTTP, costs its own
+/// connection and nothing else. When descriptors run short, connections without a request are
+/// closed; connections that never had one go first.
 ///
 /// # Errors
-/// None of a connection's; those of the listener itself.
+/// None of a connection's; those of a listener that does not listen.
 pub async fn serve(
     server: ApiServer,
     listener: TcpListener,
@@ -39,99 +50,221 @@ pub async fn serve(
 /// [`serve`] over TLS: HTTP/2 or HTTP/1.1, as the client's ALPN has it.
 ///
 /// # Errors
-/// None of a connection's, failed handshakes included; those of the listener itself.
+/// None of a connection's, failed handshakes included; those of a listener that does not listen.
 pub async fn serve_tls(
     server: ApiServer,
     listener: TcpListener,
     tls: Tls,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    accept(server, listener, Some(tls.acceptor), shutdown).await
+    accept(server, listener, Some(tls), shutdown).await
 }
 
 async fn accept(
     server: ApiServer,
     listener: TcpListener,
-    acceptor: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    serve_each(listener, shutdown, |stream| {
-        connection(server.clone(), stream, acceptor.clone())
+    let answer = move |request| {
+        let server = server.clone();
+        async move { server.handle(request).await }
+    };
+    serve_requests(listener, tls, shutdown, answer).await
+}
+
+/// Serves the answers of any HTTP service, under the rules of [`serve`] for its connections.
+///
+/// # Errors
+/// None of a connection's; those of a listener that does not listen.
+pub async fn serve_requests<A, F, B>(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    shutdown: impl Future<Output = ()>,
+    answer: A,
+) -> io::Result<()>
+where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let acceptor = tls.map(|tls| tls.acceptor);
+    accept_each(listener, shutdown, |stream, activity| {
+        connection::run(stream, acceptor.clone(), activity, answer.clone())
     })
     .await
 }
 
 /// Runs a `connection` for each stream that `listener` accepts until `shutdown` completes; then
 /// stops accepting, drops the connections that are open, and joins them.
-///
-/// # Errors
-/// Those of the listener.
-pub async fn serve_each<C: Future<Output = ()> + Send + 'static>(
+async fn accept_each<C: Future<Output = ()> + Send + 'static>(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
-    connection: impl Fn(TcpStream) -> C,
+    connection: impl Fn(TcpStream, Arc<Activity>) -> C,
 ) -> io::Result<()> {
     let mut shutdown = pin!(shutdown);
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::default();
+    let mut delay = Duration::ZERO;
     loop {
-        tokio::select! {
+        let accepted = tokio::select! {
             biased;
             () = &mut shutdown => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    // Small answers must not wait for the next packet; the socket works without it too.
-                    let _ = stream.set_nodelay(true);
-                    connections.spawn(connection(stream));
+            () = connections.ended() => {
+                delay = Duration::ZERO;
+                continue;
+            }
+            accepted = accept_after(&listener, delay) => accepted,
+        };
+        let has_room = match accepted {
+            Ok(stream) => {
+                let has_room = !descriptors::are_short(&stream) || connections.evict().await;
+                let activity = Arc::new(Activity::begin());
+                connections.add(connection(stream, Arc::clone(&activity)), activity);
+                has_room
+            }
+            Err(error) => match descriptors::failure(&error) {
+                Failure::Listener => return Err(error),
+                Failure::Peer => true,
+                Failure::Shortage => {
+                    let has_room = connections.evict().await;
+                    if !has_room {
+                        tracing::warn!(%error, "accept failed, retrying");
+                    }
+                    has_room
                 }
-                // The peer gave up between its handshake and our accept.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => return Err(error),
             },
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
-        }
+        };
+        delay = match has_room {
+            true => Duration::ZERO,
+            false => (delay * 2).clamp(RETRY_FIRST, RETRY_MAX),
+        };
     }
     drop(listener);
     // Watches have no end of their own.
-    connections.shutdown().await;
+    connections.tasks.shutdown().await;
     Ok(())
 }
 
-async fn connection(server: ApiServer, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
-    let stream = StallLimit::new(stream);
-    let served = async {
-        match acceptor {
-            None => exchange(server, stream).await,
-            Some(acceptor) => exchange(server, acceptor.accept(stream).await?).await,
+async fn accept_after(listener: &TcpListener, delay: Duration) -> io::Result<TcpStream> {
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    let (stream, _) = listener.accept().await?;
+    descriptors::set_options(&stream);
+    Ok(stream)
+}
+
+/// The open connections of a listener, in the order in which they were accepted.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    /// Ended ones included, until they outnumber the others.
+    known: Vec<(AbortHandle, Arc<Activity>)>,
+}
+
+impl Connections {
+    fn add(&mut self, task: impl Future<Output = ()> + Send + 'static, activity: Arc<Activity>) {
+        if self.known.len() > 2 * self.tasks.len() {
+            self.known.retain(|(task, _)| !task.is_finished());
         }
-    };
-    if let Err(error) = served.await {
-        tracing::debug!(%error, "connection ended");
+        self.known.push((self.tasks.spawn(task), activity));
+    }
+
+    /// Completes when a connection has ended; never when there is none.
+    async fn ended(&mut self) {
+        match self.tasks.join_next().await {
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Closes the connections that have waited longest for a request, those that never had one
+    /// before those that had. Returns whether there were any.
+    async fn evict(&mut self) -> bool {
+        self.known.retain(|(task, _)| !task.is_finished());
+        let waiting = |was_asked: bool| {
+            let known = self.known.iter();
+            let mut waiting: Vec<_> = known
+                .filter_map(|(task, activity)| Some((activity.waiting(was_asked)?, task)))
+                .collect();
+            // Stable: of equal times, the connection accepted first goes first.
+            waiting.sort_by_key(|(since, _)| *since);
+            waiting
+        };
+        let mut chosen = waiting(false);
+        if chosen.is_empty() {
+            chosen = waiting(true);
+        }
+        chosen.truncate(chosen.len().div_ceil(EVICTED_PART));
+        for (_, task) in &chosen {
+            task.abort();
+        }
+        // A descriptor is free when its task has been dropped.
+        let (is_any, left) = (!chosen.is_empty(), self.tasks.len() - chosen.len());
+        while self.tasks.len() > left && self.tasks.join_next().await.is_some() {}
+        is_any
     }
 }
 
-/// Answers the requests of a connection until it ends, or becomes that of a session.
-async fn exchange(
-    server: ApiServer,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let session = Arc::new(Mutex::new(None));
-    let service = service_fn(|request| {
-        let (server, session) = (server.clone(), Arc::clone(&session));
-        async move {
-            let mut response = server.handle(request).await;
-            if let Some(taken) = response.extensions_mut().remove::<Session>() {
-                *session.lock() = Some(taken);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Connections that serve a request, wait for the next one, or have never had one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Kind {
+        Serving,
+        Idle,
+        Fresh,
+    }
+
+    #[tokio::test]
+    async fn connections_without_a_request_make_room_and_others_never() {
+        let mut connections = Connections::default();
+        let mut kinds = Vec::new();
+        let mut requests = Vec::new();
+        for _ in 0..20 {
+            for kind in [Kind::Idle, Kind::Serving, Kind::Fresh] {
+                let activity = Arc::new(Activity::begin());
+                if kind != Kind::Fresh {
+                    let request = activity.serve();
+                    requests.extend((kind == Kind::Serving).then_some(request));
+                }
+                connections.add(std::future::pending(), activity);
+                kinds.push((
+                    kind,
+                    connections.known.last().expect("it was added").0.clone(),
+                ));
             }
-            Ok::<_, Infallible>(response)
         }
-    });
-    let builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .serve_connection_with_upgrades(TokioIo::new(stream), service)
-        .await?;
-    let session = session.lock().take();
-    if let Some(session) = session.and_then(|session| session.start()) {
-        session.await;
+        let open = |of: Kind| {
+            let open = kinds
+                .iter()
+                .filter(|(kind, task)| *kind == of && !task.is_finished());
+            open.count()
+        };
+        assert!(connections.evict().await);
+        assert_eq!((open(Kind::Fresh), open(Kind::Idle)), (18, 20));
+        let oldest = kinds
+            .iter()
+            .filter(|(kind, _)| *kind == Kind::Fresh)
+            .take(2);
+        assert!(
+            oldest
+                .map(|(_, task)| task.is_finished())
+                .all(|ended| ended)
+        );
+        while open(Kind::Fresh) > 0 {
+            assert!(connections.evict().await);
+        }
+        assert_eq!(open(Kind::Idle), 20);
+        while open(Kind::Idle) > 0 {
+            assert!(connections.evict().await);
+        }
+        assert!(!connections.evict().await);
+        assert_eq!((open(Kind::Serving), connections.tasks.len()), (20, 20));
+        drop(requests);
+        assert!(connections.evict().await);
     }
-    Ok(())
 }

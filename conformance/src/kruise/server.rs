@@ -1,6 +1,5 @@
 //! The webhooks over HTTPS, for any API server that has OpenKruise's definitions.
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -10,13 +9,10 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
 use kube::Client;
-use kubeproof_apiserver::{Tls, serve_each};
+use kubeproof_apiserver::{Tls, serve_requests};
 use kubeproof_controller::kruise::Gates;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
 use super::answer;
 
@@ -43,27 +39,12 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let webhook = Arc::new(webhook);
-    serve_each(listener, shutdown, |stream| {
-        connection(Arc::clone(&webhook), stream)
-    })
-    .await
-}
-
-/// Answers the requests of a connection until it ends, in whatever way.
-async fn connection(webhook: Arc<TlsWebhook>, stream: TcpStream) {
-    // Who does not get through the handshake learns why from it.
-    let Ok(stream) = webhook.tls.acceptor().accept(stream).await else {
-        return;
-    };
-    let service = service_fn(|request| {
+    let (tls, webhook) = (webhook.tls.clone(), Arc::new(webhook));
+    let answer = move |request| {
         let webhook = Arc::clone(&webhook);
-        async move { Ok::<_, Infallible>(respond(&webhook, request).await) }
-    });
-    let builder = auto::Builder::new(TokioExecutor::new());
-    let served = builder.serve_connection(TokioIo::new(stream), service);
-    // A caller that goes away has told its own side.
-    let _ = served.await;
+        async move { respond(&webhook, request).await }
+    };
+    serve_requests(listener, Some(tls), shutdown, answer).await
 }
 
 async fn respond(webhook: &TlsWebhook, request: Request<Incoming>) -> Response<Full<Bytes>> {

@@ -1,0 +1,114 @@
+//! One connection: its handshake, its requests, and the session that may follow them.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
+use crate::endpoints::websocket::Session;
+use crate::server::stall::StallLimit;
+
+/// How long an idle client may take to see that the connection ends: Go's `goAwayTimeout`.
+const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Serves a connection until it ends, in whatever way.
+pub(super) async fn run<A, F, B>(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    activity: Arc<Activity>,
+    answer: A,
+) where
+    A: Fn(Request<Incoming>) -> F + Send + Sync,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let stream = StallLimit::new(stream);
+    let served = async {
+        let Some(acceptor) = acceptor else {
+            return exchange(stream, &activity, answer).await;
+        };
+        let stream = timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await??;
+        let agreed = stream.get_ref().1.alpn_protocol();
+        activity.shake_hands(agreed == Some(b"h2"));
+        exchange(stream, &activity, answer).await
+    };
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Answers the requests of a connection until it ends, or becomes that of a session.
+async fn exchange<F, B>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    activity: &Arc<Activity>,
+    answer: impl Fn(Request<Incoming>) -> F,
+) -> Result<(), Box<dyn Error + Send + Sync>>
+where
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let session = Arc::new(Mutex::new(None));
+    let service = service_fn(|request| {
+        let (serving, session) = (activity.serve(), Arc::clone(&session));
+        let answered = answer(request);
+        async move {
+            let mut response = answered.await;
+            if let Some(taken) = response.extensions_mut().remove::<Session>() {
+                *session.lock() = Some(taken);
+            }
+            Ok::<_, Infallible>(response.map(|body| Counted {
+                body,
+                _serving: serving,
+            }))
+        }
+    });
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let stream = TokioIo::new(Observed::new(stream, Arc::clone(activity)));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
+    let expired = tokio::select! {
+        biased;
+        served = connection.as_mut() => {
+            served?;
+            None
+        }
+        expired = activity.expired() => Some(expired),
+    };
+    match expired {
+        None => {}
+        Some(Expired::Head) => return Ok(()),
+        Some(Expired::Idle) => {
+            connection.as_mut().graceful_shutdown();
+            // What was asked meanwhile is answered.
+            while timeout(FAREWELL_TIME_MAX, connection.as_mut())
+                .await
+                .is_err()
+                && activity.is_serving()
+            {}
+            return Ok(());
+        }
+    }
+    let session = session.lock().take();
+    if let Some(session) = session.and_then(|session| session.start()) {
+        let _serving = activity.serve();
+        session.await;
+    }
+    Ok(())
+}
