@@ -8,6 +8,7 @@ mod fork;
 mod listener;
 mod load;
 mod manifests;
+mod panics;
 mod paths;
 mod stall;
 mod tls;
@@ -49,6 +50,7 @@ use crate::storage::{JournalEntry, Storage};
 use crate::webhook::{Caller, Services};
 
 use flow_control::{Flow, FlowControl};
+use panics::Panics;
 
 pub use builder::ApiServerBuilder;
 pub use fork::ForkError;
@@ -96,6 +98,7 @@ pub(crate) struct Core {
     pub(crate) bookmark_period: Duration,
     /// What goes wrong on purpose.
     pub(crate) faults: Faults,
+    panics: Panics,
     flow_control: FlowControl,
 }
 
@@ -203,7 +206,15 @@ impl ApiServer {
         self.core.storage.journal_after(seen)
     }
 
-    /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response.
+    /// The panics of request handlers so far, each with its request. A handler that panics is a
+    /// fault of this server, which its client sees as 500.
+    #[must_use]
+    pub fn panics(&self) -> Vec<String> {
+        self.core.panics.list()
+    }
+
+    /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response, and a
+    /// panic is 500.
     ///
     /// Cancel safety: an object is written in one step after the body has been read and webhooks
     /// have answered, so a dropped call has either not happened or happened whole; a deletion of
@@ -216,7 +227,9 @@ impl ApiServer {
         let audit_id = filters::audit_id(&self.core, &parts.headers);
         let takes_gzip = compression::accepts_gzip(&parts.headers);
         let mut flow = None;
-        let mut response = self.answer(parts, body, &mut flow).await;
+        let asked = panics::Asked::of(&parts);
+        let answer = self.answer(parts, body, &mut flow);
+        let mut response = self.core.panics.recover(asked, &audit_id, answer).await;
         if takes_gzip {
             response = compression::compress(response);
         }

@@ -502,9 +502,14 @@ impl Testbed {
     }
 
     /// Stops what was started here, and joins its tasks.
+    ///
+    /// # Panics
+    /// When a controller or a handler of the API server has panicked.
     pub async fn shutdown(self) {
         match self.cluster {
             Cluster::Simulated(cluster) => {
+                let panics = cluster.server.panics();
+                assert!(panics.is_empty(), "the API server panicked: {panics:?}");
                 cluster.crashes.end().await;
                 cluster.manager.shutdown().await;
                 if let Some(running) = cluster.outside {

@@ -90,7 +90,9 @@ impl Peer {
         let _entered = self.runtime.enter();
         let mut context = Context::from_waker(Waker::noop());
         let handled = pin!(self.server.handle(request.map(Full::new)));
-        let Poll::Ready(response) = handled.poll(&mut context) else {
+        let handled = handled.poll(&mut context);
+        assert_eq!(self.server.panics(), [""; 0], "handlers do not panic");
+        let Poll::Ready(response) = handled else {
             return None;
         };
         let code = response.status().as_u16();

@@ -227,12 +227,23 @@ pub(super) fn after_write(core: &Core, resource: &ResourceInfo) {
         pass.set(Pass::Outdated);
         return;
     }
+    // A panic must not leave it running: nobody would look at definitions again.
+    let _idle = IdleAtEnd(&pass);
     loop {
         pass.set(Pass::Running);
         run(core);
         if pass.replace(Pass::Idle) == Pass::Running {
             return;
         }
+    }
+}
+
+/// Sets a pass idle at the end of its scope.
+struct IdleAtEnd<'p>(&'p Cell<Pass>);
+
+impl Drop for IdleAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.set(Pass::Idle);
     }
 }
 

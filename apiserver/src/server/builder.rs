@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
+use super::panics::Panics;
 use super::{ApiServer, Components, Core};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
@@ -186,6 +187,7 @@ impl ApiServerBuilder {
             webhooks: Configurations::default(),
             tables: Tables::default(),
             services: self.services.asked_by(weak),
+            panics: Panics::default(),
             flow_control: FlowControl::default(),
         })
     }

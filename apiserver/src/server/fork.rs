@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
+use super::panics::Panics;
 use super::{ApiServer, Core};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
@@ -107,6 +108,7 @@ impl ApiServer {
             services: core.services.clone().asked_by(weak),
             bookmark_period: core.bookmark_period,
             max_unavailable_stateful_set: core.max_unavailable_stateful_set,
+            panics: Panics::default(),
             flow_control: FlowControl::default(),
         });
         definition::after_fork(&forked.core);

@@ -463,27 +463,21 @@ impl State {
         previous: Option<Arc<StoredObject>>,
         rv: u64,
     ) -> Arc<Event> {
-        let stored = |mut value: Value| {
-            value["metadata"]["resourceVersion"] = rv.to_string().into();
-            Arc::new(StoredObject::new(key.clone(), rv, value))
+        let (is_removed, mut value) = match change {
+            Change::Put(value) => (false, value),
+            Change::Remove(value) => (true, value),
         };
-        let (event_type, object) = match change {
-            Change::Put(value) => {
-                let object = stored(value);
-                self.objects.insert(key.clone(), Arc::clone(&object));
-                let added = previous.is_none();
-                (
-                    if added {
-                        EventType::Added
-                    } else {
-                        EventType::Modified
-                    },
-                    object,
-                )
-            }
-            Change::Remove(value) => {
-                self.objects.remove(key);
-                (EventType::Deleted, stored(value))
+        value["metadata"]["resourceVersion"] = rv.to_string().into();
+        // Whatever could panic is over before the table is written to.
+        let object = Arc::new(StoredObject::new(key.clone(), rv, value));
+        let event_type = if is_removed {
+            self.objects.remove(key);
+            EventType::Deleted
+        } else {
+            self.objects.insert(key.clone(), Arc::clone(&object));
+            match previous {
+                None => EventType::Added,
+                Some(_) => EventType::Modified,
             }
         };
         let objects = self.objects.clone();
