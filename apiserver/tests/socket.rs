@@ -2,18 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+#[path = "socket/limits.rs"]
+mod limits;
+#[path = "socket/panics.rs"]
+mod panics;
+
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream::BoxStream;
 use http::Request;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kubeproof_apiserver::{
-    ApiServer, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions,
-    WatchControl, serve,
-};
+use kubeproof_apiserver::{ApiServer, WatchControl, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -253,149 +253,6 @@ async fn a_closed_watch_ends_properly_and_a_dropped_one_in_the_middle() {
         let seen = rest(stream).await;
         assert_eq!(seen == "0\r\n\r\n", is_whole, "{control:?}: {seen:?}");
     }
-    running.stop.send(()).unwrap();
-    running.served.await.unwrap().unwrap();
-}
-
-/// Sends `bytes` on a new connection and waits for its end; tells after which virtual time it came.
-async fn ends_after(running: &Running, bytes: &[u8]) -> (String, Duration) {
-    let mut stream = TcpStream::connect(running.address).await.unwrap();
-    let began = tokio::time::Instant::now();
-    stream.write_all(bytes).await.unwrap();
-    (rest(stream).await, began.elapsed())
-}
-
-#[tokio::test(start_paused = true)]
-async fn half_sent_heads_and_idle_connections_are_closed_as_upstream_closes_them() {
-    let running = start().await;
-    let seconds = Duration::from_secs;
-    let half: [&[u8]; 4] = [
-        b"",
-        b"GET / HTT",
-        b"GET /readyz HTTP/1.1\r\nhost: x\r\nx-more: ",
-        b"PRI * HTTP/2.0\r\n\r\nS",
-    ];
-    for bytes in half {
-        let (answer, after) = ends_after(&running, bytes).await;
-        assert_eq!(answer, "", "{bytes:?}");
-        assert!((seconds(32)..seconds(33)).contains(&after), "{after:?}");
-    }
-    // Between two requests there is more time, and from the first byte of the next as much as ever.
-    let whole = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n";
-    let (answer, after) = ends_after(&running, whole).await;
-    assert!(answer.ends_with("ok"), "{answer}");
-    assert!((seconds(89)..seconds(91)).contains(&after), "{after:?}");
-    let mut stream = TcpStream::connect(running.address).await.unwrap();
-    stream.write_all(whole).await.unwrap();
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"ok") {
-        answer.push(stream.read_u8().await.unwrap());
-    }
-    tokio::time::advance(seconds(50)).await;
-    let began = tokio::time::Instant::now();
-    stream.write_all(b"GET").await.unwrap();
-    assert_eq!(rest(stream).await, "");
-    let after = began.elapsed();
-    assert!((seconds(31)..seconds(33)).contains(&after), "{after:?}");
-    running.stop.send(()).unwrap();
-    running.served.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_idle_connection_of_http2_is_told_to_go_and_a_watch_is_not() {
-    let server = ApiServer::builder().build();
-    let running = start_with(server.clone()).await;
-    let (mut client, task) = http2(&running).await;
-    let mut watch = client
-        .send_request(namespaces(
-            "?watch=1&timeoutSeconds=600",
-        ))
-        .await
-        .unwrap()
-        .into_body();
-    let began = tokio::time::Instant::now();
-    let mut text = String::new();
-    while let Some(frame) = watch.frame().await {
-        let data = frame.unwrap().into_data().unwrap_or_default();
-        text.push_str(std::str::from_utf8(&data).unwrap());
-    }
-    let after = began.elapsed();
-    assert!(after >= Duration::from_secs(600), "{after:?}: {text}");
-    // The client ends its side when it is told to go away.
-    let began = tokio::time::Instant::now();
-    task.await.unwrap().unwrap();
-    let after = began.elapsed();
-    let range = Duration::from_secs(89)..Duration::from_secs(92);
-    assert!(range.contains(&after), "{after:?}");
-    assert!(!client.is_ready());
-    running.stop.send(()).unwrap();
-    running.served.await.unwrap().unwrap();
-}
-
-/// A kubelet with a fault of its own.
-#[derive(Debug)]
-struct Panicking;
-
-impl Kubelet for Panicking {
-    fn logs(
-        &self,
-        container: ContainerReference<'_>,
-        _options: LogOptions,
-    ) -> Result<BoxStream<'static, Bytes>, KubeletError> {
-        panic!("no logs of {}", container.pod)
-    }
-
-    fn exec(
-        &self,
-        _container: ContainerReference<'_>,
-        _command: Vec<String>,
-        _stdin: bool,
-    ) -> Result<ContainerStreams, KubeletError> {
-        Err(KubeletError::Unreachable)
-    }
-
-    fn attach(&self, _container: ContainerReference<'_>) -> Result<ContainerStreams, KubeletError> {
-        Err(KubeletError::Unreachable)
-    }
-}
-
-#[tokio::test]
-async fn a_handler_that_panics_answers_500_and_ends_no_other_stream() {
-    let server = ApiServer::builder().build();
-    server.set_kubelet(Arc::new(Panicking));
-    let pod = json!({
-        "metadata": {"name": "p"},
-        "spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]},
-    });
-    let request = Request::post("/api/v1/namespaces/default/pods")
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(pod.to_string())))
-        .unwrap();
-    assert_eq!(server.handle(request).await.status(), 201);
-    let running = start_with(server.clone()).await;
-    let (mut client, task) = http2(&running).await;
-    let watch = client.send_request(namespaces("?watch=1"));
-    let mut watch = watch.await.unwrap().into_body();
-    for _ in 0..2 {
-        let request = Request::get("http://localhost/api/v1/namespaces/default/pods/p/log")
-            .body(Empty::new())
-            .unwrap();
-        let answer = client.send_request(request).await.unwrap();
-        assert_eq!(answer.status(), 500);
-        let headers = answer.headers();
-        assert_eq!(headers["content-type"], "text/plain; charset=utf-8");
-        assert_eq!(headers["x-content-type-options"], "nosniff");
-        assert!(headers.contains_key("audit-id"));
-        let text = answer.into_body().collect().await.unwrap().to_bytes();
-        let want = "This request caused apiserver to panic. Look in the logs for details.\n";
-        assert_eq!(text, want);
-    }
-    let noted = "GET http://localhost/api/v1/namespaces/default/pods/p/log: no logs of p";
-    assert_eq!(server.panics(), [noted; 2]);
-    let first = watch.frame().await.unwrap().unwrap().into_data().unwrap();
-    assert!(first.starts_with(b"{\"type\":\"ADDED\""));
-    drop((watch, client));
-    task.await.unwrap().unwrap();
     running.stop.send(()).unwrap();
     running.served.await.unwrap().unwrap();
 }

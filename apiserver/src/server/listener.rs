@@ -3,6 +3,7 @@
 mod activity;
 mod connection;
 mod descriptors;
+mod protocol;
 
 use std::error::Error;
 use std::future::Future;
@@ -17,6 +18,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
 use self::activity::Activity;
 use self::descriptors::Failure;
@@ -57,29 +59,35 @@ pub async fn serve_tls(
     tls: Tls,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    accept(server, listener, Some(tls), shutdown).await
+    accept(server, listener, Some(tls.acceptor), shutdown).await
 }
 
 async fn accept(
     server: ApiServer,
     listener: TcpListener,
-    tls: Option<Tls>,
+    acceptor: Option<TlsAcceptor>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let answer = move |request| {
         let server = server.clone();
-        async move { server.handle(request).await }
+        async move {
+            match protocol::refuse(&request) {
+                Some(refused) => refused,
+                None => server.handle(request).await,
+            }
+        }
     };
-    serve_requests(listener, tls, shutdown, answer).await
+    serve_requests(listener, acceptor, shutdown, answer).await
 }
 
-/// Serves the answers of any HTTP service, under the rules of [`serve`] for its connections.
+/// Serves the answers of any HTTP service, over TLS if there is an acceptor, under the rules of
+/// [`serve`] for its connections.
 ///
 /// # Errors
 /// None of a connection's; those of a listener that does not listen.
 pub async fn serve_requests<A, F, B>(
     listener: TcpListener,
-    tls: Option<Tls>,
+    acceptor: Option<TlsAcceptor>,
     shutdown: impl Future<Output = ()>,
     answer: A,
 ) -> io::Result<()>
@@ -89,7 +97,6 @@ where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let acceptor = tls.map(|tls| tls.acceptor);
     accept_each(listener, shutdown, |stream, activity| {
         connection::run(stream, acceptor.clone(), activity, answer.clone())
     })
@@ -171,7 +178,7 @@ impl Connections {
         self.known.push((self.tasks.spawn(task), activity));
     }
 
-    /// Completes when a connection has ended; never when there is none.
+    /// Completes when a connection has ended; waits for ever without connections.
     async fn ended(&mut self) {
         match self.tasks.join_next().await {
             Some(_) => {}
@@ -246,15 +253,8 @@ mod tests {
         };
         assert!(connections.evict().await);
         assert_eq!((open(Kind::Fresh), open(Kind::Idle)), (18, 20));
-        let oldest = kinds
-            .iter()
-            .filter(|(kind, _)| *kind == Kind::Fresh)
-            .take(2);
-        assert!(
-            oldest
-                .map(|(_, task)| task.is_finished())
-                .all(|ended| ended)
-        );
+        let fresh = kinds.iter().filter(|(kind, _)| *kind == Kind::Fresh);
+        assert!(fresh.take(2).all(|(_, task)| task.is_finished()));
         while open(Kind::Fresh) > 0 {
             assert!(connections.evict().await);
         }

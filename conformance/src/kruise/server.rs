@@ -39,12 +39,12 @@ pub async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let (tls, webhook) = (webhook.tls.clone(), Arc::new(webhook));
+    let (acceptor, webhook) = (webhook.tls.acceptor().clone(), Arc::new(webhook));
     let answer = move |request| {
         let webhook = Arc::clone(&webhook);
         async move { respond(&webhook, request).await }
     };
-    serve_requests(listener, Some(tls), shutdown, answer).await
+    serve_requests(listener, Some(acceptor), shutdown, answer).await
 }
 
 async fn respond(webhook: &TlsWebhook, request: Request<Incoming>) -> Response<Full<Bytes>> {

@@ -39,7 +39,7 @@ pub(super) struct Activity {
     idle: Notify,
 }
 
-/// What a connection waited for too long.
+/// The limit that a connection has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expired {
     /// The rest of a request's head, or the first request.
@@ -82,7 +82,7 @@ impl Activity {
     }
 
     /// Since when the connection has been without a request, in order of time over all connections;
-    /// None when it has one, or if it has had one differs from `was_asked`.
+    /// None while it has one, and for connections whose past differs from `was_asked`.
     pub(super) fn waiting(&self, was_asked: bool) -> Option<Instant> {
         if self.is_serving() || self.was_asked.load(Ordering::Relaxed) != was_asked {
             return None;
@@ -154,7 +154,7 @@ pub(super) struct Serving(Arc<Activity>);
 impl Drop for Serving {
     fn drop(&mut self) {
         let activity = &self.0;
-        // Before the count: whoever finds nothing served reads when that began.
+        // Before the count: a reader that finds nothing served then reads when that began.
         activity.idle_since.store(activity.now(), Ordering::Release);
         if activity.serving.fetch_sub(1, Ordering::AcqRel) == 1 {
             activity.idle.notify_one();
@@ -193,7 +193,7 @@ impl<B: Body + Unpin> Body for Counted<B> {
 pub(super) struct Observed<S> {
     stream: S,
     activity: Arc<Activity>,
-    /// What is left of the preface of HTTP/2; nothing once it has come, or cannot come any more.
+    /// The rest of HTTP/2's preface; empty once it has come or bytes differ from it.
     preface: &'static [u8],
 }
 

@@ -24,6 +24,13 @@ use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
 use crate::endpoints::websocket::Session;
 use crate::server::stall::StallLimit;
 
+/// Upstream's `MaxHeaderBytes` of 1 MiB, with what Go reads beyond it before it refuses a head.
+const HEAD_BYTES_MAX: usize = (1 << 20) + 4096;
+/// The same limit over HTTP/2, with what Go adds for the overhead of ten fields.
+const HEADER_LIST_BYTES_MAX: u32 = (1 << 20) + 320;
+/// How many headers there is room for over HTTP/1.1: each takes some bytes of every request.
+const HEADERS_MAX: usize = 1024;
+
 /// How long an idle client may take to see that the connection ends: Go's `goAwayTimeout`.
 const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -80,7 +87,10 @@ where
             }))
         }
     });
-    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().max_headers(HEADERS_MAX);
+    builder.http1().max_buf_size(HEAD_BYTES_MAX);
+    builder.http2().max_header_list_size(HEADER_LIST_BYTES_MAX);
     let stream = TokioIo::new(Observed::new(stream, Arc::clone(activity)));
     let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
     let expired = tokio::select! {
@@ -96,7 +106,7 @@ where
         Some(Expired::Head) => return Ok(()),
         Some(Expired::Idle) => {
             connection.as_mut().graceful_shutdown();
-            // What was asked meanwhile is answered.
+            // Requests that have come meanwhile are answered.
             while timeout(FAREWELL_TIME_MAX, connection.as_mut())
                 .await
                 .is_err()

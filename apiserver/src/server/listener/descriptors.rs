@@ -54,8 +54,7 @@ mod system {
         }
     }
 
-    /// Whether few descriptors are left besides that of `stream`: a new one is the lowest that is
-    /// free.
+    /// Whether few descriptors are left: that of `stream` was the lowest free one.
     pub(in super::super) fn are_short(stream: &TcpStream) -> bool {
         let Some(limit) = getrlimit(Resource::Nofile).current else {
             return false;
