@@ -79,10 +79,10 @@ impl Clock {
             Source::Simulated { epoch, start } => {
                 let elapsed = SignedDuration::try_from(start.elapsed())
                     .expect("a run is shorter than the age of the universe");
-                *epoch + elapsed
+                later(*epoch, elapsed)
             }
         };
-        now.saturating_add(ahead).unwrap_or(now)
+        later(now, ahead)
     }
 
     /// Sets it forward by `time`, or back if that is negative, for all who hold it.
@@ -125,6 +125,22 @@ impl Clock {
 #[must_use]
 pub fn rfc3339(time: Timestamp) -> String {
     format!("{time:.0}")
+}
+
+/// Seconds as Go's `time.Duration` holds them: nanoseconds that wrap around at 64 bits.
+#[must_use]
+pub(crate) fn go_seconds(seconds: i64) -> SignedDuration {
+    SignedDuration::from_nanos(seconds.wrapping_mul(1_000_000_000))
+}
+
+/// The time `by` after `time`, or the last one there is.
+#[must_use]
+pub(crate) fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
+    let last = match by.is_negative() {
+        true => Timestamp::MIN,
+        false => Timestamp::MAX,
+    };
+    time.checked_add(by).unwrap_or(last)
 }
 
 /// The seeded source of uids, name suffixes and tokens. Same seed, same order of draws: same values.

@@ -228,7 +228,10 @@ async fn a_watch_lasts_as_long_as_asked_or_between_30_and_60_minutes() {
         defaults[0], defaults[1],
         "spread, so that watches don't all end together"
     );
-    assert!(lasts("9223372036854775807").await > 1000 * minute);
+    // Seconds beyond a Go duration wrap around: to less than none, to a fraction of one, or to many.
+    assert_eq!(lasts("9223372036854775807").await, Duration::ZERO);
+    assert_eq!(lasts("18446744074").await.as_millis(), 291);
+    assert!(lasts("9223372036").await > 1000 * minute);
 }
 
 #[tokio::test(start_paused = true)]

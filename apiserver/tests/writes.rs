@@ -297,6 +297,65 @@ async fn a_pods_grace_is_shortened_by_what_is_asked_and_by_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_grace_beyond_gos_durations_wraps_around_as_upstream() {
+    let server = server();
+    let cases = [
+        (1_000_000_000_000_i64, "2148-10-27T00:40:19Z", 19),
+        (i64::MAX, "2025-12-31T23:59:59Z", 20),
+        (9_223_372_037, "1733-09-22T00:12:43Z", 19),
+        (10_000_000_000, "1758-05-02T18:12:06Z", 19),
+        (9_223_372_036, "2318-04-12T23:47:16Z", 20),
+    ];
+    // What is left of a shorter grace lacks the fraction of a second that the time was cut by.
+    for (grace, due, left) in cases {
+        send(&server, &format!("POST {PODS}"), bound_pod("p")).await;
+        let path = format!("{PODS}/p?gracePeriodSeconds={grace}");
+        let marked = delete(&server, &path, Value::Null).await;
+        assert_eq!(marked.code, 200);
+        assert_eq!(marked.meta("deletionTimestamp"), due, "{grace}");
+        assert_eq!(marked.meta("deletionGracePeriodSeconds"), grace);
+        let shorter = format!("{PODS}/p?gracePeriodSeconds=20");
+        let shorter = delete(&server, &shorter, Value::Null).await;
+        assert_eq!(shorter.meta("deletionGracePeriodSeconds"), 20);
+        let sooner = format!("2026-01-01T00:00:{left}Z");
+        assert_eq!(shorter.meta("deletionTimestamp"), &json!(sooner));
+        let now = format!("{PODS}/p?gracePeriodSeconds=0");
+        assert_eq!(delete(&server, &now, Value::Null).await.code, 200);
+    }
+    // A pod's own grace is as long as it says.
+    let mut pod = bound_pod("p");
+    pod["spec"]["terminationGracePeriodSeconds"] = i64::MAX.into();
+    send(&server, &format!("POST {PODS}"), pod).await;
+    let marked = delete(&server, &format!("{PODS}/p"), Value::Null).await;
+    assert_eq!(marked.meta("deletionTimestamp"), "2025-12-31T23:59:59Z");
+    assert_eq!(server.panics(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_are_kept_up_to_the_last_year_of_four_digits_and_beyond() {
+    let server = server();
+    let cases = [
+        ("9999-12-31T23:59:59.000000Z", "9999-12-31T23:59:59.000000Z"),
+        (
+            "9999-12-31T23:59:59.000000-01:00",
+            "10000-01-01T00:59:59.000000Z",
+        ),
+        (
+            "0000-01-01T00:00:00.000000+01:00",
+            "-0001-12-31T23:00:00.000000Z",
+        ),
+    ];
+    for (index, (time, kept)) in cases.into_iter().enumerate() {
+        let name = format!("l{index}");
+        let lease = json!({ "metadata": { "name": name }, "spec": { "renewTime": time } });
+        let created = send(&server, &format!("POST {LEASES}"), lease).await;
+        assert_eq!(created.code, 201, "{time}: {}", created.message());
+        let read = get(&server, &format!("{LEASES}/{name}")).await;
+        assert_eq!(read.body["spec"]["renewTime"], kept);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_namespace_goes_in_two_steps() {
     let server = server();
     create(&server, NAMESPACES, json!({ "name": "n" })).await;

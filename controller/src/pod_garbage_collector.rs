@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::DeleteParams;
 use kube::{Api, ResourceExt};
 
+use crate::clock::later;
 use crate::context::Context;
 use crate::disruption_target::{self, Told};
 use crate::informer::Informer;
@@ -99,7 +100,7 @@ impl Collector {
         {
             quarantine
                 .entry(node.to_owned())
-                .or_insert_with(|| now + QUARANTINE);
+                .or_insert_with(|| later(now, QUARANTINE));
         }
         let due = quarantine.iter().filter(|(_, due)| **due <= now);
         let due: Vec<String> = due.map(|(node, _)| node.clone()).collect();

@@ -4,6 +4,8 @@
 //! ran by themselves. What they are told is then the same text a dozen times. Upstream's controllers
 //! share informers instead; here each sees the world as of its own watch, which may lag or fail alone.
 
+mod times;
+
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -60,7 +62,9 @@ where
             return Ok(Self(known));
         }
         let less = without_managed_fields(text.get());
-        let mut object: K = serde_json::from_str(&less).map_err(D::Error::custom)?;
+        let mut object: K = serde_json::from_str(&less)
+            .or_else(|error| times::without_extremes(&less).ok_or(error))
+            .map_err(D::Error::custom)?;
         object.meta_mut().managed_fields = None;
         let object = Arc::new(object);
         RECENT.with_borrow_mut(|recent| recent.put(key, text, object.clone()));

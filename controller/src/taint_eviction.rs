@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::schedule::Schedule;
+use crate::clock::go_seconds;
 use crate::context::Context;
 use crate::disruption_target;
 use crate::informer::{Change, Informer};
@@ -295,9 +296,14 @@ fn patience(taints: &[Taint], tolerations: &[Toleration]) -> Patience {
             least = Some(least.map_or(seconds, |least| least.min(seconds)));
         }
     }
-    match least {
+    // Upstream takes the longest time, and what wraps around to less than none, for no limit.
+    match least.filter(|seconds| *seconds < i64::MAX) {
         None => Patience::Unlimited,
-        Some(seconds) => Patience::For(SignedDuration::from_secs(seconds.max(0))),
+        Some(..=0) => Patience::For(SignedDuration::ZERO),
+        Some(seconds) => match go_seconds(seconds) {
+            time if time.is_negative() => Patience::Unlimited,
+            time => Patience::For(time),
+        },
     }
 }
 

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use futures::future::join;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use kube::{Api, ResourceExt};
 
+use crate::clock::{go_seconds, later};
 use crate::context::Context;
 use crate::informer::{Change, Informer};
 use crate::mirror::ObjectKey;
@@ -96,7 +97,7 @@ fn expires(job: &Job) -> Option<Timestamp> {
     let end = conditions.find(|one| is_end(&one.type_) && one.status == "True")?;
     let end = end.last_transition_time.as_ref()?.0;
     let is_going = job.metadata.deletion_timestamp.is_some();
-    (!is_going).then(|| end + SignedDuration::from_secs(i64::from(ttl)))
+    (!is_going).then(|| later(end, go_seconds(ttl.into())))
 }
 
 #[cfg(test)]

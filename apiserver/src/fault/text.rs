@@ -43,11 +43,15 @@ pub(super) struct Fields {
     miss: Option<Duration>,
 }
 
+/// No fault needs more, and timers reach as far.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// `90s`, `1m30s`, `500ms`.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let read = text.parse::<SignedDuration>().ok();
     let read = read.and_then(|duration| Duration::try_from(duration).ok());
+    let read = read.filter(|duration| *duration <= LONGEST);
     read.map(Some).ok_or_else(|| {
         serde::de::Error::custom(format!("{text:?} is no duration, such as 90s or 1m30s"))
     })

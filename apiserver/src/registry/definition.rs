@@ -227,7 +227,7 @@ pub(super) fn after_write(core: &Core, resource: &ResourceInfo) {
         pass.set(Pass::Outdated);
         return;
     }
-    // A panic must not leave it running: nobody would look at definitions again.
+    // A panic must not leave the pass running: later writes would wait for it.
     let _idle = IdleAtEnd(&pass);
     loop {
         pass.set(Pass::Running);

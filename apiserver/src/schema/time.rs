@@ -1,8 +1,7 @@
 //! Times as Go reads them by a layout, and writes them in UTC.
 
-use jiff::Timestamp;
-use jiff::civil;
 use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp, ToSpan, civil};
 
 /// How precise a time is, and so how it is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<Strin
             )
         }
     })?;
-    if time == civil::date(1, 1, 1).at(0, 0, 0, 0) {
+    if time.shown == civil::date(1, 1, 1).at(0, 0, 0, 0) {
         return Ok(None);
     }
     // Most are written as they should be: a fraction is longer than nothing, and a zone than `Z`.
@@ -44,10 +43,7 @@ pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<Strin
     if text.len() == length && text.ends_with('Z') {
         return Ok(Some(text.to_owned()));
     }
-    Ok(Some(match precision {
-        Precision::Seconds => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        Precision::Micros => time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
-    }))
+    Ok(Some(time.to_text(precision)))
 }
 
 /// A text between quotes as Go's `time` writes it: bytes beyond ASCII's printable ones as numbers.
@@ -64,11 +60,14 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The instant that an RFC 3339 text names, or what is wrong with the text.
+/// The instant that an RFC 3339 text names, or what is wrong with the text. The last instant known
+/// here stands for all later ones.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     normalize(text, Precision::Seconds)?;
-    text.parse()
-        .map_err(|_| format!("parsing time {text:?}: out of range"))
+    let known = parse(text, Precision::Seconds).ok();
+    let known = known.filter(|time| time.cycles == 0);
+    let known = known.and_then(|time| Offset::UTC.to_timestamp(time.shown).ok());
+    Ok(known.unwrap_or(Timestamp::MAX))
 }
 
 enum Fault<'t> {
@@ -153,7 +152,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn parse(text: &str, precision: Precision) -> Result<civil::DateTime, Fault<'_>> {
+fn parse(text: &str, precision: Precision) -> Result<Utc, Fault<'_>> {
     let mut reader = Reader { rest: text };
     let year = reader.digits(4, "2006")?;
     reader.literal("-")?;
@@ -183,14 +182,47 @@ fn parse(text: &str, precision: Precision) -> Result<civil::DateTime, Fault<'_>>
     if !reader.rest.is_empty() {
         return Err(Fault::Extra(reader.rest));
     }
-    let out_of_range = |_| Fault::Range("day");
     let narrow = |number: i32| i8::try_from(number).expect("two digits fit");
     let year = i16::try_from(year).expect("four digits fit");
-    let date = civil::Date::new(year, narrow(month), narrow(day)).map_err(out_of_range)?;
-    let time = date.at(narrow(hour), narrow(minute), narrow(second), nanos);
-    let offset = Offset::from_seconds(offset).map_err(out_of_range)?;
-    let time = offset.to_timestamp(time).map_err(out_of_range)?;
-    Ok(Offset::UTC.to_datetime(time))
+    let date = civil::Date::new(year, narrow(month), narrow(day));
+    let date = date.map_err(|_| Fault::Range("day"))?;
+    let local = date.at(narrow(hour), narrow(minute), narrow(second), nanos);
+    let ahead = SignedDuration::from_secs(offset.into());
+    if let Ok(utc) = local.checked_sub(ahead) {
+        return Ok(Utc {
+            shown: utc,
+            cycles: 0,
+        });
+    }
+    // Only the zone leads out of the last year that is known here; the calendar repeats itself.
+    let earlier = local
+        .checked_sub(CYCLE_YEARS.years())
+        .and_then(|local| local.checked_sub(ahead));
+    let shown = earlier.map_err(|_| Fault::Range("day"))?;
+    Ok(Utc { shown, cycles: 1 })
+}
+
+/// After so many years the Gregorian calendar begins anew.
+const CYCLE_YEARS: i16 = 400;
+
+/// A time in UTC, of which Go knows more years than four digits can show.
+struct Utc {
+    /// The time, but for `cycles` of the calendar that lie before it.
+    shown: civil::DateTime,
+    cycles: i16,
+}
+
+impl Utc {
+    /// The text as Go formats it.
+    fn to_text(&self, precision: Precision) -> String {
+        let year = self.shown.year() + self.cycles * CYCLE_YEARS;
+        let sign = if year < 0 { "-" } else { "" };
+        let rest = match precision {
+            Precision::Seconds => self.shown.strftime("%m-%dT%H:%M:%SZ"),
+            Precision::Micros => self.shown.strftime("%m-%dT%H:%M:%S.%6fZ"),
+        };
+        format!("{sign}{:04}-{rest}", year.unsigned_abs())
+    }
 }
 
 fn within<'t>(
@@ -201,5 +233,60 @@ fn within<'t>(
     match range.contains(&number) {
         true => Ok(number),
         false => Err(Fault::Range(element)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_that_go_reads_is_written_as_go_writes_it() {
+        let cases = [
+            ("9999-12-31T23:59:59.000000Z", "9999-12-31T23:59:59.000000Z"),
+            (
+                "9999-12-31T23:59:59.000000-01:00",
+                "10000-01-01T00:59:59.000000Z",
+            ),
+            (
+                "9999-12-31T23:59:59.000001-24:60",
+                "10000-01-02T00:59:59.000001Z",
+            ),
+            (
+                "9999-12-31T23:59:59.123456+24:60",
+                "9999-12-30T22:59:59.123456Z",
+            ),
+            ("0000-01-01T00:00:00.000000Z", "0000-01-01T00:00:00.000000Z"),
+            (
+                "0000-01-01T00:00:00.000000+01:00",
+                "-0001-12-31T23:00:00.000000Z",
+            ),
+            (
+                "2026-01-01T00:00:00.000000+24:00",
+                "2025-12-31T00:00:00.000000Z",
+            ),
+            (
+                "2024-02-29T12:00:00.000000-24:60",
+                "2024-03-01T13:00:00.000000Z",
+            ),
+        ];
+        for (text, want) in cases {
+            let written = normalize(text, Precision::Micros).unwrap();
+            assert_eq!(written.as_deref(), Some(want), "{text}");
+        }
+        let seconds = normalize("9999-12-31T23:59:59-01:00", Precision::Seconds).unwrap();
+        assert_eq!(seconds.as_deref(), Some("10000-01-01T00:59:59Z"));
+        assert_eq!(
+            normalize("0001-01-01T01:00:00+01:00", Precision::Seconds),
+            Ok(None)
+        );
+        let error = normalize("2023-02-29T00:00:00Z", Precision::Seconds).unwrap_err();
+        assert_eq!(
+            error,
+            "parsing time \"2023-02-29T00:00:00Z\": day out of range"
+        );
+        assert_eq!(instant("9999-12-31T23:59:59Z"), Ok(Timestamp::MAX));
+        let zoned = instant("2026-01-01T00:00:00+24:00").unwrap();
+        assert_eq!(zoned.to_string(), "2025-12-31T00:00:00Z");
     }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::batch::v1::CronJob;
 use kubeproof_cron::Schedule;
 
 use super::{DELTA, created};
+use crate::clock::{go_seconds, later};
 
 /// So many missed times, and somebody should know.
 const MANY: i64 = 100;
@@ -46,10 +47,8 @@ pub(super) fn recent(
     let last = status.and_then(|status| status.last_schedule_time.as_ref());
     let mut since = last.map_or_else(|| created(cron), |time| time.0);
     let deadline = cron.spec.starting_deadline_seconds;
-    if let Some(deadline) = deadline.filter(|_| !is_late_allowed)
-        && let Ok(earliest) = now.checked_sub(SignedDuration::from_secs(deadline))
-    {
-        since = since.max(earliest);
+    if let Some(deadline) = deadline.filter(|_| !is_late_allowed) {
+        since = since.max(later(now, -go_seconds(deadline)));
     }
     let first = schedule.next(since).ok_or(NoTimes)?;
     let found = |due, missed| Ok(Recent { since, due, missed });
@@ -90,7 +89,7 @@ pub(super) fn until_next(cron: &CronJob, now: Timestamp, schedule: &Schedule) ->
     };
     let next = schedule.next(from).map(|next| next.duration_since(now));
     let wait = next.and_then(|wait| Duration::try_from(wait).ok());
-    wait.unwrap_or(Duration::ZERO) + DELTA
+    wait.unwrap_or(Duration::ZERO).saturating_add(DELTA)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -13,6 +13,7 @@ use kube::api::{DeleteParams, PostParams};
 use kubeproof_cron::Schedule;
 
 use super::{Controller, active, history, job, missed, schedule, written_schedule};
+use crate::clock::{go_seconds, later};
 use crate::controller_ref::{controller_of, reference_to};
 use crate::mirror::ObjectKey;
 use crate::receipt;
@@ -193,10 +194,7 @@ impl Controller {
     /// Whether the job for the time `due` is to be started now.
     async fn is_to_start(&self, cron: &CronJob, due: Timestamp, now: Timestamp) -> bool {
         let deadline = cron.spec.starting_deadline_seconds;
-        let is_late = |deadline| {
-            due.checked_add(SignedDuration::from_secs(deadline))
-                .is_ok_and(|end| end < now)
-        };
+        let is_late = |deadline| later(due, go_seconds(deadline)) < now;
         if deadline.is_some_and(is_late) {
             let time = due.to_zoned(TimeZone::UTC);
             let time = time.strftime("%a, %d %b %Y %H:%M:%S %z");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::PostParams;
@@ -173,7 +174,7 @@ impl Controller {
         }
         let delay = known.map_or(BACKOFF_MIN, |known| (known.delay * 2).min(BACKOFF_MAX));
         let backoff = Backoff {
-            until: now + delay,
+            until: now.checked_add(delay).unwrap_or(Timestamp::MAX),
             delay,
         };
         backoffs.insert(key, backoff);

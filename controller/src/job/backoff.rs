@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use parking_lot::Mutex;
 
+use crate::clock::{go_seconds, later};
 use crate::mirror::ObjectKey;
 
 /// The wait after the first failure; it doubles with each further one.
@@ -90,7 +91,7 @@ pub(super) fn finished_at(pod: &Pod) -> Option<Timestamp> {
         .or_else(|| {
             let deletion = pod.metadata.deletion_timestamp.as_ref()?.0;
             let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
-            deletion.checked_sub(SignedDuration::from_secs(grace)).ok()
+            Some(later(deletion, -go_seconds(grace)))
         })
         .or_else(|| Some(pod.metadata.creation_timestamp.as_ref()?.0))
 }

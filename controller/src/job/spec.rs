@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use kube::core::Selector;
 
+use crate::clock::go_seconds;
 use crate::sync_error::Error;
 
 /// The manager that stands for this controller.
@@ -82,7 +83,7 @@ pub(super) fn is_managed_elsewhere(job: &Job) -> bool {
 
 /// How long the job may be active.
 pub(super) fn deadline(job: &Job) -> Option<SignedDuration> {
-    spec(job, |spec| spec.active_deadline_seconds).map(SignedDuration::from_secs)
+    spec(job, |spec| spec.active_deadline_seconds).map(go_seconds)
 }
 
 /// How long the job may still be active; None without a deadline, before its start, and while it is

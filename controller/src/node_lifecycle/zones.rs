@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 
+use crate::clock::later;
+
 /// One node of a zone may be emptied in so long, ...
 const INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 /// ... and in so long when most of a large zone has failed.
@@ -133,7 +135,7 @@ impl Zones {
                 && let Some(node) = zone.waiting.pop_front()
             {
                 due.push(node);
-                zone.free = now + interval;
+                zone.free = later(now, interval);
             }
             if !zone.waiting.is_empty() {
                 next = Some(next.map_or(zone.free, |next| next.min(zone.free)));
@@ -181,7 +183,7 @@ impl Zones {
             if let Some(interval) = interval.filter(|_| zone.interval != interval)
                 && zone.free > now
             {
-                zone.free = now + interval;
+                zone.free = later(now, interval);
             }
             zone.interval = interval;
             zone.state = *state;
@@ -197,6 +199,7 @@ impl Zones {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::later;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()

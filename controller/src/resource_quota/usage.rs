@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, PersistentVolumeClaim, Pod, PodSpec, ResourceQuotaSpec, Service,
 };
@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::amount::Amount;
 use super::scopes;
+use crate::clock::{go_seconds, later};
 use crate::pod;
 
 const CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
@@ -151,11 +152,7 @@ fn has_ended(pod: &Pod, now: Timestamp) -> bool {
         .deletion_timestamp
         .as_ref()
         .zip(metadata.deletion_grace_period_seconds);
-    let is_late = end.is_some_and(|(time, grace)| {
-        time.0
-            .checked_add(SignedDuration::from_secs(grace))
-            .is_ok_and(|end| now > end)
-    });
+    let is_late = end.is_some_and(|(time, grace)| now > later(time.0, go_seconds(grace)));
     pod::is_finished(pod) || is_late
 }
 

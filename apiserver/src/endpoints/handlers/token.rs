@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Request, decode, subresource};
 use crate::auth::{AUDIENCE, Claims, ServiceAccount};
-use crate::clock::rfc3339;
+use crate::clock::{later, rfc3339};
 use crate::field_manager::FieldManager;
 use crate::meta::object::{child_mut, default, meta, meta_mut, name};
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
@@ -53,7 +53,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
 
     let seconds = body["spec"]["expirationSeconds"].as_i64();
     let lifetime = SignedDuration::from_secs(seconds.unwrap_or(EXPIRATION_SECONDS));
-    let expires = now + lifetime;
+    let expires = later(now, lifetime);
     let audiences = body["spec"]["audiences"].as_array().into_iter().flatten();
     let claims = Claims {
         account: ServiceAccount {

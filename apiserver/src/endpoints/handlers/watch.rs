@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::list::Selectors;
 use super::list_options::{invalid, storage_rv, validate};
 use super::{Answer, Request};
+use crate::clock::go_seconds;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::negotiation::{Transform, accepted_stream};
 use crate::endpoints::table::{IncludeObject, TableOptions};
@@ -72,13 +73,12 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
 
 /// How long the watch lasts; a negative time is over at once.
 fn timeout(request: &Request<'_>, seconds: Option<i64>) -> Duration {
-    match seconds.unwrap_or(0) {
-        0 => {
-            let jitter = request.core.entropy.jitter();
-            MIN_REQUEST_TIMEOUT + MIN_REQUEST_TIMEOUT.mul_f64(jitter)
-        }
-        seconds => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
+    let asked = go_seconds(seconds.unwrap_or(0));
+    if asked.is_zero() {
+        let jitter = request.core.entropy.jitter();
+        return MIN_REQUEST_TIMEOUT + MIN_REQUEST_TIMEOUT.mul_f64(jitter);
     }
+    Duration::try_from(asked).unwrap_or(Duration::ZERO)
 }
 
 /// `sendInitialEvents`, with what upstream assumes where it is unset.

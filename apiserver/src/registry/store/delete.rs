@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Store, check_name};
-use crate::clock::rfc3339;
+use crate::clock::{go_seconds, later, rfc3339};
 use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
@@ -277,7 +277,8 @@ fn shorten(
         };
     }
     let due: Timestamp = meta(current, "deletionTimestamp").parse().unwrap_or(now);
-    let shortened = due - SignedDuration::from_secs(had) + SignedDuration::from_secs(grace);
+    let asked = later(due, -go_seconds(had));
+    let shortened = later(asked, go_seconds(grace));
     // A deadline in the past becomes now, and the grace the least that is not zero.
     let (due, grace) = if shortened < now {
         (now, 1)
@@ -291,7 +292,7 @@ fn shorten(
 }
 
 fn mark(object: &mut Value, now: Timestamp, grace: i64) {
-    let due = now + SignedDuration::from_secs(grace);
+    let due = later(now, go_seconds(grace));
     let meta = meta_mut(object);
     meta.insert("deletionTimestamp".to_owned(), rfc3339(due).into());
     meta.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
