@@ -3,11 +3,13 @@
 #[path = "support/process.rs"]
 mod process;
 
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::Command;
 
-use process::{file, get, output, post, serve, stdout, terminate};
+use process::{file, get, output, post, serve, start, stdout, terminate};
+use rustix::process::{Resource, Rlimit};
 
 #[test]
 fn serve_announces_its_url_and_ends_cleanly_on_sigterm() {
@@ -381,5 +383,87 @@ fn a_server_that_speaks_tls_is_believed_by_its_authority_or_on_request() {
     let other = output(&[&server[..], &authority, &[case.to_str().unwrap()]].concat());
     assert_eq!(other.status.code(), Some(1));
     assert!(stdout(&other).contains("cannot connect to"), "{other:?}");
+    terminate(child);
+}
+
+#[test]
+fn serve_refuses_durations_that_no_clock_can_follow() {
+    let log = file("durations/a.jsonl", "");
+    for (at, why) in [
+        ("+999999999999h", "is longer than 876000h, a hundred years"),
+        ("+99999999999999999999999s1s", "is longer than 876000h"),
+        ("+5d", "is not a duration"),
+    ] {
+        let refused = output(&["serve", "--log", log.to_str().unwrap(), "--at", at]);
+        assert_eq!(refused.status.code(), Some(2));
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+/// Raises the number of files that this process may have open, and returns it.
+fn open_files_max() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    rustix::process::setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
+    limit
+        .maximum
+        .map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+#[test]
+fn serve_answers_while_thousands_of_half_sent_requests_hold_its_descriptors() {
+    let sockets = 3000.min(open_files_max() - 200);
+    let mut command = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_kubeproof");
+    command.args([
+        "-c",
+        "ulimit -n 80 && exec \"$0\" serve --controllers none",
+        program,
+    ]);
+    let (child, line) = start(&mut command);
+    let url = line.trim().strip_prefix("listening on http://").unwrap();
+    let connect = |head: &str| {
+        let mut stream = TcpStream::connect(url).unwrap();
+        // The server may have closed it already.
+        let _ = stream.write_all(head.as_bytes());
+        stream
+    };
+    let path = "/api/v1/namespaces/default/configmaps";
+    let head = "HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let mut watch = connect(&format!("GET {path}?watch=1 {head}"));
+    let mut begun = [0; 12];
+    watch.read_exact(&mut begun).unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
+    let half: Vec<TcpStream> = (0..sockets).map(|_| connect("GET /healthz HTT")).collect();
+    let large = format!(
+        r#"{{"metadata":{{"name":"large"}},"data":{{"a":"{}"}}}}"#,
+        "x".repeat(900_000)
+    );
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (url, large) = (url.to_owned(), large.clone());
+            std::thread::spawn(move || post(&url, &format!("{path}?dryRun=All"), &large))
+        })
+        .collect();
+    assert!(get(url, "/healthz", "").ends_with("\r\n\r\nok"));
+    for thread in threads {
+        let created = thread.join().unwrap();
+        assert!(created.starts_with("HTTP/1.1 201"), "{created}");
+    }
+    // Connections with a request have not made room.
+    let created = post(url, path, r#"{"metadata":{"name":"seen"}}"#);
+    assert!(created.starts_with("HTTP/1.1 201"), "{created}");
+    let mut events = Vec::new();
+    while !String::from_utf8_lossy(&events).contains(r#""name":"seen""#) {
+        let mut piece = [0; 4096];
+        let length = watch.read(&mut piece).unwrap();
+        assert_ne!(length, 0, "the watch goes on");
+        events.extend_from_slice(&piece[..length]);
+    }
+    drop(half);
     terminate(child);
 }

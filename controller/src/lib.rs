@@ -55,6 +55,7 @@ mod stateful_claims;
 mod stateful_identity;
 mod stateful_pod_control;
 pub mod statefulset;
+mod supervisor;
 mod sync_error;
 pub mod taint_eviction;
 mod taints;
@@ -67,3 +68,4 @@ mod worker;
 
 pub use error::Error;
 pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};
+pub use supervisor::Ended;

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::clock::Now;
 use crate::context::Context;
 use crate::error::Error;
+use crate::supervisor::{Ended, Ends, Supervisor};
 use crate::{
     advanced_statefulset, cloneset, cluster_role_aggregation, cronjob, daemonset, deployment,
     disruption, endpoint_slice, endpoints, garbage_collector, job, kruise, namespace, node,
@@ -84,10 +85,12 @@ pub struct Manager {
     /// Wakes controllers in the order in which they were started.
     restart: Arc<Notify>,
     stop: watch::Sender<bool>,
+    ends: Arc<Ends>,
 }
 
 impl Manager {
-    /// Starts what `options` names, with `client`.
+    /// Starts what `options` names, with `client`. A controller that panics or returns stays
+    /// ended: [`Manager::ended`] reports it, and [`Manager::shutdown`] passes a panic on.
     ///
     /// # Errors
     ///
@@ -97,6 +100,28 @@ impl Manager {
     ///
     /// Outside a tokio runtime.
     pub fn start(client: Client, options: Options) -> Result<Self, Error> {
+        Self::start_under(client, options, Supervisor::reporting())
+    }
+
+    /// Starts what `options` names, with `client`. A controller that panics or returns is logged
+    /// and started again, after the delays of a container in `CrashLoopBackOff`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownController`]; nothing is started then.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn start_supervised(client: Client, options: Options) -> Result<Self, Error> {
+        Self::start_under(client, options, Supervisor::restarting())
+    }
+
+    fn start_under(
+        client: Client,
+        options: Options,
+        supervisor: Supervisor,
+    ) -> Result<Self, Error> {
         for name in &options.controllers {
             if !known().any(|known| known == name) {
                 return Err(Error::UnknownController {
@@ -119,6 +144,7 @@ impl Manager {
             },
             restart: Arc::default(),
             stop,
+            ends: supervisor.ends(),
         };
         // Nodes last: controllers then see them appear, as in a cluster that comes up.
         let chosen = |name: &str| options.controllers.iter().any(|chosen| chosen == name);
@@ -126,7 +152,9 @@ impl Manager {
             if chosen(name) {
                 let (ctx, options) = (ctx.clone(), Arc::clone(&options));
                 let restarted = Arc::clone(&manager.restart);
-                let lives = run_again(restarted, move || controller(name, ctx.clone(), &options));
+                let lives = supervisor.clone().run(name, restarted, move || {
+                    controller(name, ctx.clone(), &options)
+                });
                 manager.spawn(lives.boxed(), stopped.clone());
             }
         }
@@ -136,19 +164,33 @@ impl Manager {
             stages: options.stages.clone(),
             has_lifecycle_controller: chosen("node-lifecycle"),
         };
+        // Crashes of controllers are not crashes of nodes: these run on.
+        let never = Arc::<Notify>::default();
         if options.nodes > 0 && !chosen("persistent-volume") {
-            let provisioner = persistent_volume::provisioner::run(ctx.clone());
-            manager.spawn(provisioner.boxed(), stopped.clone());
+            let ctx = ctx.clone();
+            let lives = supervisor
+                .clone()
+                .run("provisioner", Arc::clone(&never), move || {
+                    persistent_volume::provisioner::run(ctx.clone()).boxed()
+                });
+            manager.spawn(lives.boxed(), stopped.clone());
         }
         if options.nodes > 0 && KRUISE_CONTROLLERS.iter().any(|name| chosen(name)) {
             let (ctx, containers) = (ctx.clone(), manager.machines.containers.clone());
-            let daemon = run_again(Arc::clone(&manager.restart), move || {
+            let restarted = Arc::clone(&manager.restart);
+            let lives = supervisor.clone().run("kruise-daemon", restarted, move || {
                 kruise::daemon::run(ctx.clone(), containers.clone()).boxed()
             });
-            manager.spawn(daemon.boxed(), stopped.clone());
+            manager.spawn(lives.boxed(), stopped.clone());
         }
-        let nodes = node::run(ctx, manager.machines.clone(), conduct);
-        manager.spawn(nodes.boxed(), stopped);
+        // Without nodes and stages nothing is simulated, which is no end.
+        if options.nodes > 0 || !conduct.stages.is_empty() {
+            let machines = manager.machines.clone();
+            let lives = supervisor.run("nodes", never, move || {
+                node::run(ctx.clone(), machines.clone(), conduct.clone()).boxed()
+            });
+            manager.spawn(lives.boxed(), stopped);
+        }
         Ok(manager)
     }
 
@@ -162,6 +204,13 @@ impl Manager {
     #[must_use]
     pub fn restarter(&self) -> Restarter {
         Restarter(Arc::clone(&self.restart))
+    }
+
+    /// The controllers and nodes that have panicked or returned so far, in the order in which they
+    /// did; none of them is meant to.
+    #[must_use]
+    pub fn ended(&self) -> Vec<Ended> {
+        self.ends.list()
     }
 
     /// The containers of the nodes, for who asks for their logs.
@@ -211,17 +260,6 @@ impl Restarter {
     /// Starts all controllers anew, in the order in which they were started.
     pub fn restart(&self) {
         self.0.notify_waiters();
-    }
-}
-
-/// Runs what `make` makes; drops it and makes it again when told to.
-async fn run_again(restarted: Arc<Notify>, make: impl Fn() -> BoxFuture<'static, ()>) {
-    loop {
-        tokio::select! {
-            biased;
-            () = restarted.notified() => {}
-            () = make() => return,
-        }
     }
 }
 

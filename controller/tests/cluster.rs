@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
 };
@@ -459,5 +460,92 @@ async fn dependents_of_absent_owners_are_collected() {
     let lines = cluster.pod_lines("default").await;
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].starts_with("undecided Running"), "{lines:?}");
+    cluster.manager.shutdown().await;
+}
+
+impl Cluster {
+    /// Creates an object from JSON.
+    async fn post(&self, path: &str, object: Value) {
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(object.to_string().into_bytes())
+            .unwrap();
+        let created: Value = self.client.request(request).await.unwrap();
+        assert!(created["metadata"]["uid"].is_string(), "{created}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_with_extreme_times_end_no_controller() {
+    let cluster = Cluster::start(Timings::default());
+    cluster.settle().await;
+    let longest = i64::MAX;
+    let template = json!({"spec": {
+        "restartPolicy": "Never", "terminationGracePeriodSeconds": longest,
+        "containers": [{"name": "c", "image": "busybox:1", "command": ["sleep", "1"]}],
+    }});
+    let job = |name: &str, deadline: Value| {
+        json!({"metadata": {"name": name}, "spec": {
+            "template": template, "activeDeadlineSeconds": deadline,
+            "ttlSecondsAfterFinished": i32::MAX,
+        }})
+    };
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    cluster.post(jobs, job("wraps", longest.into())).await;
+    cluster
+        .post(jobs, job("lasts", 9_223_372_036_i64.into()))
+        .await;
+    let cron = json!({"metadata": {"name": "late"}, "spec": {
+        "schedule": "* * * * *", "startingDeadlineSeconds": longest,
+        "jobTemplate": {"spec": {"template": template}},
+    }});
+    cluster
+        .post("/apis/batch/v1/namespaces/default/cronjobs", cron)
+        .await;
+    for time in [
+        "9999-12-31T23:59:59.000000Z",
+        "0000-01-01T00:00:00.000000+01:00",
+    ] {
+        let lease = json!({"metadata": {"generateName": "l-"}, "spec": {"renewTime": time}});
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+        cluster.post(leases, lease).await;
+    }
+    for name in ["gone", "empty"] {
+        cluster
+            .post("/api/v1/namespaces", json!({"metadata": {"name": name}}))
+            .await;
+    }
+    let mut pod = template.clone();
+    pod["metadata"] = json!({"name": "p"});
+    pod["spec"]["tolerations"] = json!([{"operator": "Exists", "tolerationSeconds": longest,
+        "effect": "NoExecute"}]);
+    cluster.post("/api/v1/namespaces/gone/pods", pod).await;
+    cluster.settle().await;
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    for name in ["gone", "empty"] {
+        namespaces
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    cluster.settle().await;
+    assert_eq!(cluster.manager.ended(), []);
+    assert_eq!(cluster.server.panics(), [""; 0]);
+    let left = namespaces.list(&ListParams::default()).await.unwrap();
+    let left: Vec<String> = left.iter().map(ResourceExt::name_any).collect();
+    assert!(!left.contains(&"empty".to_owned()), "{left:?}");
+    // Upstream's deadline wraps around to less than none; the next longest does not.
+    let all: Api<Job> = Api::namespaced(cluster.client.clone(), "default");
+    let ended = async |name: &str| {
+        let status = all.get(name).await.unwrap().status.unwrap();
+        let mut conditions = status.conditions.unwrap_or_default().into_iter();
+        conditions.find_map(|one| {
+            ["Complete", "Failed"]
+                .contains(&&*one.type_)
+                .then_some(one.type_)
+        })
+    };
+    assert_eq!(ended("wraps").await.as_deref(), Some("Failed"));
+    assert_eq!(ended("lasts").await.as_deref(), Some("Complete"));
     cluster.manager.shutdown().await;
 }

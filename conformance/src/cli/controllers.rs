@@ -16,10 +16,7 @@ use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Args)]
 pub(super) struct ControllersArgs {
@@ -49,19 +46,16 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let mut controllers = super::controller_names(&args.controllers)?;
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
-    // The controllers say what goes wrong; their client would say it once more.
-    let own = Targets::new().with_target("kubeproof_controller", LevelFilter::WARN);
-    let stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    tracing_subscriber::registry()
-        .with(stderr.with_filter(own))
-        .init();
+    // The controllers log what goes wrong; their client would log it a second time.
+    super::service::prepare(LevelFilter::WARN);
     // Whoever cannot be reached now is better told of than waited for.
     let version = super::kubeconfig::version(&config).await?;
     if args.controllers == "all" && serves_kruise(&config).await? {
         controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
     }
     let names = controllers.join(", ");
-    let manager = start(config, controllers, args.nodes)?;
+    let (client, options) = options(config, controllers, args.nodes)?;
+    let manager = Manager::start_supervised(client, options)?;
     match args.nodes {
         0 => println!("running {names} against {url} ({version})"),
         nodes => println!("running {names} and {nodes} nodes against {url} ({version})"),
@@ -74,30 +68,28 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the controllers of these names, and nodes, against the server of `config`.
-pub(super) fn start(
+/// The client and the options of a manager of these controllers, and nodes, against the server of
+/// `config`.
+pub(super) fn options(
     config: kube::Config,
     controllers: Vec<String>,
     nodes: usize,
-) -> anyhow::Result<Manager> {
+) -> anyhow::Result<(kube::Client, Options)> {
     let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
     let clock = Clock::real();
-    let manager = Manager::start(
-        kube::Client::try_from(config)?,
-        Options {
-            controllers,
-            nodes,
-            timings: Timings::default(),
-            lease_renewal: LEASE_RENEWAL,
-            stages: Vec::new(),
-            root_ca,
-            statefulset: Settings::default(),
-            kruise: Gates::default(),
-            check_types: type_checking::check,
-            now: Arc::new(move || clock.now()),
-        },
-    )?;
-    Ok(manager)
+    let options = Options {
+        controllers,
+        nodes,
+        timings: Timings::default(),
+        lease_renewal: LEASE_RENEWAL,
+        stages: Vec::new(),
+        root_ca,
+        statefulset: Settings::default(),
+        kruise: Gates::default(),
+        check_types: type_checking::check,
+        now: Arc::new(move || clock.now()),
+    };
+    Ok((kube::Client::try_from(config)?, options))
 }
 
 /// Whether OpenKruise's kinds are defined there.

@@ -25,6 +25,7 @@ use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.
@@ -99,6 +100,7 @@ pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
 async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
+    super::service::prepare(LevelFilter::ERROR);
     let clock = Clock::real();
     let mut builder = ApiServer::builder()
         .clock(clock.clone())
@@ -154,7 +156,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     if let Some(tls) = tls.as_ref().filter(|_| !is_alone) {
         authentication::publish(&client, tls.authority_pem()).await?;
     }
-    let manager = Manager::start(
+    let manager = Manager::start_supervised(
         client,
         Options {
             controllers,

@@ -12,6 +12,7 @@ use kubeproof_apiserver::Tls;
 use kubeproof_controller::kruise::Gates;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
 
 #[derive(Args)]
 pub(super) struct WebhooksArgs {
@@ -38,6 +39,7 @@ pub(super) fn run(args: WebhooksArgs) -> anyhow::Result<ExitCode> {
 async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
+    super::service::prepare(LevelFilter::WARN);
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     super::kubeconfig::version(&config).await?;
     let client = Client::try_from(config)?;

@@ -9,6 +9,7 @@ use kubeproof::runner::remote::{Namespaces, unportable};
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
 use kubeproof_apiserver::Clock;
+use kubeproof_controller::Manager;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::{controllers, kubeconfig};
@@ -58,7 +59,8 @@ async fn run_until_signal(
         println!("skip {}  (the cluster has no OpenKruise)", file.name);
     }
     let client = Client::try_from(config.clone())?;
-    let manager = controllers::start(config, names, 0)?;
+    let (own_client, options) = controllers::options(config, names, 0)?;
+    let manager = Manager::start(own_client, options)?;
     let namespaces = Namespaces::default();
     let finished = tokio::select! {
         finished = run_all(files, &client, &namespaces, json) => Some(finished),

@@ -1,0 +1,36 @@
+//! Prepares a process that serves until it is told to end: descriptors, log, panics.
+
+use std::backtrace::Backtrace;
+use std::io::Write as _;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// Logs to standard error what goes wrong in the server, and in the controllers from `controllers`
+/// on; shows panics with their backtraces; raises the limit of open files as far as it goes.
+pub(super) fn prepare(controllers: LevelFilter) {
+    let own = Targets::new()
+        .with_target("kubeproof_apiserver", LevelFilter::WARN)
+        .with_target("kubeproof_controller", controllers);
+    // Nobody may read the log any more, which is no reason to panic.
+    let stderr = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
+    tracing_subscriber::registry()
+        .with(stderr.with_filter(own))
+        .init();
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = Backtrace::force_capture();
+        let _ = writeln!(std::io::stderr(), "{panic}\n{backtrace}");
+    }));
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let limit = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // Go programs do the same; what cannot be had is done without.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
