@@ -8,6 +8,7 @@ mod outside;
 mod replay;
 mod run;
 mod serve;
+mod service;
 mod threads;
 mod webhooks;
 

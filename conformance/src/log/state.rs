@@ -31,10 +31,12 @@ impl FromStr for Moment {
         if let Ok(time) = text.parse() {
             return Ok(Self::Time(time));
         }
-        let since = text.strip_prefix('+').map(str::parse);
-        since.and_then(Result::ok).map(Self::Since).ok_or_else(|| {
-            format!("{text:?} is no revision (57), time (2026-01-01T00:10:00Z) or time since the beginning (+10m)")
-        })
+        if let Some(since) = text.strip_prefix('+') {
+            return since.parse().map(Self::Since);
+        }
+        Err(format!(
+            "{text:?} is no revision (57), time (2026-01-01T00:10:00Z) or time since the beginning (+10m)"
+        ))
     }
 }
 
@@ -90,7 +92,7 @@ impl State {
             Moment::Time(_) | Moment::Since(_) | Moment::End => {
                 let time = match moment {
                     Moment::Time(time) => time,
-                    Moment::Since(since) => began + since.0,
+                    Moment::Since(since) => began.checked_add(since.0).unwrap_or(Timestamp::MAX),
                     Moment::Revision(_) | Moment::End => last.time,
                 };
                 commits.retain(|entry| entry.time <= time);
@@ -100,6 +102,11 @@ impl State {
         let rv = commits.last().map_or(0, |entry| entry.rv);
         if time < began {
             let message = format!("the log begins at {began}");
+            return Err(LogError::Moment(message));
+        }
+        if time.duration_since(began).unsigned_abs() > HumanDuration::LONGEST.0 {
+            let longest = HumanDuration::LONGEST;
+            let message = format!("{time} is more than {longest} after {began}, the beginning");
             return Err(LogError::Moment(message));
         }
         Ok(Self {

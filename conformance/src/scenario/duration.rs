@@ -9,6 +9,9 @@ use serde::{Deserialize, Deserializer};
 pub struct HumanDuration(pub Duration);
 
 impl HumanDuration {
+    /// The longest duration that is read: virtual time stays in the range of timestamps.
+    pub const LONGEST: Self = Self::from_secs(876_000 * 3600);
+
     /// `seconds` of time.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
@@ -43,7 +46,14 @@ impl std::str::FromStr for HumanDuration {
                 _ => return Err(wrong()),
             };
             let value: f64 = value.parse().map_err(|_| wrong())?;
-            total += Duration::try_from_secs_f64(value * seconds).map_err(|_| wrong())?;
+            let part = Duration::try_from_secs_f64(value * seconds).unwrap_or(Duration::MAX);
+            total = total.saturating_add(part);
+            if total > Self::LONGEST.0 {
+                let longest = Self::LONGEST;
+                return Err(format!(
+                    "{text:?} is longer than {longest}, a hundred years"
+                ));
+            }
             rest = tail;
         }
         Ok(Self(total))
@@ -100,6 +110,11 @@ mod tests {
     fn a_bare_number_or_unknown_unit_is_refused() {
         for text in ["", "30", "5d", "s", "1.2.3s"] {
             assert!(text.parse::<HumanDuration>().is_err(), "{text}");
+        }
+        for text in ["999999999999h", "876000h1ms", "99999999999999999999999s1s"] {
+            let error = text.parse::<HumanDuration>().unwrap_err();
+            let want = format!("{text:?} is longer than 876000h, a hundred years");
+            assert_eq!(error, want);
         }
     }
 }
