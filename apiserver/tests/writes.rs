@@ -306,7 +306,7 @@ async fn a_grace_beyond_gos_durations_wraps_around_as_upstream() {
         (10_000_000_000, "1758-05-02T18:12:06Z", 19),
         (9_223_372_036, "2318-04-12T23:47:16Z", 20),
     ];
-    // What is left of a shorter grace lacks the fraction of a second that the time was cut by.
+    // A shorter grace lacks the fraction of a second by which the stored time was cut.
     for (grace, due, left) in cases {
         send(&server, &format!("POST {PODS}"), bound_pod("p")).await;
         let path = format!("{PODS}/p?gracePeriodSeconds={grace}");

@@ -23,7 +23,7 @@ const HELD_MAX: usize = 64;
 /// A controller that has panicked or returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its name, such as `job`; `nodes` for the simulated nodes.
+    /// The controller's name, such as `job`; `nodes` for the simulated nodes.
     pub name: &'static str,
     /// The message of its panic; None if it returned.
     pub panic: Option<String>,

@@ -202,7 +202,7 @@ fn parse(text: &str, precision: Precision) -> Result<Utc, Fault<'_>> {
     Ok(Utc { shown, cycles: 1 })
 }
 
-/// After so many years the Gregorian calendar begins anew.
+/// The years of a cycle of the Gregorian calendar.
 const CYCLE_YEARS: i16 = 400;
 
 /// A time in UTC, of which Go knows more years than four digits can show.

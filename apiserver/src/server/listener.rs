@@ -178,7 +178,7 @@ impl Connections {
         self.known.push((self.tasks.spawn(task), activity));
     }
 
-    /// Completes when a connection has ended; waits for ever without connections.
+    /// Completes when a connection has ended; never without connections.
     async fn ended(&mut self) {
         match self.tasks.join_next().await {
             Some(_) => {}

@@ -31,6 +31,6 @@ pub(super) fn prepare(controllers: LevelFilter) {
         current: maximum,
         maximum,
     };
-    // Go programs do the same; what cannot be had is done without.
+    // Go programs do the same. A refusal leaves the limit as it was.
     let _ = setrlimit(Resource::Nofile, limit);
 }

@@ -82,7 +82,7 @@ impl Activity {
     }
 
     /// Since when the connection has been without a request, in order of time over all connections;
-    /// None while it has one, and for connections whose past differs from `was_asked`.
+    /// None for a connection that has a request, or whose past differs from `was_asked`.
     pub(super) fn waiting(&self, was_asked: bool) -> Option<Instant> {
         if self.is_serving() || self.was_asked.load(Ordering::Relaxed) != was_asked {
             return None;

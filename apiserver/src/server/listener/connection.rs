@@ -26,7 +26,7 @@ use crate::server::stall::StallLimit;
 
 /// Upstream's `MaxHeaderBytes` of 1 MiB, with what Go reads beyond it before it refuses a head.
 const HEAD_BYTES_MAX: usize = (1 << 20) + 4096;
-/// The same limit over HTTP/2, with what Go adds for the overhead of ten fields.
+/// Upstream's limit over HTTP/2: 1 MiB, with what Go adds for the overhead of ten fields.
 const HEADER_LIST_BYTES_MAX: u32 = (1 << 20) + 320;
 /// How many headers there is room for over HTTP/1.1: each takes some bytes of every request.
 const HEADERS_MAX: usize = 1024;

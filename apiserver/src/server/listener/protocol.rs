@@ -44,7 +44,7 @@ fn is_known_encoding(headers: &HeaderMap) -> bool {
     }
 }
 
-/// What is wrong with the `Host` of a request.
+/// The reason to refuse a request by its `Host`.
 fn bad_host<B>(request: &Request<B>) -> Option<&'static str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
