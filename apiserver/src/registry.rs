@@ -49,6 +49,7 @@ mod net;
 mod network_policy;
 mod node;
 mod node_labels;
+mod passes;
 mod persistent_volume;
 mod persistent_volume_claim;
 pub(crate) mod pod;
@@ -91,6 +92,7 @@ mod workload;
 
 use crate::meta::GroupResource;
 
+pub(crate) use passes::Passes;
 pub(crate) use strategy::{Context, Generic, Strategy};
 
 const RBAC: &str = "rbac.authorization.k8s.io";

@@ -22,7 +22,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::USER_AGENT;
+use http::header::{AUTHORIZATION, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
@@ -35,7 +35,7 @@ use crate::admission::webhook::Configurations;
 use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
-use crate::endpoints::metrics::Metrics;
+use crate::endpoints::metrics::{Metrics, RequestLabels};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::Query;
@@ -43,13 +43,14 @@ use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::{compression, deadline, handlers, response};
 use crate::fault::{Asked, Crash, Effect, Faults, Refusal};
 use crate::kubelet::Kubelet;
+use crate::registry::Passes;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 use crate::webhook::{Caller, Services};
 
-use flow_control::{Flow, FlowControl};
+use flow_control::{Asking, Flow, FlowControl};
 use panics::Panics;
 
 pub use builder::ApiServerBuilder;
@@ -100,6 +101,8 @@ pub(crate) struct Core {
     pub(crate) faults: Faults,
     panics: Panics,
     flow_control: FlowControl,
+    /// The passes of what looks after the conditions of FlowSchemas.
+    pub(crate) flow_schema_passes: Passes,
 }
 
 impl Core {
@@ -241,7 +244,7 @@ impl ApiServer {
         &self,
         mut parts: Parts,
         body: B,
-        flow: &mut Option<Flow>,
+        flow: &mut Option<Arc<Flow>>,
     ) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes>,
@@ -267,10 +270,42 @@ impl ApiServer {
         };
         let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
         let _in_flight = (!is_long_running).then(|| self.core.metrics.in_flight(is_mutating));
-        let user = match self.admit(&parts, info.as_ref(), flow) {
-            Ok(user) => user,
+        let (user, attributes) = match self.identify(&parts, info.as_ref()) {
+            Ok(identified) => identified,
             Err(error) => return response::error(&error, accepted),
         };
+        let is_watch = info.as_ref().is_some_and(RequestInfo::is_watch);
+        // Connections to containers are not counted as work of this server.
+        if is_watch || !is_long_running {
+            let flows = &self.core.flow_control;
+            *flow = flows.classify(&self.core.storage, &user, &attributes);
+        }
+        let asking = Asking {
+            user: &user,
+            attributes: &attributes,
+            timeout: timeout.unwrap_or(deadline::REQUEST_TIMEOUT),
+            is_watch,
+        };
+        let seat = match flow {
+            Some(flow) => flow.seat(asking, &self.core.clock).await.map(Some),
+            None => Ok(None),
+        };
+        let _seat = match seat {
+            Ok(seat) => seat,
+            Err(too_many) => {
+                if let Some(info) = &info {
+                    let labels = RequestLabels::new(info, &query, false);
+                    self.core.metrics.dropped(labels);
+                }
+                return response::too_many_requests(too_many.retry_after);
+            }
+        };
+        let is_allowed = auth::authorize(&self.core, &user, &attributes) != Decision::Denied;
+        self.core.metrics.access.decided(is_allowed);
+        if !is_allowed {
+            return response::error(&attributes.forbidden(&user), accepted);
+        }
+        drop(attributes);
         let Some(info) = info else {
             let body = match control::is_for(&path) {
                 true => body::read(body, timeout).await,
@@ -349,14 +384,18 @@ impl ApiServer {
         response
     }
 
-    /// The user of a request and the `flow` it falls under; the user may do what it asks for.
-    fn admit(
+    /// The user of a request, and what they are to be allowed.
+    fn identify(
         &self,
         parts: &Parts,
         info: Option<&RequestInfo>,
-        flow: &mut Option<Flow>,
-    ) -> Result<User, ApiError> {
-        let user = auth::authenticate(&self.core, &parts.headers)?;
+    ) -> Result<(User, Attributes), ApiError> {
+        let access = &self.core.metrics.access;
+        let user = auth::authenticate(&self.core, &parts.headers);
+        let user = user.inspect_err(|_| {
+            access.unauthenticated(parts.headers.contains_key(AUTHORIZATION));
+        })?;
+        access.authenticated(&user.name);
         let user = auth::impersonate(&self.core, user, &parts.headers)?;
         let attributes = info.map_or_else(
             || Attributes::Path {
@@ -365,12 +404,7 @@ impl ApiServer {
             },
             RequestInfo::attributes,
         );
-        let flows = &self.core.flow_control;
-        *flow = flows.classify(&self.core.storage, &user, &attributes);
-        match auth::authorize(&self.core, &user, &attributes) {
-            Decision::Allowed(_) => Ok(user),
-            Decision::Denied => Err(attributes.forbidden(&user)),
-        }
+        Ok((user, attributes))
     }
 }
 

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "wire/flow_control.rs"]
+mod flow_control;
+
 use std::convert::Infallible;
 use std::io::Read;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::schema::time::quoted;
 use crate::status::ApiError;
 
 /// Upstream's `--request-timeout`: no request that is answered at once may take longer.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The time that a request has, from its `timeout` parameter; none and too much mean the maximum.
 ///

@@ -6,6 +6,9 @@
 //! What happens is noted, and counted some hundreds at a time or when somebody asks: most servers of
 //! simulated clusters end before, and nobody has asked them.
 
+pub(crate) mod access;
+pub(crate) mod families;
+
 use std::mem;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,15 +16,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder, exponential_buckets,
+    Registry, exponential_buckets,
 };
 
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
 use crate::clock::Clock;
 use crate::storage::Storage;
+
+use access::Access;
+use families::Family;
 
 /// The type of the exposition, as upstream answers those who don't negotiate.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -30,6 +37,28 @@ const REQUEST_SECONDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
+
+/// The labels of a request.
+const OF_REQUEST: [&str; 7] = [
+    "verb",
+    "group",
+    "version",
+    "resource",
+    "subresource",
+    "scope",
+    "component",
+];
+const WITH_DRY_RUN: [&str; 8] = [
+    "dry_run",
+    "verb",
+    "group",
+    "version",
+    "resource",
+    "subresource",
+    "scope",
+    "component",
+];
+const OF_WATCH: [&str; 3] = ["group", "version", "resource"];
 
 /// How much is noted before it is counted.
 const NOTED_MAX: usize = 512;
@@ -43,6 +72,7 @@ pub(crate) struct Metrics {
     counters: OnceLock<Counters>,
     in_flight_mutating: AtomicI64,
     in_flight_read_only: AtomicI64,
+    pub(crate) access: Access,
 }
 
 /// Something to be counted.
@@ -61,6 +91,8 @@ enum What {
         /// Of a whole body.
         bytes: Option<usize>,
     },
+    /// A request got no seat.
+    Dropped,
     WatchBegan,
     WatchEnded,
     /// A watch sent an event of so many bytes.
@@ -71,6 +103,7 @@ enum What {
 struct Counters {
     registry: Registry,
     requests: IntCounterVec,
+    terminations: IntCounterVec,
     request_seconds: HistogramVec,
     response_sizes: HistogramVec,
     long_running: IntGaugeVec,
@@ -96,64 +129,58 @@ impl Counters {
             let options = HistogramOpts::new(name, help).buckets(buckets);
             register(&registry, HistogramVec::new(options, labels))
         };
-        let of_request = [
-            "verb",
-            "group",
-            "version",
-            "resource",
-            "subresource",
-            "scope",
-            "component",
-        ];
-        let with_dry_run = [&["dry_run"], of_request.as_slice()].concat();
-        let of_watch = ["group", "version", "resource"];
         Self {
             requests: counter(
                 "apiserver_request_total",
-                "Requests answered, by what they asked for and the code of the answer.",
-                &[with_dry_run.as_slice(), &["code"]].concat(),
+                "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
+                &[WITH_DRY_RUN.as_slice(), &["code"]].concat(),
+            ),
+            terminations: counter(
+                "apiserver_request_terminations_total",
+                "[ALPHA] Number of requests which apiserver terminated in self-defense.",
+                &[OF_REQUEST.as_slice(), &["code"]].concat(),
             ),
             request_seconds: histogram(
                 "apiserver_request_duration_seconds",
-                "Time from a request to its answer, or to the end of its watch.",
+                "[STABLE] Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
                 REQUEST_SECONDS.to_vec(),
-                &with_dry_run,
+                &WITH_DRY_RUN,
             ),
             response_sizes: histogram(
                 "apiserver_response_sizes",
-                "Bytes in the answers to reads.",
+                "[STABLE] Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
                 exponential_buckets(1000.0, 10.0, 7).expect(INVARIANT),
-                &of_request,
+                &OF_REQUEST,
             ),
             long_running: gauge(
                 "apiserver_longrunning_requests",
-                "Long-running requests that are open now.",
-                &of_request,
+                "[STABLE] Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
+                &OF_REQUEST,
             ),
             in_flight: gauge(
                 "apiserver_current_inflight_requests",
-                "Requests being handled now, but for long-running ones.",
+                "[STABLE] Maximal number of currently used inflight request limit of this apiserver per request kind in last second.",
                 &["request_kind"],
             ),
             watch_events: counter(
                 "apiserver_watch_events_total",
-                "Events sent to those who watch.",
-                &of_watch,
+                "[ALPHA] Number of events sent in watch clients",
+                &OF_WATCH,
             ),
             watch_event_sizes: histogram(
                 "apiserver_watch_events_sizes",
-                "Bytes in the events sent to those who watch.",
+                "[ALPHA] Watch event size distribution in bytes",
                 exponential_buckets(1024.0, 2.0, 8).expect(INVARIANT),
-                &of_watch,
+                &OF_WATCH,
             ),
             resource_objects: gauge(
                 "apiserver_resource_objects",
-                "Objects stored, by resource.",
+                "[ALPHA] Number of stored objects at the time of last check split by kind. In case of a fetching error, the value will be -1.",
                 &["group", "resource"],
             ),
             storage_objects: gauge(
                 "apiserver_storage_objects",
-                "Objects stored, by resource; superseded by apiserver_resource_objects.",
+                "[STABLE] (Deprecated since 1.34.0) [DEPRECATED, consider using apiserver_resource_objects instead] Number of stored objects at the time of last check split by kind. In case of a fetching error, the value will be -1.",
                 &["resource"],
             ),
             registry,
@@ -168,6 +195,7 @@ impl Counters {
                 elapsed,
                 bytes,
             } => self.answered(labels, *code, *elapsed, *bytes),
+            What::Dropped => self.dropped(labels),
             What::WatchBegan => self.open_watches(labels).inc(),
             What::WatchEnded => self.open_watches(labels).dec(),
             What::Sent(bytes) => self.sent(labels).count(*bytes),
@@ -187,6 +215,27 @@ impl Counters {
             let sizes = sizes.with_label_values(&labels.of_request());
             sizes.observe(size(bytes));
         }
+    }
+
+    fn dropped(&self, labels: &RequestLabels) {
+        let mut values = vec![labels.dry_run];
+        values.extend(labels.of_request());
+        values.push("429");
+        self.requests.with_label_values(&values).inc();
+        self.terminations.with_label_values(&values[1..]).inc();
+    }
+
+    /// Forgets the requests for resources that are not served any more.
+    fn forget(&self, is_served: &dyn Fn(&str, &str) -> bool) {
+        let with_code = [WITH_DRY_RUN.as_slice(), &["code"]].concat();
+        let terminated = [OF_REQUEST.as_slice(), &["code"]].concat();
+        forget(&self.requests, &with_code, is_served);
+        forget(&self.terminations, &terminated, is_served);
+        forget(&self.request_seconds, &WITH_DRY_RUN, is_served);
+        forget(&self.response_sizes, &OF_REQUEST, is_served);
+        forget(&self.long_running, &OF_REQUEST, is_served);
+        forget(&self.watch_events, &OF_WATCH, is_served);
+        forget(&self.watch_event_sizes, &OF_WATCH, is_served);
     }
 
     fn sent(&self, labels: &RequestLabels) -> Sent {
@@ -216,6 +265,27 @@ impl Sent {
     }
 }
 
+/// Removes the metrics of `vector`, with these labels, for resources that are not served.
+fn forget<B: MetricVecBuilder>(
+    vector: &MetricVec<B>,
+    labels: &[&str],
+    is_served: &dyn Fn(&str, &str) -> bool,
+) {
+    for metric in vector.collect().iter().flat_map(|own| own.get_metric()) {
+        let value = |name: &str| {
+            let mut pairs = metric.get_label().iter();
+            pairs
+                .find(|pair| pair.name() == name)
+                .map_or("", |pair| pair.value())
+        };
+        if !is_served(value("group"), value("resource")) {
+            let values: Vec<&str> = labels.iter().map(|label| value(label)).collect();
+            // Another caller may have removed it meanwhile.
+            let _ = vector.remove_label_values(&values);
+        }
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
 fn size(bytes: usize) -> f64 {
     bytes as f64
@@ -228,6 +298,19 @@ impl Metrics {
             true => &self.in_flight_mutating,
             false => &self.in_flight_read_only,
         })
+    }
+
+    /// Counts a request that got no seat.
+    pub(crate) fn dropped(&self, labels: RequestLabels) {
+        self.note(&Arc::new(labels), What::Dropped);
+    }
+
+    /// Forgets what was counted for resources that are not served any more.
+    pub(crate) fn forget(&self, is_served: &dyn Fn(&str, &str) -> bool) {
+        let mut noted = self.noted.lock();
+        if self.counters.get().is_some() {
+            self.count(&mut noted).forget(is_served);
+        }
     }
 
     fn note(&self, labels: &Arc<RequestLabels>, what: What) {
@@ -252,9 +335,19 @@ impl Metrics {
         counters
     }
 
-    /// Everything counted, sorted by name and labels.
-    pub(crate) fn text(&self, storage: &Storage) -> String {
+    /// Everything counted here and in `others`, sorted by name and labels.
+    ///
+    /// Resources are those that `is_served`, by group and name.
+    pub(crate) fn text(
+        &self,
+        storage: &Storage,
+        is_served: &dyn Fn(&str, &str) -> bool,
+        others: Vec<Family>,
+    ) -> String {
         let counters = self.count(&mut self.noted.lock());
+        counters.forget(is_served);
+        counters.resource_objects.reset();
+        counters.storage_objects.reset();
         for (kind, now) in [
             ("mutating", &self.in_flight_mutating),
             ("readOnly", &self.in_flight_read_only),
@@ -263,6 +356,9 @@ impl Metrics {
             gauge.set(now.load(Ordering::Relaxed));
         }
         for (resource, table) in storage.tables() {
+            if !is_served(&resource.group, &resource.resource) {
+                continue;
+            }
             let count = i64::try_from(table.len()).unwrap_or(i64::MAX);
             let labels = [resource.group.as_str(), &resource.resource];
             let objects = counters.resource_objects.with_label_values(&labels);
@@ -271,14 +367,16 @@ impl Metrics {
             let objects = counters.storage_objects.with_label_values(&[&name]);
             objects.set(count);
         }
-        let encoded = TextEncoder::new().encode_to_string(&counters.registry.gather());
-        encoded.expect("labels are text and every metric has a value")
+        let mut families = counters.registry.gather();
+        let others = others.into_iter().chain(self.access.families());
+        families.extend(others.filter_map(Family::written));
+        families::encoded(families)
     }
 }
 
 fn register<C>(registry: &Registry, collector: prometheus::Result<C>) -> C
 where
-    C: prometheus::core::Collector + Clone + 'static,
+    C: Collector + Clone + 'static,
 {
     let collector = collector.expect(INVARIANT);
     registry

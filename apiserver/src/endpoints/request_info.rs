@@ -130,7 +130,12 @@ impl RequestInfo {
     pub(crate) fn is_long_running(&self) -> bool {
         const SUBRESOURCES: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
         let subresource = self.subresource.as_deref().unwrap_or_default();
-        self.asked == Some(Verb::Watch) || SUBRESOURCES.contains(&subresource)
+        self.is_watch() || SUBRESOURCES.contains(&subresource)
+    }
+
+    /// Whether the request is a watch, and so goes on for as long as its client likes.
+    pub(crate) fn is_watch(&self) -> bool {
+        self.asked == Some(Verb::Watch)
     }
 
     /// What authorization must allow. A namespace is in itself.

@@ -47,6 +47,14 @@ pub(crate) fn text(code: u16, body: impl Into<Bytes>) -> Response<ResponseBody> 
     response
 }
 
+/// Refuses a request that got no seat; the client may retry after `retry_after` seconds.
+pub(crate) fn too_many_requests(retry_after: u64) -> Response<ResponseBody> {
+    let mut response = text(429, "Too many requests, please try again later.\n");
+    let headers = response.headers_mut();
+    headers.insert(RETRY_AFTER, HeaderValue::from(retry_after));
+    response
+}
+
 /// A response of a code and nothing else.
 pub(crate) fn empty(code: u16) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::whole(Bytes::new()));

@@ -11,15 +11,14 @@ mod naming;
 mod served;
 mod validation;
 
-use std::cell::Cell;
 use std::sync::Arc;
 
-use parking_lot::{ReentrantMutex, RwLock};
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use super::catalog::{Catalog, ResourceInfo};
 use super::store::Store;
-use super::{Context, Strategy};
+use super::{Context, Passes, Strategy};
 use crate::field_manager::Writer;
 use crate::meta::object::{child_mut, default};
 use crate::server::Core;
@@ -142,18 +141,8 @@ fn add_stored_version(definition: &mut Value) {
 #[derive(Debug)]
 pub(crate) struct Definitions {
     served: RwLock<Arc<Served>>,
-    /// Held by whoever runs the controllers; their own writes find it held by themselves.
-    pass: ReentrantMutex<Cell<Pass>>,
+    passes: Passes,
     user_agent: Arc<str>,
-}
-
-/// What the controllers are doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
-    Idle,
-    Running,
-    /// Something was written that they may have looked at before.
-    Outdated,
 }
 
 impl Definitions {
@@ -161,7 +150,7 @@ impl Definitions {
     pub(crate) fn new() -> Self {
         Self {
             served: RwLock::new(Arc::new(Served::builtin())),
-            pass: ReentrantMutex::new(Cell::new(Pass::Idle)),
+            passes: Passes::default(),
             user_agent: Arc::from(""),
         }
     }
@@ -170,7 +159,7 @@ impl Definitions {
     pub(crate) fn forked(&self) -> Self {
         Self {
             served: RwLock::new(Arc::clone(&self.served.read())),
-            pass: ReentrantMutex::new(Cell::new(Pass::Idle)),
+            passes: Passes::default(),
             user_agent: Arc::clone(&self.user_agent),
         }
     }
@@ -222,29 +211,7 @@ pub(super) fn after_write(core: &Core, resource: &ResourceInfo) {
     if !is_definitions(resource) && !terminating {
         return;
     }
-    let pass = core.definitions.pass.lock();
-    if pass.get() != Pass::Idle {
-        pass.set(Pass::Outdated);
-        return;
-    }
-    // A panic must not leave the pass running: later writes would wait for it.
-    let _idle = IdleAtEnd(&pass);
-    loop {
-        pass.set(Pass::Running);
-        run(core);
-        if pass.replace(Pass::Idle) == Pass::Running {
-            return;
-        }
-    }
-}
-
-/// Sets a pass idle at the end of its scope.
-struct IdleAtEnd<'p>(&'p Cell<Pass>);
-
-impl Drop for IdleAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.set(Pass::Idle);
-    }
+    core.definitions.passes.run(|| run(core));
 }
 
 /// Lets each controller look at each definition once.
@@ -269,6 +236,10 @@ fn run(core: &Core) {
     if !next.same_as(&before) {
         core.openapi.set_custom(next.documented());
         *core.definitions.served.write() = Arc::clone(&next);
+        if count(&next.catalog) < count(&before.catalog) {
+            let is_served = |group: &str, plural: &str| serves(&next.catalog, group, plural);
+            core.metrics.forget(&is_served);
+        }
         if next.versions() != before.versions() {
             api_service::sync(core, &next.versions());
         }
@@ -277,6 +248,22 @@ fn run(core: &Core) {
     for definition in definitions.filter(|definition| next.is_terminating(&definition.key)) {
         finalizer::sync(&store, &definition);
     }
+}
+
+/// How many resources are served, each version counted.
+fn count(catalog: &Catalog) -> usize {
+    let versions = catalog.groups().iter().flat_map(|group| &group.versions);
+    versions.map(|version| version.resources.len()).sum()
+}
+
+/// Whether a resource is served in any version.
+fn serves(catalog: &Catalog, group: &str, resource: &str) -> bool {
+    let versions = catalog.group(group).map(|group| &group.versions);
+    let mut versions = versions.into_iter().flatten();
+    versions.any(|version| {
+        let mut resources = version.resources.iter();
+        resources.any(|own| own.gvr().resource == resource)
+    })
 }
 
 /// The group of a definition, which is called by its plural and its group: to read all definitions

@@ -1,5 +1,7 @@
 //! FlowSchemas of API priority and fairness.
 
+mod dangling;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -11,6 +13,8 @@ use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, name};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
+
+pub(super) use dangling::after_write;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const PRECEDENCE_MAX: i64 = 10_000;

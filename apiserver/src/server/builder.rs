@@ -17,6 +17,7 @@ use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::watch::BOOKMARK_PERIOD;
 use crate::fault::Faults;
+use crate::registry::Passes;
 use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
@@ -189,6 +190,7 @@ impl ApiServerBuilder {
             services: self.services.asked_by(weak),
             panics: Panics::default(),
             flow_control: FlowControl::default(),
+            flow_schema_passes: Passes::default(),
         })
     }
 }

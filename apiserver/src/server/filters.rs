@@ -1,5 +1,7 @@
 //! What happens to every request and every answer, whatever it is about.
 
+use std::sync::Arc;
+
 use http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use http::{HeaderMap, Response, Uri};
 
@@ -26,12 +28,12 @@ pub(super) fn audit_id(core: &Core, headers: &HeaderMap) -> HeaderValue {
 pub(super) fn add_headers(
     response: &mut Response<ResponseBody>,
     audit_id: HeaderValue,
-    flow: Option<Flow>,
+    flow: Option<Arc<Flow>>,
 ) {
     let headers = response.headers_mut();
     if let Some(flow) = flow {
-        headers.insert(FLOW_SCHEMA_UID, flow.schema);
-        headers.insert(PRIORITY_LEVEL_UID, flow.level);
+        headers.insert(FLOW_SCHEMA_UID, flow.schema_uid.clone());
+        headers.insert(PRIORITY_LEVEL_UID, flow.level_uid.clone());
     }
     headers.insert(AUDIT_ID, audit_id);
     headers

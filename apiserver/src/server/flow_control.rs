@@ -1,22 +1,54 @@
-//! Under which FlowSchema a request falls. No request ever waits here, but every answer names the
-//! FlowSchema and its priority level, as API Priority and Fairness does (KEP-1040).
+//! API Priority and Fairness (KEP-1040): the FlowSchema of each request, and a seat for it in the
+//! schema's priority level.
 
+mod counters;
+mod dropped;
+mod level;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::HeaderValue;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::auth::{Attributes, User};
+use crate::clock::Clock;
+use crate::endpoints::metrics::families::Family;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta, name};
 use crate::storage::{Snapshot, Storage, StoredObject, Table};
 
-/// The uids of a FlowSchema and of its PriorityLevelConfiguration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use counters::Counters;
+use level::{Entry, Level, Limits, Place, Reason};
+use rules::Rules;
+
+/// What part of its time a request may wait for a seat.
+const WAIT_PART: u32 = 4;
+
+/// A FlowSchema with its priority level.
+#[derive(Debug)]
 pub(super) struct Flow {
-    pub(super) schema: HeaderValue,
-    pub(super) level: HeaderValue,
+    name: String,
+    /// The uids of the FlowSchema and of the level.
+    pub(super) schema_uid: HeaderValue,
+    pub(super) level_uid: HeaderValue,
+    precedence: i64,
+    rules: Rules,
+    distinguisher: Option<Distinguisher>,
+    level: Arc<Level>,
+    counters: Arc<Counters>,
+}
+
+/// The attribute that distinguishes the flows of a FlowSchema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Distinguisher {
+    User,
+    Namespace,
 }
 
 /// The FlowSchemas in the order in which they are tried, made anew when they change.
@@ -30,7 +62,34 @@ pub(crate) struct FlowControl {
 struct Flows {
     schemas: Snapshot,
     levels: Snapshot,
-    sorted: Vec<(Arc<StoredObject>, Flow)>,
+    sorted: Vec<Arc<Flow>>,
+    by_name: BTreeMap<String, Arc<Level>>,
+}
+
+/// A request that is about to execute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking<'r> {
+    pub(super) user: &'r User,
+    pub(super) attributes: &'r Attributes,
+    /// How long the whole request may take.
+    pub(super) timeout: Duration,
+    pub(super) is_watch: bool,
+}
+
+/// The seat of a request that executes, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat<'c> {
+    flow: Arc<Flow>,
+    clock: &'c Clock,
+    since: Timestamp,
+    is_watch: bool,
+}
+
+/// A request that got no seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TooMany {
+    /// Seconds after which the client may retry.
+    pub(super) retry_after: u64,
 }
 
 impl FlowControl {
@@ -40,16 +99,21 @@ impl FlowControl {
         storage: &Storage,
         user: &User,
         attributes: &Attributes,
-    ) -> Option<Flow> {
+    ) -> Option<Arc<Flow>> {
         let flows = self.flows(storage);
-        let takes = |rule: &Value| {
-            list(rule, "subjects").any(|subject| is_subject(subject, user))
-                && is_ruled(rule, attributes)
-        };
         let mut sorted = flows.sorted.iter();
         sorted
-            .find(|(schema, _)| list(&schema.value()["spec"], "rules").any(takes))
-            .map(|(_, flow)| flow.clone())
+            .find(|flow| flow.rules.take(user, attributes))
+            .map(Arc::clone)
+    }
+
+    /// The metrics of all levels and FlowSchemas.
+    pub(super) fn families(&self, storage: &Storage) -> Vec<Family> {
+        let flows = self.flows(storage);
+        let levels: Vec<&Level> = flows.by_name.values().map(|level| &**level).collect();
+        let mut sorted: Vec<&Flow> = flows.sorted.iter().map(|flow| &**flow).collect();
+        sorted.sort_by_key(|flow| &flow.name);
+        counters::families(&levels, &sorted)
     }
 
     fn flows(&self, storage: &Storage) -> Arc<Flows> {
@@ -70,98 +134,156 @@ impl FlowControl {
         {
             return Arc::clone(flows);
         }
-        let flows = Arc::new(Flows::new(schemas, levels));
+        let flows = Arc::new(Flows::new(schemas, levels, held.as_deref()));
         *held = Some(Arc::clone(&flows));
         flows
     }
 }
 
 impl Flows {
-    fn new(schemas: Snapshot, levels: Snapshot) -> Self {
-        let uid = |object: &StoredObject| HeaderValue::from_str(meta(&object.value(), "uid")).ok();
+    /// Levels and counts are those of `before`, as far as there are any.
+    fn new(schemas: Snapshot, levels: Snapshot, before: Option<&Self>) -> Self {
+        let objects: Vec<Arc<Value>> = levels.range(None, None).map(|own| own.value()).collect();
+        let shares = objects.iter().map(|own| level::shares_of(own)).sum();
+        let by_name = objects.iter().map(|object| {
+            let name = name(object);
+            let held = before.and_then(|before| before.by_name.get(name));
+            let level = held.map_or_else(|| Arc::new(Level::new(name)), Arc::clone);
+            level.configure(object, Limits::of(object, shares));
+            (name.to_owned(), level)
+        });
+        let by_name: BTreeMap<String, Arc<Level>> = by_name.collect();
+        let uids = objects.iter().map(|object| (name(object), uid(object)));
+        let uids: BTreeMap<&str, Option<HeaderValue>> = uids.collect();
         let flow = |schema: &Arc<StoredObject>| {
-            let value = schema.value();
-            let wanted = value["spec"]["priorityLevelConfiguration"]["name"].as_str()?;
-            let level = levels
-                .range(None, None)
-                .find(|level| name(&level.value()) == wanted)?;
-            let flow = Flow {
-                schema: uid(schema)?,
-                level: uid(level)?,
-            };
-            Some((Arc::clone(schema), flow))
+            let schema = schema.value();
+            let wanted = schema["spec"]["priorityLevelConfiguration"]["name"].as_str()?;
+            let level = by_name.get(wanted)?;
+            let is_same =
+                |flow: &&Arc<Flow>| flow.name == name(&schema) && flow.level.name == level.name;
+            let held = before.and_then(|before| before.sorted.iter().find(is_same));
+            Some(Arc::new(Flow {
+                name: name(&schema).to_owned(),
+                schema_uid: uid(&schema)?,
+                level_uid: uids.get(wanted)?.clone()?,
+                precedence: schema["spec"]["matchingPrecedence"].as_i64().unwrap_or(0),
+                rules: Rules::of(&schema),
+                distinguisher: distinguisher(&schema),
+                level: Arc::clone(level),
+                counters: held.map_or_else(Arc::default, |flow| Arc::clone(&flow.counters)),
+            }))
         };
         let mut sorted: Vec<_> = schemas.range(None, None).filter_map(flow).collect();
         // Stable: those of one precedence stay in the order of their names.
-        sorted.sort_by_key(|(schema, _)| schema.value()["spec"]["matchingPrecedence"].as_i64());
+        sorted.sort_by_key(|flow| flow.precedence);
         Self {
             schemas,
             levels,
             sorted,
+            by_name,
         }
     }
 }
 
-fn list<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
-    value[field].as_array().into_iter().flatten()
+fn uid(object: &Value) -> Option<HeaderValue> {
+    HeaderValue::from_str(meta(object, "uid")).ok()
 }
 
-fn has(rule: &Value, field: &str, wanted: &str) -> bool {
-    list(rule, field).any(|own| own == "*" || own == wanted)
-}
-
-fn is_subject(subject: &Value, user: &User) -> bool {
-    let is = |named: &Value, own: &str| named == "*" || named == own;
-    match subject["kind"].as_str() {
-        Some("User") => is(&subject["user"]["name"], &user.name),
-        Some("Group") => {
-            let group = &subject["group"]["name"];
-            user.groups.iter().any(|own| is(group, own))
-        }
-        Some("ServiceAccount") => user
-            .name
-            .strip_prefix("system:serviceaccount:")
-            .and_then(|account| account.split_once(':'))
-            .is_some_and(|(namespace, name)| {
-                let account = &subject["serviceAccount"];
-                account["namespace"] == namespace && is(&account["name"], name)
-            }),
-        _ => false,
+fn distinguisher(schema: &Value) -> Option<Distinguisher> {
+    match schema["spec"]["distinguisherMethod"]["type"].as_str()? {
+        "ByUser" => Some(Distinguisher::User),
+        "ByNamespace" => Some(Distinguisher::Namespace),
+        _ => None,
     }
 }
 
-fn is_ruled(rule: &Value, attributes: &Attributes) -> bool {
-    match attributes {
-        Attributes::Resource {
-            verb,
-            group,
-            resource,
-            subresource,
-            namespace,
-            ..
-        } => {
-            let resource = match subresource.as_str() {
-                "" => resource.clone(),
-                subresource => format!("{resource}/{subresource}"),
+impl Flow {
+    /// Takes a seat, or waits for one in a queue of the level.
+    ///
+    /// # Errors
+    /// [`TooMany`] when the level refuses the request, or has no seat in time.
+    ///
+    /// # Cancel safety
+    /// A call that is dropped gives up its place or seat.
+    pub(super) async fn seat<'c>(
+        self: &Arc<Self>,
+        asking: Asking<'_>,
+        clock: &'c Clock,
+    ) -> Result<Seat<'c>, TooMany> {
+        let mut since = clock.now();
+        if !self.level.is_exempt {
+            let entry = self.level.enter(|| self.hash(&asking));
+            let outcome = match entry {
+                Entry::Seated => Ok(()),
+                Entry::Refused(reason) => Err(reason),
+                Entry::Waits(place) => self.wait(place, asking.timeout / WAIT_PART).await,
             };
-            list(rule, "resourceRules").any(|rule| {
-                let in_scope = match namespace.as_str() {
-                    "" => rule["clusterScope"] == true,
-                    namespace => has(rule, "namespaces", namespace),
-                };
-                in_scope
-                    && has(rule, "verbs", verb)
-                    && has(rule, "apiGroups", group)
-                    && has(rule, "resources", &resource)
-            })
+            let waited = nanos_since(clock, since);
+            self.counters.waited(outcome.is_ok(), waited);
+            since = clock.now();
+            if let Err(reason) = outcome {
+                self.counters.refused(reason);
+                let retry_after = self.level.refuse(since.as_second());
+                return Err(TooMany { retry_after });
+            }
         }
-        Attributes::Path { verb, path } => list(rule, "nonResourceRules").any(|rule| {
-            let covers = |pattern: &str| match pattern.strip_suffix('*') {
-                Some(prefix) => path.starts_with(prefix),
-                None => pattern == path,
-            };
-            let mut urls = list(rule, "nonResourceURLs").filter_map(Value::as_str);
-            has(rule, "verbs", verb) && urls.any(covers)
-        }),
+        self.counters.began();
+        Ok(Seat {
+            flow: Arc::clone(self),
+            clock,
+            since,
+            is_watch: asking.is_watch,
+        })
     }
+
+    async fn wait(&self, place: Place, limit: Duration) -> Result<(), Reason> {
+        let _queued = Queued::new(&self.counters, place.length);
+        let seated = tokio::time::timeout(limit, place.seat()).await;
+        seated.map_err(|_| Reason::TimeOut)
+    }
+
+    fn hash(&self, asking: &Asking<'_>) -> u64 {
+        // The hasher's keys are fixed, so that a flow is dealt the same queues in every run.
+        let mut hasher = DefaultHasher::new();
+        self.name.hash(&mut hasher);
+        match (self.distinguisher, asking.attributes) {
+            (Some(Distinguisher::User), _) => asking.user.name.hash(&mut hasher),
+            (Some(Distinguisher::Namespace), Attributes::Resource { namespace, .. }) => {
+                namespace.hash(&mut hasher);
+            }
+            (Some(Distinguisher::Namespace) | None, _) => {}
+        }
+        hasher.finish()
+    }
+}
+
+/// Counts a request as waiting until it is dropped.
+struct Queued<'c>(&'c Counters);
+
+impl<'c> Queued<'c> {
+    fn new(counters: &'c Counters, length: usize) -> Self {
+        counters.queued(length);
+        Self(counters)
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.unqueued();
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let nanos = nanos_since(self.clock, self.since);
+        self.flow.counters.ended(self.is_watch, nanos);
+        if !self.flow.level.is_exempt {
+            self.flow.level.leave();
+        }
+    }
+}
+
+fn nanos_since(clock: &Clock, then: Timestamp) -> u64 {
+    let nanos = clock.now().duration_since(then).as_nanos();
+    u64::try_from(nanos).unwrap_or_default()
 }

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::fault::Faults;
+use crate::registry::Passes;
 use crate::registry::definition;
 use crate::storage::{JournalEntry, WindowError};
 
@@ -110,6 +111,7 @@ impl ApiServer {
             max_unavailable_stateful_set: core.max_unavailable_stateful_set,
             panics: Panics::default(),
             flow_control: FlowControl::default(),
+            flow_schema_passes: Passes::default(),
         });
         definition::after_fork(&forked.core);
         Ok(forked)

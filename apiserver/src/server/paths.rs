@@ -4,6 +4,8 @@
 //! answers failures as a `Status`; it has the paths below `/api`, `/version` and each built-in
 //! group. The other looks at the path alone, so whatever it serves it serves to any method.
 
+use std::collections::BTreeSet;
+
 use http::header::HOST;
 use http::{HeaderMap, Method, Response};
 use serde_json::Value;
@@ -88,15 +90,20 @@ impl ApiServer {
     }
 
     fn metrics(&self) -> Response<ResponseBody> {
+        let catalog = self.core.definitions.catalog();
+        let resources = catalog.groups().iter().flat_map(|group| &group.versions);
+        let resources: Vec<_> = resources.flat_map(|own| &own.resources).collect();
         // A resource that nobody has asked for yet has objects all the same.
-        for group in self.core.definitions.catalog().groups() {
-            for resource in group.versions.iter().flat_map(|version| &version.resources) {
-                if resource.has_verb("list") {
-                    self.core.storage.table(resource.gvr());
-                }
-            }
+        for resource in resources.iter().filter(|own| own.has_verb("list")) {
+            self.core.storage.table(resource.gvr());
         }
-        let text = self.core.metrics.text(&self.core.storage);
+        let names = resources.iter().map(|own| own.gvr());
+        let names = names.map(|gvr| (gvr.group.as_str(), gvr.resource.as_str()));
+        let names: BTreeSet<(&str, &str)> = names.collect();
+        let is_served = |group: &str, resource: &str| names.contains(&(group, resource));
+        let storage = &self.core.storage;
+        let others = self.core.flow_control.families(storage);
+        let text = self.core.metrics.text(storage, &is_served, others);
         response::whole(200, metrics::CONTENT_TYPE, text)
     }
 }

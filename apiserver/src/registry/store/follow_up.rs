@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Store;
-use crate::registry::definition;
+use crate::registry::{definition, flow_schema};
 use crate::storage::{Commit, Raced, StoredObject, Table};
 
 impl Store<'_> {
@@ -17,6 +17,7 @@ impl Store<'_> {
     ) -> Result<Arc<StoredObject>, Raced> {
         let stored = table.commit(commit)?;
         definition::after_write(self.core, self.resource);
+        flow_schema::after_write(self.core, self.resource);
         Ok(stored)
     }
 
