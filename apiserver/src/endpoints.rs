@@ -19,3 +19,4 @@ pub(crate) mod warnings;
 pub(crate) mod watch;
 pub(crate) mod websocket;
 pub(crate) mod yaml;
+pub(crate) mod zpages;

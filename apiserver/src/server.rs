@@ -27,6 +27,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
 use hyper::upgrade::OnUpgrade;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -35,6 +36,7 @@ use crate::admission::webhook::Configurations;
 use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
+use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::{Metrics, RequestLabels};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
@@ -87,6 +89,10 @@ pub(crate) struct Core {
     /// Who answers for the nodes' containers.
     pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
     pub(crate) metrics: Arc<Metrics>,
+    /// How often the checks of health were made.
+    pub(crate) checked: Checked,
+    /// When the server was made.
+    pub(crate) started: Timestamp,
     /// The admission webhooks configured.
     pub(crate) webhooks: Configurations,
     /// What the built-in plugins of admission look into.

@@ -4,6 +4,8 @@
 
 #[path = "wire/flow_control.rs"]
 mod flow_control;
+#[path = "wire/pages.rs"]
+mod pages;
 
 use std::convert::Infallible;
 use std::io::Read;

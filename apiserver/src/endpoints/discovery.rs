@@ -94,9 +94,13 @@ pub(crate) fn root_paths(catalog: &Catalog) -> Value {
         "/api",
         "/apis",
         "/apis/",
+        "/flagz",
+        "/metrics",
+        "/metrics/slis",
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
+        "/statusz",
         "/version",
     ]
     .map(str::to_owned)

@@ -1,7 +1,11 @@
 //! `/livez`, `/readyz` and `/healthz`: whether the server lives, check by check.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+
+use parking_lot::Mutex;
+
+use super::metrics::families::Family;
 
 /// Checks that all probes have, in upstream's order.
 const COMMON_CHECKS: [&str; 31] = [
@@ -37,6 +41,46 @@ const COMMON_CHECKS: [&str; 31] = [
     "poststarthook/apiservice-openapi-controller",
     "poststarthook/apiservice-openapiv3-controller",
 ];
+
+/// How often each check was made, by its name and the probe that made it.
+#[derive(Debug, Default)]
+pub(crate) struct Checked(Mutex<BTreeMap<(&'static str, &'static str), u64>>);
+
+impl Checked {
+    /// Counts the checks that a request for `path` makes.
+    pub(crate) fn note(&self, path: &str, query: &[(String, String)]) {
+        let Some(probe) = Probe::ALL.into_iter().find(|probe| probe.path() == path) else {
+            return;
+        };
+        let excluded = |check: &&str| {
+            let mut query = query.iter();
+            query.any(|(key, value)| key == "exclude" && value == check)
+        };
+        let mut counts = self.0.lock();
+        let kind = probe.path().trim_start_matches('/');
+        for check in probe.checks().filter(|check| !excluded(check)) {
+            *counts.entry((check, kind)).or_default() += 1;
+        }
+    }
+
+    /// The metrics of `/metrics/slis`. Checks of a server that answers have not failed.
+    pub(crate) fn families(&self) -> Vec<Family> {
+        let mut results = Family::gauge(
+            "kubernetes_healthcheck",
+            "[STABLE] This metric records the result of a single healthcheck.",
+        );
+        let mut totals = Family::counter(
+            "kubernetes_healthchecks_total",
+            "[STABLE] This metric records the results of all healthcheck.",
+        );
+        for ((check, kind), count) in self.0.lock().iter() {
+            results.add(&[("name", check), ("type", kind)], 1);
+            let labels = [("name", *check), ("status", "success"), ("type", *kind)];
+            totals.add(&labels, *count);
+        }
+        vec![results, totals]
+    }
+}
 
 /// A probe's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

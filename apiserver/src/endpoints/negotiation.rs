@@ -161,7 +161,7 @@ fn routed(accept: &str, produced: &[&str], available: &[&str]) -> Result<(), Api
     )))
 }
 
-fn accept_header(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn accept_header(headers: &HeaderMap) -> Option<&str> {
     let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     accept.filter(|accept| !accept.trim().is_empty())
 }
@@ -206,7 +206,7 @@ pub(crate) fn not_acceptable() -> ApiError {
     only_accepted(&MEDIA_TYPES)
 }
 
-fn only_accepted(media_types: &[&str]) -> ApiError {
+pub(super) fn only_accepted(media_types: &[&str]) -> ApiError {
     ApiError::NotAcceptableKind(format!(
         "only the following media types are accepted: {}",
         media_types.join(", ")
@@ -214,14 +214,14 @@ fn only_accepted(media_types: &[&str]) -> ApiError {
 }
 
 /// A clause of `Accept`.
-struct Clause<'a> {
-    media: (&'a str, &'a str),
+pub(super) struct Clause<'a> {
+    pub(super) media: (&'a str, &'a str),
     weight: f32,
-    parameters: Vec<(&'a str, &'a str)>,
+    pub(super) parameters: Vec<(&'a str, &'a str)>,
 }
 
 /// The clauses of `accept`, the weightiest first, wildcards behind their like.
-fn clauses(accept: &str) -> Vec<Clause<'_>> {
+pub(super) fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
     // Upstream's comparison is no order (of `*/*;q=1` and `a/b;q=0.5` each precedes the other), so
     // its way of sorting shows: a clause moves ahead while it precedes the one before it.

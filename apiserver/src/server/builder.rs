@@ -13,6 +13,7 @@ use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::auth::{Authorization, Tokens};
 use crate::clock::{Clock, Entropy};
+use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::watch::BOOKMARK_PERIOD;
@@ -185,6 +186,8 @@ impl ApiServerBuilder {
             components,
             kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::default()),
+            checked: Checked::default(),
+            started,
             webhooks: Configurations::default(),
             tables: Tables::default(),
             services: self.services.asked_by(weak),

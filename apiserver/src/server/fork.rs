@@ -10,6 +10,7 @@ use super::{ApiServer, Core};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::clock::Clock;
+use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::fault::Faults;
@@ -104,6 +105,8 @@ impl ApiServer {
             components: Arc::new(Mutex::new(core.components.lock().clone())),
             kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::default()),
+            checked: Checked::default(),
+            started: core.started,
             webhooks: Configurations::default(),
             tables: Tables::default(),
             services: core.services.clone().asked_by(weak),

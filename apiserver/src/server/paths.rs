@@ -12,9 +12,11 @@ use serde_json::Value;
 
 use super::{ApiServer, control, header};
 use crate::endpoints::body::ResponseBody;
+use crate::endpoints::metrics::families;
 use crate::endpoints::negotiation::{self, Accepted};
 use crate::endpoints::options::{Query, pairs};
-use crate::endpoints::{aggregated, discovery, handlers, health, metrics, response};
+use crate::endpoints::zpages::{Facts, Page};
+use crate::endpoints::{aggregated, discovery, handlers, health, metrics, response, zpages};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 
@@ -30,6 +32,7 @@ impl ApiServer {
     ) -> Response<ResponseBody> {
         let query_pairs: Vec<(String, String)> = pairs(query).collect();
         if let Some(answer) = health::answer(path, &query_pairs) {
+            self.core.checked.note(path, &query_pairs);
             return response::text(answer.status, answer.body);
         }
         if let Some(answer) = control::answer(self, method, path, &query_pairs, body) {
@@ -41,7 +44,20 @@ impl ApiServer {
         if path == "/metrics" {
             return self.metrics();
         }
+        if path == "/metrics/slis" {
+            let text = families::exposition(self.core.checked.families());
+            return response::whole(200, metrics::CONTENT_TYPE, text);
+        }
         let now = self.core.clock.now();
+        if let Some(page) = Page::at(path) {
+            let facts = Facts {
+                started: self.core.started,
+                now,
+                authorization: self.core.authorization,
+                service_accounts: self.core.service_accounts,
+            };
+            return page.answer(facts, headers);
+        }
         if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
             return answer;
         }
@@ -102,7 +118,8 @@ impl ApiServer {
         let names: BTreeSet<(&str, &str)> = names.collect();
         let is_served = |group: &str, resource: &str| names.contains(&(group, resource));
         let storage = &self.core.storage;
-        let others = self.core.flow_control.families(storage);
+        let mut others = self.core.flow_control.families(storage);
+        others.extend(zpages::families(self.core.started));
         let text = self.core.metrics.text(storage, &is_served, others);
         response::whole(200, metrics::CONTENT_TYPE, text)
     }

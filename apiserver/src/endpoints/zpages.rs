@@ -1,0 +1,256 @@
+//! `/statusz` and `/flagz`: facts about the server as text, and as versioned objects.
+//!
+//! Source: apiserver `pkg/server/statusz` and `pkg/server/flagz`.
+
+use http::header::{HeaderValue, WARNING};
+use http::{HeaderMap, Response};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::body::ResponseBody;
+use super::discovery;
+use super::metrics::families::Family;
+use super::negotiation::{self, Accepted, MediaType};
+use super::response;
+use crate::auth::Authorization;
+
+const COMPONENT: &str = "apiserver";
+const GROUP: &str = "config.k8s.io";
+/// The paths that `/statusz` lists.
+const PATHS: [&str; 7] = [
+    "/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version",
+];
+const MEDIA_TYPES: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
+
+/// The facts that the pages show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) started: Timestamp,
+    pub(crate) now: Timestamp,
+    pub(crate) authorization: Authorization,
+    /// Whether the admission plugin `ServiceAccount` is on.
+    pub(crate) service_accounts: bool,
+}
+
+/// One of the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Page {
+    Statusz,
+    Flagz,
+}
+
+/// The form of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Text,
+    Object {
+        media: MediaType,
+        version: &'static str,
+    },
+}
+
+impl Page {
+    /// The page at a path.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        match path {
+            "/statusz" => Some(Self::Statusz),
+            "/flagz" => Some(Self::Flagz),
+            _ => None,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Statusz => "Statusz",
+            Self::Flagz => "Flagz",
+        }
+    }
+
+    /// The page in the form that the client accepts.
+    pub(crate) fn answer(self, facts: Facts, headers: &HeaderMap) -> Response<ResponseBody> {
+        match self.form(headers) {
+            None => {
+                let refusal = negotiation::only_accepted(&MEDIA_TYPES);
+                let accepted = Accepted {
+                    pretty: true,
+                    ..Accepted::JSON
+                };
+                response::error(&refusal, accepted)
+            }
+            Some(Form::Text) => {
+                let text = self.text(facts);
+                response::whole(200, "text/plain; charset=utf-8", text)
+            }
+            Some(Form::Object { media, version }) => {
+                let accepted = Accepted {
+                    media,
+                    pretty: true,
+                    ..Accepted::JSON
+                };
+                let body = negotiation::encode(&self.object(facts, version), accepted);
+                let (media, kind) = (media.as_str(), self.kind());
+                let content_type = format!("{media};g={GROUP};v={version};as={kind}");
+                let mut response = response::whole(200, &content_type, body);
+                if version == "v1alpha1" {
+                    let page = kind.to_lowercase();
+                    let warning = format!(
+                        "299 - \"This version of the {page} endpoint is deprecated. Please use a newer version.\""
+                    );
+                    let warning = HeaderValue::try_from(warning).expect("the text is ASCII");
+                    response.headers_mut().insert(WARNING, warning);
+                }
+                response
+            }
+        }
+    }
+
+    /// The first form that the client accepts of those there are.
+    fn form(self, headers: &HeaderMap) -> Option<Form> {
+        let Some(accept) = negotiation::accept_header(headers) else {
+            return Some(Form::Text);
+        };
+        negotiation::clauses(accept).iter().find_map(|clause| {
+            let parameter = |name: &str| {
+                let mut own = clause.parameters.iter();
+                own.find(|(own, _)| *own == name).map(|(_, value)| *value)
+            };
+            let is_plain = clause.parameters.iter().all(|(name, _)| *name == "q");
+            let media = match clause.media {
+                ("*", "*") | ("text", "plain" | "*") => return is_plain.then_some(Form::Text),
+                ("application", "json") => MediaType::Json,
+                ("application", "yaml") => MediaType::Yaml,
+                _ => return None,
+            };
+            if parameter("g") != Some(GROUP) || parameter("as") != Some(self.kind()) {
+                return None;
+            }
+            let versions = ["v1alpha1", "v1beta1"];
+            let version = versions
+                .into_iter()
+                .find(|own| parameter("v") == Some(*own))?;
+            Some(Form::Object { media, version })
+        })
+    }
+
+    fn object(self, facts: Facts, version: &str) -> Value {
+        let mut object = json!({
+            "kind": self.kind(),
+            "apiVersion": format!("{GROUP}/{version}"),
+            "metadata": {"name": COMPONENT},
+        });
+        match self {
+            Self::Statusz => {
+                let (binary, emulated) = versions();
+                object["startTime"] = crate::clock::rfc3339(facts.started).into();
+                object["uptimeSeconds"] = uptime(facts).into();
+                object["goVersion"] = go_version().into();
+                object["binaryVersion"] = binary.into();
+                object["emulationVersion"] = emulated.into();
+                object["paths"] = json!(PATHS);
+            }
+            Self::Flagz => {
+                let flags = flags(facts).into_iter();
+                let flags = flags.map(|(name, value)| (name.to_owned(), Value::String(value)));
+                object["flags"] = Value::Object(flags.collect());
+            }
+        }
+        object
+    }
+
+    fn text(self, facts: Facts) -> String {
+        let page = self.kind().to_lowercase();
+        let head = format!(
+            "\n{COMPONENT} {page}\nWarning: This endpoint is not meant to be machine parseable, has no \
+             formatting compatibility guarantees and is for debugging purposes only.\n"
+        );
+        // Upstream draws the separator at random, so that nobody parses the text.
+        match self {
+            Self::Statusz => {
+                let started = facts.started.strftime("%a %b %e %H:%M:%S UTC %Y");
+                let up = uptime(facts);
+                let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+                let (binary, emulated) = versions();
+                let (go, paths) = (go_version(), PATHS.join(" "));
+                format!(
+                    "{head}\nStarted: {started}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\n\
+                     Go version: {go}\nBinary version: {binary}\nEmulation version: {emulated}\n\
+                     Paths: {paths}\n"
+                )
+            }
+            Self::Flagz => {
+                let flags = flags(facts).into_iter();
+                let lines = flags.map(|(name, value)| format!("{name}: {value}\n"));
+                head + &lines.collect::<String>()
+            }
+        }
+    }
+}
+
+/// The version served, and the one whose behaviour it has.
+fn versions() -> (&'static str, &'static str) {
+    let binary = discovery::GIT_VERSION.trim_start_matches('v');
+    let emulated = binary.rsplit_once('.').map_or(binary, |(minor, _)| minor);
+    (binary, emulated)
+}
+
+/// Metrics of the build and the start of a server.
+pub(crate) fn families(started: Timestamp) -> Vec<Family> {
+    let version: Value = serde_json::from_str(discovery::VERSION).unwrap_or_default();
+    let labels = [
+        ("build_date", "buildDate"),
+        ("compiler", "compiler"),
+        ("git_commit", "gitCommit"),
+        ("git_tree_state", "gitTreeState"),
+        ("git_version", "gitVersion"),
+        ("go_version", "goVersion"),
+        ("major", "major"),
+        ("minor", "minor"),
+        ("platform", "platform"),
+    ];
+    let labels = labels.map(|(label, field)| (label, version[field].as_str().unwrap_or_default()));
+    let mut build = Family::gauge(
+        "kubernetes_build_info",
+        "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+    );
+    build.add(&labels, 1);
+    let mut start = Family::gauge(
+        "process_start_time_seconds",
+        "Start time of the process since unix epoch in seconds.",
+    );
+    start.add_number(&[], started.as_duration().as_secs_f64());
+    vec![build, start]
+}
+
+/// The version of Go that `/version` states.
+fn go_version() -> String {
+    let version: Value = serde_json::from_str(discovery::VERSION).unwrap_or_default();
+    version["goVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+fn uptime(facts: Facts) -> i64 {
+    facts.now.duration_since(facts.started).as_secs().max(0)
+}
+
+/// The flags of a kube-apiserver that describe this server too, in the order of their names.
+fn flags(facts: Facts) -> Vec<(&'static str, String)> {
+    let mode = match facts.authorization {
+        Authorization::AlwaysAllow => "[AlwaysAllow]",
+        Authorization::Rbac => "[RBAC]",
+    };
+    let disabled = match facts.service_accounts {
+        true => "[]",
+        false => "[ServiceAccount]",
+    };
+    let flags = [
+        ("allow-privileged", "true"),
+        ("authorization-mode", mode),
+        ("delete-collection-workers", "1"),
+        ("disable-admission-plugins", disabled),
+        ("enable-priority-and-fairness", "true"),
+        ("max-mutating-requests-inflight", "200"),
+        ("max-requests-inflight", "400"),
+        ("request-timeout", "1m0s"),
+        ("service-node-port-range", "30000-32767"),
+    ];
+    flags.map(|(name, value)| (name, value.to_owned())).to_vec()
+}
