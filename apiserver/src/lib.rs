@@ -18,6 +18,7 @@
 //! - `storage`: objects and their past events, by resource
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
 //! - `webhook`: calls over HTTPS of what clients have configured
+//! - `x509`: certificates as Go judges them
 
 mod admission;
 mod auth;
@@ -40,6 +41,7 @@ pub mod status;
 mod storage;
 pub mod type_checking;
 mod webhook;
+mod x509;
 
 pub use auth::Authorization;
 pub use clock::Clock;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::meta::{GroupKind, GroupResource};
 
+pub(crate) use field::quoted;
 pub use field::{Cause, CauseReason, FieldErrors, FieldPath};
 
 /// Everything a handler may answer with instead of an object.
@@ -187,7 +188,7 @@ pub enum ApiError {
 }
 
 fn forbidden_prefix(resource: &GroupResource, name: &str) -> String {
-    match (resource.resource.as_str(), name) {
+    match (resource.to_string().as_str(), name) {
         ("", _) => "forbidden: ".to_owned(),
         (_, "") => format!("{resource} is forbidden: "),
         _ => format!("{resource} {name:?} is forbidden: "),

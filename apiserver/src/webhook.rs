@@ -18,6 +18,7 @@ use crate::clock::{Clock, Entropy};
 use crate::endpoints::handlers::yaml::Yaml;
 use crate::server::{ApiServer, Core};
 use crate::storage::Storage;
+use crate::x509::Authorities;
 use transport::Target;
 
 pub(crate) use service::Services;
@@ -145,7 +146,7 @@ fn decoded(body: &[u8]) -> Result<Value, String> {
 /// # Errors
 /// Upstream's text for why it can't.
 pub(crate) fn check_authority(config: &Value) -> Result<(), String> {
-    tls::roots(&ca_bundle(config)).map(drop)
+    Authorities::read(&ca_bundle(config)).map(drop)
 }
 
 /// The certificates of a configuration's authority, in PEM.

@@ -287,7 +287,7 @@ fn show(value: &Value) -> String {
 }
 
 /// A text as Go's `%q` writes it.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {
         match letter {

@@ -1,49 +1,110 @@
 //! The TLS side of a call: whom to trust, and in which words a certificate is refused.
 
+use std::fmt;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore, crypto};
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, SignatureScheme,
+};
+
+use crate::x509::{Authorities, Certificate, PROVIDER, Usage};
 
 /// A connector that trusts the authorities of `bundle` and nobody else.
 ///
 /// # Errors
 /// When the bundle has no certificate that can be read.
 pub(super) fn connector(bundle: &[u8]) -> Result<TlsConnector, String> {
-    let roots = roots(bundle)?;
-    let provider = Arc::new(crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let verifier = Verifier(Authorities::read(bundle)?);
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
         .with_safe_default_protocol_versions()
         .expect("the provider has ciphers for every version")
-        .with_root_certificates(roots)
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// The authorities of `bundle`, as far as they can be read.
-///
-/// # Errors
-/// When there are none although the bundle is not empty.
-pub(super) fn roots(bundle: &[u8]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(bundle).collect();
-    let is_pem = !certificates.is_empty();
-    roots.add_parsable_certificates(certificates.into_iter().flatten());
-    if !roots.is_empty() || bundle.is_empty() {
-        return Ok(roots);
+/// Judges the certificates of webhooks as Go's client does.
+#[derive(Debug)]
+struct Verifier(Authorities);
+
+/// Go's text for why a certificate is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(String);
+
+impl Verifier {
+    fn check(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<(), String> {
+        let seconds = now.as_secs().try_into().unwrap_or(i64::MAX);
+        let now = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
+        let leaf = Certificate::read(leaf)?;
+        // Go looks at the time before the name, and at both before the chain.
+        leaf.check_time(now)?;
+        leaf.check_host(&name.to_str())?;
+        self.0.verify(&leaf, intermediates, Usage::Server, now)
     }
-    let why = match is_pem {
-        true => "failed to parse certificate",
-        false => "unable to parse bytes as PEM block",
-    };
-    Err(format!("unable to load root certificates: {why}"))
 }
 
-/// A failed handshake with `host`, as Go's client tells of it.
-pub(super) fn handshake_error(error: &std::io::Error, host: &str) -> String {
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        _ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.check(leaf, intermediates, name, now) {
+            Ok(()) => Ok(ServerCertVerified::assertion()),
+            Err(why) => {
+                let why = OtherError(Arc::new(Refused(why)));
+                Err(Error::InvalidCertificate(CertificateError::Other(why)))
+            }
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &PROVIDER.signature_verification_algorithms;
+        verify_tls12_signature(message, leaf, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &PROVIDER.signature_verification_algorithms;
+        verify_tls13_signature(message, leaf, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &PROVIDER.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+/// A failed handshake in the words of Go's client.
+pub(super) fn handshake_error(error: &std::io::Error) -> String {
     let inner = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<Error>());
@@ -54,44 +115,25 @@ pub(super) fn handshake_error(error: &std::io::Error, host: &str) -> String {
             _ => error.to_string(),
         };
     };
-    let x509 = |why: String| format!("tls: failed to verify certificate: x509: {why}");
     match error {
-        Error::InvalidCertificate(why) => x509(certificate_error(why, host)),
+        Error::InvalidCertificate(why) => {
+            format!("tls: failed to verify certificate: x509: {}", Shown(why))
+        }
         Error::InvalidMessage(_) => "http: server gave HTTP response to HTTPS client".to_owned(),
         Error::AlertReceived(alert) => format!("remote error: tls: {alert:?}"),
         _ => error.to_string(),
     }
 }
 
-fn certificate_error(why: &CertificateError, host: &str) -> String {
-    match why {
-        CertificateError::NotValidForName => format!("certificate is not valid for {host}"),
-        CertificateError::NotValidForNameContext { presented, .. } => {
-            let is_address = host.parse::<std::net::IpAddr>().is_ok();
-            let kind = if is_address { "IpAddress(" } else { "DnsName(" };
-            let names = presented.iter().filter_map(|name| name.strip_prefix(kind));
-            let names: Vec<&str> = names.map(unquoted).collect();
-            match (names.as_slice(), is_address) {
-                ([], true) => format!(
-                    "cannot validate certificate for {host} because it doesn't contain any IP SANs"
-                ),
-                ([], false) => {
-                    format!("certificate is not valid for any names, but wanted to match {host}")
-                }
-                (names, _) => format!("certificate is valid for {}, not {host}", names.join(", ")),
-            }
-        }
-        CertificateError::Expired
-        | CertificateError::ExpiredContext { .. }
-        | CertificateError::NotValidYet
-        | CertificateError::NotValidYetContext { .. } => {
-            "certificate has expired or is not yet valid".to_owned()
-        }
-        _ => "certificate signed by unknown authority".to_owned(),
-    }
-}
+struct Shown<'e>(&'e CertificateError);
 
-/// A name without what is around it.
-fn unquoted(name: &str) -> &str {
-    name.trim_end_matches(')').trim_matches('"')
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let CertificateError::Other(OtherError(why)) = self.0
+            && let Some(refused) = why.downcast_ref::<Refused>()
+        {
+            return write!(f, "{refused}");
+        }
+        write!(f, "{}", self.0)
+    }
 }

@@ -109,8 +109,7 @@ impl Target {
         let name = ServerName::try_from(self.host.clone());
         let name = name.map_err(|error| self.refused(&error.to_string()))?;
         let secured = self.connector.connect(name, stream).await;
-        let secured =
-            secured.map_err(|error| self.refused(&tls::handshake_error(&error, &self.host)))?;
+        let secured = secured.map_err(|error| self.refused(&tls::handshake_error(&error)))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(secured))
             .await
             .map_err(|error| self.refused(&error.to_string()))?;

@@ -13,7 +13,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use rcgen::{CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
+use rcgen::{
+    Certificate, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    SanType,
+};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -57,7 +60,25 @@ impl WebhookServer {
         names: Vec<SanType>,
         handler: impl Fn(&Value) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let (acceptor, ca_pem) = certified(names);
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+        let mut params = CertificateParams::default();
+        params.subject_alt_names = names;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        Self::start_certified(certificate, &key, issuer.pem(), handler).await
+    }
+
+    /// A webhook with a certificate and its key, in whose configuration `ca_pem` is the authority.
+    pub(crate) async fn start_certified(
+        certificate: Certificate,
+        key: &KeyPair,
+        ca_pem: String,
+        handler: impl Fn(&Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let acceptor = acceptor(&certificate, key);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -88,15 +109,7 @@ impl WebhookServer {
     }
 }
 
-fn certified(names: Vec<SanType>) -> (TlsAcceptor, String) {
-    let mut authority = CertificateParams::default();
-    authority.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
-    let mut params = CertificateParams::default();
-    params.subject_alt_names = names;
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, &issuer).unwrap();
+fn acceptor(certificate: &Certificate, key: &KeyPair) -> TlsAcceptor {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -104,7 +117,7 @@ fn certified(names: Vec<SanType>) -> (TlsAcceptor, String) {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
         .unwrap();
-    (TlsAcceptor::from(Arc::new(config)), issuer.pem())
+    TlsAcceptor::from(Arc::new(config))
 }
 
 async fn accept(
