@@ -1,21 +1,34 @@
 //! Who sends a request, and whether they may.
 //!
-//! - `authentication`: from a bearer token to a [`User`], and from that to the one impersonated
+//! - `authentication`: from a client's certificate or a bearer token to a [`User`]
+//! - `certificate`: what a certificate says of its holder
+//! - `impersonation`: from that user to the one it asks to be taken for
 //! - `rbac`: what the roles in storage grant
 //! - `tokens`: tokens of service accounts
+//! - `token_keys`: the keys that sign and verify them
 
 mod authentication;
+mod certificate;
 pub(crate) mod escalation;
+mod impersonation;
 mod rbac;
+mod token_keys;
 mod tokens;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-pub(crate) use authentication::{authenticate, impersonate, review_token};
+use crate::meta::validation::{dns1123_label, dns1123_subdomain};
+use crate::status::quoted;
+
+pub(crate) use authentication::{authenticate, review_token};
+pub(crate) use impersonation::{LastModes, impersonate};
 pub(crate) use rbac::{Attributes, Decision, authorize, decide, rules_of};
-pub(crate) use tokens::{AUDIENCE, Claims, ServiceAccount, Tokens};
+pub use token_keys::{TokenKeyError, TokenKeys};
+pub(crate) use tokens::{
+    BoundKind, Claims, ISSUER, ISSUER_PATH, KEY_SET_PATH, ObjectReference, Tokens,
+};
 
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
@@ -23,6 +36,12 @@ const MASTERS: &str = "system:masters";
 const AUTHENTICATED: &str = "system:authenticated";
 /// The group of everybody who has not.
 const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The key under which a user's extra names the credential.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+/// The group of every node.
+const NODES: &str = "system:nodes";
+/// The prefix of the user names of service accounts.
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 /// The user of a request without credentials.
 const ANONYMOUS: &str = "system:anonymous";
 
@@ -60,22 +79,22 @@ impl User {
         let texts = |list: &[String]| match list {
             [] => "[]string(nil)".to_owned(),
             list => {
-                let texts: Vec<String> = list.iter().map(|text| format!("{text:?}")).collect();
+                let texts: Vec<String> = list.iter().map(|text| quoted(text)).collect();
                 format!("[]string{{{}}}", texts.join(", "))
             }
         };
         let extra = self.extra.iter();
         let extra: Vec<String> = extra
-            .map(|(key, values)| format!("{key:?}:{}", texts(values)))
+            .map(|(key, values)| format!("{}:{}", quoted(key), texts(values)))
             .collect();
         let extra = match extra.is_empty() {
             true => "(nil)".to_owned(),
             false => format!("{{{}}}", extra.join(", ")),
         };
         format!(
-            "&user.DefaultInfo{{Name:{:?}, UID:{:?}, Groups:{}, Extra:map[string][]string{extra}}}",
-            self.name,
-            self.uid,
+            "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{}, Extra:map[string][]string{extra}}}",
+            quoted(&self.name),
+            quoted(&self.uid),
             texts(&self.groups)
         )
     }
@@ -131,7 +150,9 @@ fn service_account_groups(namespace: &str) -> [String; 2] {
 /// Namespace and name of the service account that a user name stands for.
 fn service_account(user_name: &str) -> Option<(&str, &str)> {
     user_name
-        .strip_prefix("system:serviceaccount:")?
+        .strip_prefix(SERVICE_ACCOUNT_PREFIX)?
         .split_once(':')
-        .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+        .filter(|(namespace, name)| {
+            dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty()
+        })
 }

@@ -1,5 +1,6 @@
 //! Time and randomness: the only module that reads a clock or draws a number.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -143,7 +144,61 @@ pub(crate) fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(last)
 }
 
-/// The seeded source of uids, name suffixes and tokens. Same seed, same order of draws: same values.
+/// Where an [`Entropy`] begins: 256 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seed([u8; 32]);
+
+impl Seed {
+    /// A seed that begins alike in every process.
+    pub(crate) const fn fixed() -> Self {
+        Self([0; 32])
+    }
+
+    /// The seed that a number stands for.
+    pub(crate) fn number(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed).get_seed())
+    }
+
+    /// An unpredictable seed, from the machine's randomness.
+    ///
+    /// # Panics
+    /// If the machine gives no randomness.
+    pub(crate) fn of_the_machine() -> Self {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).expect("the machine gives randomness");
+        Self(seed)
+    }
+
+    /// The version 4 UUID with the number `place`, whatever else is drawn from the seed.
+    pub(crate) fn uid_at(self, place: u64) -> String {
+        uuid(&mut self.stream(place))
+    }
+
+    /// 32 bytes for a secret key; each `attempt` draws others.
+    pub(crate) fn key(self, attempt: u64) -> [u8; 32] {
+        let mut key = [0; 32];
+        self.stream(KEY_STREAM + attempt).fill_bytes(&mut key);
+        key
+    }
+
+    fn stream(self, number: u64) -> ChaCha8Rng {
+        let mut rng = ChaCha8Rng::from_seed(self.0);
+        rng.set_stream(number);
+        rng
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seed").finish_non_exhaustive()
+    }
+}
+
+/// The first stream that keys are drawn from: far from the low ones of [`Seed::uid_at`] and from the
+/// high ones of requests and of [`Entropy::set_apart`].
+const KEY_STREAM: u64 = 1 << 63;
+
+/// The source of uids and name suffixes. Same seed, same order of draws: same values.
 #[derive(Clone, Debug)]
 pub(crate) struct Entropy {
     objects: Arc<Mutex<ChaCha8Rng>>,
@@ -152,14 +207,11 @@ pub(crate) struct Entropy {
 }
 
 impl Entropy {
-    pub(crate) fn seeded(seed: u64) -> Self {
-        let objects = ChaCha8Rng::seed_from_u64(seed);
-        let mut requests = objects.clone();
+    pub(crate) fn seeded(seed: Seed) -> Self {
         // The low streams are those of `uid_at`.
-        requests.set_stream(u64::MAX);
         Self {
-            objects: Arc::new(Mutex::new(objects)),
-            requests: Arc::new(Mutex::new(requests)),
+            objects: Arc::new(Mutex::new(seed.stream(0))),
+            requests: Arc::new(Mutex::new(seed.stream(u64::MAX))),
         }
     }
 
@@ -180,13 +232,6 @@ impl Entropy {
     /// A version 4 UUID for an object.
     pub(crate) fn uid(&self) -> String {
         uuid(&mut self.objects.lock())
-    }
-
-    /// The UUID of what is `place`th, whatever else has been drawn from `seed`.
-    pub(crate) fn uid_at(seed: u64, place: u64) -> String {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        rng.set_stream(place);
-        uuid(&mut rng)
     }
 
     /// A version 4 UUID for a request.
@@ -238,13 +283,13 @@ mod tests {
     #[test]
     fn the_same_seed_draws_the_same_uids_and_suffixes() {
         let draw = |seed| {
-            let entropy = Entropy::seeded(seed);
+            let entropy = Entropy::seeded(Seed::number(seed));
             (entropy.uid(), entropy.name_suffix(), entropy.uid())
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
         assert_eq!(draw(7).0.as_bytes()[14], b'4');
-        let entropy = Entropy::seeded(7);
+        let entropy = Entropy::seeded(Seed::number(7));
         assert_ne!(entropy.audit_id(), draw(7).0);
         assert!((0.0..1.0).contains(&entropy.jitter()));
         assert_eq!(
@@ -252,6 +297,16 @@ mod tests {
             draw(7).0,
             "requests draw from another stream"
         );
+    }
+
+    #[test]
+    fn no_two_seeds_of_the_machine_draw_the_same_uids_or_keys() {
+        let (one, other) = (Seed::of_the_machine(), Seed::of_the_machine());
+        assert_ne!(Entropy::seeded(one).uid(), Entropy::seeded(other).uid());
+        assert_ne!(one.uid_at(7), other.uid_at(7));
+        assert_ne!(one.key(0), other.key(0));
+        assert_ne!(one.key(0), one.key(1));
+        assert_eq!(Seed::number(3).key(0), Seed::number(3).key(0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -43,7 +43,7 @@ pub mod type_checking;
 mod webhook;
 mod x509;
 
-pub use auth::Authorization;
+pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
 pub use kubelet::{
@@ -51,8 +51,8 @@ pub use kubelet::{
 };
 pub use registry::embedded;
 pub use server::{
-    ApiServer, ApiServerBuilder, ForkError, LoadError, Loader, ManifestError, Manifests, Tls,
-    serve, serve_requests, serve_tls,
+    ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, LoadError, Loader,
+    ManifestError, Manifests, Tls, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

@@ -10,6 +10,7 @@ mod load;
 mod manifests;
 mod panics;
 mod paths;
+mod peer;
 mod stall;
 mod tls;
 
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use tokio::sync::watch;
 
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
-use crate::auth::{self, Attributes, Authorization, Decision, Tokens, User};
+use crate::auth::{self, Attributes, Authorization, Decision, LastModes, Tokens, User};
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
@@ -51,16 +52,18 @@ use crate::registry::definition::Definitions;
 use crate::status::ApiError;
 use crate::storage::{JournalEntry, Storage};
 use crate::webhook::{Caller, Services};
+use crate::x509::Authorities;
 
 use flow_control::{Asking, Flow, FlowControl};
 use panics::Panics;
 
-pub use builder::ApiServerBuilder;
+pub use builder::{ApiServerBuilder, AuthorityError};
 pub use fork::ForkError;
 pub use listener::{serve, serve_requests, serve_tls};
 pub use load::{LoadError, Loader};
 pub use manifests::{ManifestError, Manifests};
-pub use tls::Tls;
+pub(crate) use peer::{Peer, check_local};
+pub use tls::{ClientCertificate, Tls};
 
 /// Names of the components that run beside a server.
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;
@@ -79,11 +82,21 @@ pub(crate) struct Core {
     pub(crate) openapi: OpenApi,
     /// The administrator's token; without one, everybody is the administrator.
     pub(crate) token: Option<String>,
+    /// Whether a client on a socket without credentials is anonymous although there is no such token.
+    pub(crate) asks_for_credentials: bool,
+    /// Authorities of client certificates.
+    pub(crate) client_authorities: Option<Arc<Authorities>>,
+    /// Names of the server besides those that every server has.
+    pub(crate) own_hosts: Vec<String>,
     pub(crate) authorization: Authorization,
     /// Whether pods must have a service account and are shown its token.
     pub(crate) service_accounts: bool,
     /// Tokens issued to service accounts.
     pub(crate) tokens: Tokens,
+    /// The URL under which others reach the server, if it has one.
+    pub(crate) external_url: OnceLock<String>,
+    /// How each requester was last permitted to impersonate.
+    pub(crate) last_modes: LastModes,
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
     /// Who answers for the nodes' containers.
@@ -124,6 +137,9 @@ impl Core {
 
     /// The resource that a request is for.
     fn resource(&self, info: &RequestInfo) -> Option<Arc<ResourceInfo>> {
+        if info.is_proxy() {
+            return None;
+        }
         let (group, version, plural) = (&info.group, &info.version, &info.resource);
         if let Some(builtin) = self.catalog.resource(group, version, plural) {
             return Some(Arc::clone(builtin));
@@ -183,6 +199,12 @@ impl ApiServer {
     /// to be said before the first request.
     pub fn set_component_running(&self, name: &'static str) {
         self.core.components.lock().insert(name);
+    }
+
+    /// Says under which URL, such as `https://127.0.0.1:6443`, others reach the server; the first
+    /// that is said stays. It is where the issuer's discovery says that the public keys are.
+    pub fn set_external_url(&self, url: &str) {
+        let _ = self.core.external_url.set(url.to_owned());
     }
 
     /// Lets `kubelet` answer for the containers of all nodes. Without one, a node is a host that
@@ -306,10 +328,11 @@ impl ApiServer {
                 return response::too_many_requests(too_many.retry_after);
             }
         };
-        let is_allowed = auth::authorize(&self.core, &user, &attributes) != Decision::Denied;
-        self.core.metrics.access.decided(is_allowed);
-        if !is_allowed {
-            return response::error(&attributes.forbidden(&user), accepted);
+        let decision = auth::authorize(&self.core, &user, &attributes);
+        let access = &self.core.metrics.access;
+        access.decided(matches!(decision, Decision::Allowed(_)));
+        if let Decision::Denied(why) = decision {
+            return response::error(&attributes.forbidden(&user, &why), accepted);
         }
         drop(attributes);
         let Some(info) = info else {
@@ -396,13 +419,6 @@ impl ApiServer {
         parts: &Parts,
         info: Option<&RequestInfo>,
     ) -> Result<(User, Attributes), ApiError> {
-        let access = &self.core.metrics.access;
-        let user = auth::authenticate(&self.core, &parts.headers);
-        let user = user.inspect_err(|_| {
-            access.unauthenticated(parts.headers.contains_key(AUTHORIZATION));
-        })?;
-        access.authenticated(&user.name);
-        let user = auth::impersonate(&self.core, user, &parts.headers)?;
         let attributes = info.map_or_else(
             || Attributes::Path {
                 verb: parts.method.as_str().to_lowercase(),
@@ -410,6 +426,13 @@ impl ApiServer {
             },
             RequestInfo::attributes,
         );
+        let access = &self.core.metrics.access;
+        let user = auth::authenticate(&self.core, parts);
+        let user = user.inspect_err(|_| {
+            access.unauthenticated(parts.headers.contains_key(AUTHORIZATION));
+        })?;
+        access.authenticated(&user.name);
+        let user = auth::impersonate(&self.core, user, &parts.headers, &attributes)?;
         Ok((user, attributes))
     }
 }

@@ -2,8 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "access/impersonation.rs"]
+mod impersonation;
+#[path = "access/tokens.rs"]
+mod tokens;
+
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{ApiServer, Authorization};
 use serde_json::{Value, json};
@@ -26,10 +31,25 @@ async fn send(
     headers: &[(&str, &str)],
     body: Value,
 ) -> (u16, Value) {
+    let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).unwrap();
+    let headers: Vec<_> = headers
+        .iter()
+        .map(|(name, text)| (*name, value(text)))
+        .collect();
+    send_values(server, request, &headers, body).await
+}
+
+/// Sends it with headers of any bytes.
+async fn send_values(
+    server: &ApiServer,
+    request: &str,
+    headers: &[(&str, HeaderValue)],
+    body: Value,
+) -> (u16, Value) {
     let (method, path) = request.split_once(' ').unwrap();
     let mut builder = Request::builder().method(method).uri(path);
     for (name, value) in headers {
-        builder = builder.header(*name, *value);
+        builder = builder.header(*name, value);
     }
     let body = match body {
         Value::Null => String::new(),
@@ -64,6 +84,99 @@ async fn credentials_decide_between_a_user_nobody_and_a_refusal() {
         let (code, _) = send(&server, &request, &headers, Value::Null).await;
         assert_eq!(code, *want, "{path} with {credentials:?}");
     }
+}
+
+#[tokio::test]
+async fn without_a_token_of_its_own_a_server_refuses_one_that_it_does_not_know() {
+    let server = ApiServer::builder().build();
+    let robot = json!({"metadata": {"name": "robot"}});
+    send(&server, &format!("POST {ACCOUNTS}"), &[], robot).await;
+    let request = format!("POST {ACCOUNTS}/robot/token");
+    let (_, issued) = send(&server, &request, &[], json!({})).await;
+    let bearer = format!("Bearer {}", issued["status"]["token"].as_str().unwrap());
+    let own = [("authorization", bearer.as_str())];
+    let secrets = "GET /api/v1/secrets";
+    assert_eq!(send(&server, secrets, &own, Value::Null).await.0, 403);
+    let request = format!("DELETE {ACCOUNTS}/robot");
+    assert_eq!(send(&server, &request, &[], Value::Null).await.0, 200);
+    assert_eq!(send(&server, secrets, &own, Value::Null).await.0, 401);
+    assert_eq!(send(&server, secrets, &[], Value::Null).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_path_that_no_route_has_is_still_authorized_as_upstream_reads_it() {
+    let server = server();
+    let rows = [
+        (
+            "/api/v1//secrets",
+            "forbidden: User \"jane\" cannot get resource \"\"",
+        ),
+        (
+            "/apis/apps/v1//x",
+            ".apps \"x\" is forbidden: User \"jane\" cannot get resource \"\"",
+        ),
+        (
+            "/api/v1/proxy/namespaces/ns/services/s/y",
+            "services \"s\" is forbidden: User \"jane\" cannot proxy resource \"services\" in API \
+             group \"\" in the namespace \"ns\"",
+        ),
+    ];
+    for (path, want) in rows {
+        let request = format!("GET {path}");
+        let jane = [ADMIN, ("impersonate-user", "jane")];
+        let (code, status) = send(&server, &request, &jane, Value::Null).await;
+        let message = status["message"].as_str().unwrap();
+        assert_eq!((code, message.starts_with(want)), (403, true), "{message}");
+        let (code, _) = send(&server, &request, &[ADMIN], Value::Null).await;
+        assert_eq!(code, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_by_get_needs_the_right_to_create_it() {
+    let server = server();
+    let names = ["exec", "attach", "portforward"].map(|name| format!("pods/{name}"));
+    let role = json!({"metadata": {"name": "getter"}, "rules": [
+        {"apiGroups": [""], "resources": names, "verbs": ["get"]},
+    ]});
+    send(&server, &format!("POST {RBAC}/roles"), &[ADMIN], role).await;
+    for role in ["getter", "gone"] {
+        let binding = json!({
+            "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}],
+        });
+        let request = format!("POST {RBAC}/rolebindings");
+        assert_eq!(send(&server, &request, &[ADMIN], binding).await.0, 201);
+    }
+    for name in ["exec", "attach", "portforward"] {
+        let request = format!("GET /api/v1/namespaces/default/pods/p/{name}?stdout=1&command=ls");
+        let jane = [ADMIN, ("impersonate-user", "jane")];
+        let (code, status) = send(&server, &request, &jane, Value::Null).await;
+        assert_eq!(code, 403);
+        assert_eq!(
+            status["message"],
+            "pods \"p\" is forbidden: RBAC: role.rbac.authorization.k8s.io \"gone\" not found"
+        );
+        let (code, _) = send(&server, &request, &[ADMIN], Value::Null).await;
+        assert_eq!(
+            code, 404,
+            "the administrator is asked for a pod that exists"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_administrator_s_rules_are_listed_once() {
+    let server = server();
+    let request = "POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+    let question = json!({"spec": {"namespace": "default"}});
+    let (_, review) = send(&server, request, &[ADMIN], question).await;
+    let rules = review["status"]["resourceRules"].as_array().unwrap();
+    let all = rules
+        .iter()
+        .filter(|rule| rule["resources"] == json!(["*"]));
+    assert_eq!(all.count(), 1, "{rules:?}");
 }
 
 #[tokio::test]

@@ -82,7 +82,20 @@ async fn a_binding_grants_no_more_than_its_writer_has() {
     let refused = send_as(&server, "eve", &bindings, binding("none")).await;
     assert_eq!(
         refused.message(),
-        "clusterroles.rbac.authorization.k8s.io \"none\" not found"
+        "rolebindings.rbac.authorization.k8s.io \"none\" not found"
+    );
+    let clusters = format!("POST {RBAC}/clusterrolebindings");
+    let refused = send_as(&server, "eve", &clusters, binding("none")).await;
+    assert_eq!(
+        refused.message(),
+        "clusterrolebindings.rbac.authorization.k8s.io \"none\" not found"
+    );
+    let mut to_role = binding("none");
+    to_role["roleRef"]["kind"] = "Role".into();
+    let refused = send_as(&server, "eve", &clusters, to_role).await;
+    assert_eq!(
+        (refused.code, refused.message()),
+        (400, "Namespace parameter required.")
     );
     assert_eq!(
         send_as(&server, "eve", &bindings, binding("writer"))
@@ -119,5 +132,75 @@ async fn who_writes_a_role_needs_all_that_it_grants_but_to_let_it_go() {
     assert_eq!(
         (refused.code, refused.message()),
         (500, "unsupported role reference kind: \"Zap\"")
+    );
+}
+
+#[tokio::test]
+async fn the_right_to_escalate_one_role_is_not_one_to_create_it() {
+    let server = server().await;
+    let rules = json!([{
+        "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "clusterroles"],
+        "resourceNames": ["r"], "verbs": ["escalate"],
+    }]);
+    let escalate = json!({ "metadata": { "name": "escalate" }, "rules": rules });
+    send(&server, &format!("POST {RBAC}/clusterroles"), escalate).await;
+    let binding = json!({
+        "metadata": { "name": "escalate" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "escalate" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve" }],
+    });
+    send(
+        &server,
+        &format!("POST {RBAC}/clusterrolebindings"),
+        binding,
+    )
+    .await;
+    let all = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]);
+    for roles in [
+        format!("{RBAC}/clusterroles"),
+        format!("{RBAC}/namespaces/default/roles"),
+    ] {
+        let created = send_as(&server, "eve", &format!("POST {roles}"), role(all.clone())).await;
+        assert_eq!(created.code, 403, "{roles}");
+        let put = send_as(&server, "eve", &format!("PUT {roles}/r"), role(all.clone())).await;
+        assert_eq!(put.code, 201, "{roles}: {}", put.message());
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_tells_of_roles_that_are_bound_and_missing() {
+    let server = server().await;
+    let binding = json!({
+        "metadata": { "name": "gone" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "gone" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve" }],
+    });
+    send(
+        &server,
+        &format!("POST {RBAC}/clusterrolebindings"),
+        binding,
+    )
+    .await;
+    let refused = send_as(&server, "eve", "GET /api/v1/secrets", Value::Null).await;
+    let missing = ": RBAC: clusterrole.rbac.authorization.k8s.io \"gone\" not found";
+    assert!(
+        refused.message().ends_with(missing),
+        "{}",
+        refused.message()
+    );
+    let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }]);
+    let refused = send_as(
+        &server,
+        "eve",
+        &format!("POST {RBAC}/clusterroles"),
+        role(rules),
+    )
+    .await;
+    let unresolved =
+        "; resolution errors: [clusterroles.rbac.authorization.k8s.io \"gone\" not found]";
+    assert!(
+        refused.message().ends_with(unresolved),
+        "{}",
+        refused.message()
     );
 }

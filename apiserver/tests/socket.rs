@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kubeproof_apiserver::{ApiServer, WatchControl, serve};
+use kubeproof_apiserver::{ApiServer, Authorization, WatchControl, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -105,7 +105,7 @@ async fn clients_that_misbehave_cost_only_their_own_connection() {
         b"",
         b"\x00\x01\x02",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{",
+        b"POST /api/v1/namespaces HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnonsense",
     ];
     for bytes in garbage {
@@ -118,7 +118,7 @@ async fn clients_that_misbehave_cost_only_their_own_connection() {
         drop(read.await.expect("the connection ends"));
     }
     let mut stream = TcpStream::connect(running.address).await.unwrap();
-    let request = b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
@@ -149,7 +149,7 @@ async fn watch(running: &Running, server: &ApiServer) -> TcpStream {
     let mut stream = socket.connect(running.address).await.unwrap();
     let from = server.resource_version();
     let path = format!("{CONFIGMAPS}?watch=1&resourceVersion={from}");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -192,7 +192,7 @@ async fn a_client_that_reads_late_is_expired_and_nobody_else_misses_an_event() {
     let task = tokio::spawn(connection);
     let from = server.resource_version();
     let request = Request::get(format!("{CONFIGMAPS}?watch=1&resourceVersion={from}"))
-        .header("host", "x")
+        .header("host", "localhost")
         .body(Empty::<Bytes>::new())
         .unwrap();
     let mut prompt = client.send_request(request).await.unwrap().into_body();
@@ -255,4 +255,56 @@ async fn a_closed_watch_ends_properly_and_a_dropped_one_in_the_middle() {
     }
     running.stop.send(()).unwrap();
     running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_web_page_is_no_administrator_of_a_server_without_credentials() {
+    let token = Some("secret".to_owned());
+    let open = ApiServer::builder()
+        .own_hosts(vec!["api.test".to_owned()])
+        .build();
+    let closed = ApiServer::builder().token(token.clone()).build();
+    let lax = ApiServer::builder()
+        .token(token)
+        .authorization(Authorization::AlwaysAllow)
+        .build();
+    let asking = ApiServer::builder().ask_for_credentials(true).build();
+    let rows = [
+        (&open, "localhost", "", 201),
+        (&open, "Api.Test", "", 201),
+        (&open, "localhost", "http://127.0.0.1:3000", 201),
+        (&open, "evil.example", "", 403),
+        (&open, "localhost", "http://evil.example", 403),
+        (&open, "127.0.0.1", "null", 403),
+        (&lax, "evil.example", "", 403),
+        (&lax, "localhost", "", 201),
+        // Nobody in particular may do nothing, whatever the host is.
+        (&closed, "localhost", "", 403),
+        (&asking, "localhost", "", 403),
+    ];
+    for (server, host, origin, want) in rows {
+        let running = start_with(server.fork()).await;
+        let stream = TokioIo::new(TcpStream::connect(running.address).await.unwrap());
+        let (mut client, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        let task = tokio::spawn(connection);
+        // A page needs nobody's leave to send a body without a type.
+        let mut request = Request::post(CONFIGMAPS).header("host", host);
+        if !origin.is_empty() {
+            request = request.header("origin", origin);
+        }
+        let object = json!({"metadata": {"name": "a"}}).to_string();
+        let request = request.body(Full::<Bytes>::from(object)).unwrap();
+        let answer = client.send_request(request).await.unwrap();
+        assert_eq!(answer.status(), want, "{host} {origin}");
+        running.stop.send(()).unwrap();
+        running.served.await.unwrap().unwrap();
+        drop(client);
+        drop(task.await);
+    }
+    // In process there is no page.
+    create(&open, "b").await;
+    let request = Request::get("http://evil.example/api")
+        .body(Empty::<Bytes>::new())
+        .unwrap();
+    assert_eq!(asking.handle(request).await.status(), 200);
 }

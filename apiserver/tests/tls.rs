@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "tls/clients.rs"]
+mod clients;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -26,11 +29,14 @@ struct Running {
 }
 
 async fn start(tls: Tls) -> Running {
+    start_server(ApiServer::builder().build(), tls).await
+}
+
+async fn start_server(server: ApiServer, tls: Tls) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let shutdown = async { drop(stopped.await) };
-    let server = ApiServer::builder().build();
     let served = tokio::spawn(serve_tls(server, listener, tls, shutdown));
     Running {
         address,
@@ -89,7 +95,7 @@ async fn clients_that_trust_the_authority_reach_the_server_by_all_its_names() {
     ] {
         let stream = connect(running.address, &authority, name, "http/1.1").await;
         let mut stream = stream.unwrap_or_else(|error| panic!("{name}: {error}"));
-        let request = b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
         stream.write_all(request).await.unwrap();
         let mut answer = String::new();
         // The connection may end without a farewell of TLS.
@@ -120,7 +126,7 @@ async fn alpn_chooses_http2_and_plain_text_costs_only_its_own_connection() {
     let authority = tls.authority_pem().to_owned();
     let running = start(tls).await;
     let mut plain = TcpStream::connect(running.address).await.unwrap();
-    let request = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     plain.write_all(request).await.unwrap();
     let mut answer = Vec::new();
     drop(plain.read_to_end(&mut answer).await);

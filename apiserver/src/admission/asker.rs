@@ -40,7 +40,10 @@ impl Authorizer for Asker {
                 allowed: true,
                 reason,
             },
-            Decision::Denied => Verdict::default(),
+            Decision::Denied(reason) => Verdict {
+                allowed: false,
+                reason,
+            },
         }
     }
 }

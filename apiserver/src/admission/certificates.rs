@@ -58,7 +58,10 @@ fn may(written: Written<'_>, user: &User, verb: &str, signer: &str) -> bool {
                 namespace: String::new(),
                 name,
             };
-            authorize(written.core, user, &attributes) != Decision::Denied
+            matches!(
+                authorize(written.core, user, &attributes),
+                Decision::Allowed(_)
+            )
         })
 }
 

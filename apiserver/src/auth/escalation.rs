@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use super::rbac::{self, Attributes, Decision, GROUP, authorize};
 use super::{Authorization, MASTERS, User};
+use crate::admission::webhook::Requester;
 use crate::meta::GroupResource;
-use crate::meta::object::{meta_mut, name};
+use crate::meta::object::{meta_mut, name, namespace};
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 
 /// Some of what a rule grants: one verb on one resource or path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,18 +24,18 @@ struct Right {
     verb: String,
 }
 
-/// Whether `user` may write a role or binding; `old` is what it replaces.
+/// Checks that the requester may write a role or binding; `old` is what it replaces.
 ///
 /// # Errors
 /// `Forbidden` if it would grant more than they have, `NotFound` for a binding to no role.
 pub(crate) fn check(
     core: &Core,
-    user: &User,
+    requester: Requester<'_>,
     resource: &ResourceInfo,
-    namespace: &str,
     object: &Value,
     old: Option<&Value>,
 ) -> Result<(), ApiError> {
+    let user = requester.user;
     let gvr = resource.gvr();
     let is_free = core.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
     if gvr.group != GROUP || is_free {
@@ -44,8 +45,9 @@ pub(crate) fn check(
         core,
         user,
         resource: gvr.group_resource(),
-        namespace,
+        namespace: namespace(object),
         name: name(object),
+        requested: requester.name,
     };
     if old.is_some_and(|old| only_collects_garbage(object, old)) {
         return Ok(());
@@ -63,6 +65,8 @@ struct Check<'a> {
     resource: GroupResource,
     namespace: &'a str,
     name: &'a str,
+    /// The name in the path, which a creation does not have.
+    requested: &'a str,
 }
 
 impl Check<'_> {
@@ -75,7 +79,10 @@ impl Check<'_> {
             namespace: self.namespace.to_owned(),
             name: name.to_owned(),
         };
-        authorize(self.core, self.user, &attributes) != Decision::Denied
+        matches!(
+            authorize(self.core, self.user, &attributes),
+            Decision::Allowed(_)
+        )
     }
 
     fn forbidden(&self, message: String) -> ApiError {
@@ -88,7 +95,7 @@ impl Check<'_> {
     }
 
     fn role(&self, role: &Value, old: Option<&Value>) -> Result<(), ApiError> {
-        if self.may("escalate", &self.resource.resource, self.name) {
+        if self.may("escalate", &self.resource.resource, self.requested) {
             return Ok(());
         }
         self.grants(&role["rules"])?;
@@ -122,12 +129,14 @@ impl Check<'_> {
             return Ok(());
         }
         let namespace = Some(self.namespace).filter(|own| !own.is_empty());
+        if (plural, namespace) == ("roles", None) {
+            let message = "Namespace parameter required.";
+            return Err(ApiError::BadRequest(message.to_owned()));
+        }
         let rules = rbac::rules(&self.core.storage, role, namespace);
+        // Upstream names the resource of the request, not that of the role.
         let rules = rules.ok_or_else(|| ApiError::NotFound {
-            resource: GroupResource {
-                group: GROUP.to_owned(),
-                resource: plural.to_owned(),
-            },
+            resource: self.resource.clone(),
             name: text("name").to_owned(),
         })?;
         self.grants(&Value::Array(rules))
@@ -135,7 +144,8 @@ impl Check<'_> {
 
     /// Refuses rules that the user's own do not cover.
     fn grants(&self, rules: &Value) -> Result<(), ApiError> {
-        let own = rbac::rules_of(self.core, self.user, self.namespace);
+        let (own, unresolved) =
+            rbac::rules_of(self.core, self.user, self.namespace, Some(&self.resource));
         let wanted = rules.as_array().into_iter().flatten().flat_map(rights);
         let missing: Vec<Right> = wanted
             .filter(|right| !own.iter().any(|rule| right.is_covered_by(rule)))
@@ -143,18 +153,15 @@ impl Check<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let groups: Vec<String> = self
-            .user
-            .groups
-            .iter()
-            .map(|own| format!("{own:?}"))
-            .collect();
+        let groups: Vec<String> = self.user.groups.iter().map(|own| quoted(own)).collect();
         let missing: Vec<String> = compact(missing).into_iter().collect();
+        let unresolved = unresolved.map(|why| format!("; resolution errors: [{why}]"));
         Err(self.forbidden(format!(
-            "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
-            self.user.name,
+            "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{}",
+            quoted(&self.user.name),
             groups.join(" "),
-            missing.join("\n")
+            missing.join("\n"),
+            unresolved.unwrap_or_default()
         )))
     }
 }

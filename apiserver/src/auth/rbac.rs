@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Authorization, MASTERS, User, service_account};
+use super::{Authorization, MASTERS, SERVICE_ACCOUNT_PREFIX, User};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::server::Core;
-use crate::status::ApiError;
+use crate::status::{ApiError, quoted};
 use crate::storage::{ObjectKey, Storage};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
@@ -31,7 +31,8 @@ pub(crate) enum Attributes {
 pub(crate) enum Decision {
     /// They may, for this reason; those who may everything need none.
     Allowed(String),
-    Denied,
+    /// They may not; the text says which roles could not be read, and is empty in general.
+    Denied(String),
 }
 
 /// Rules, and who grants them to the user.
@@ -41,9 +42,9 @@ struct Grant {
 }
 
 impl Attributes {
-    /// The refusal of this to `user`.
-    pub(crate) fn forbidden(&self, user: &User) -> ApiError {
-        let user = &user.name;
+    /// The refusal of this to `user`, and `why` if there is more to say.
+    pub(crate) fn forbidden(&self, user: &User, why: &str) -> ApiError {
+        let user = quoted(&user.name);
         let (resource, name, message) = match self {
             Self::Path { verb, path } => {
                 let none = GroupResource {
@@ -53,7 +54,7 @@ impl Attributes {
                 (
                     none,
                     "",
-                    format!("User {user:?} cannot {verb} path {path:?}"),
+                    format!("User {user} cannot {verb} path {}", quoted(path)),
                 )
             }
             Self::Resource {
@@ -66,12 +67,11 @@ impl Attributes {
             } => {
                 let scope = match namespace.as_str() {
                     "" => "at the cluster scope".to_owned(),
-                    namespace => format!("in the namespace {namespace:?}"),
+                    namespace => format!("in the namespace {}", quoted(namespace)),
                 };
-                let whole = joined(resource, subresource);
-                let message = format!(
-                    "User {user:?} cannot {verb} resource {whole:?} in API group {group:?} {scope}"
-                );
+                let (whole, of) = (quoted(&joined(resource, subresource)), quoted(group));
+                let message =
+                    format!("User {user} cannot {verb} resource {whole} in API group {of} {scope}");
                 let resource = GroupResource {
                     group: group.clone(),
                     resource: resource.clone(),
@@ -79,12 +79,35 @@ impl Attributes {
                 (resource, name.as_str(), message)
             }
         };
+        // Upstream lets no refusal look like HTML.
+        let mut message = message
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
+        if !why.is_empty() {
+            message = format!("{message}: {why}");
+        }
         ApiError::Forbidden {
             resource,
             name: name.to_owned(),
             message,
             causes: Vec::new(),
         }
+    }
+
+    pub(super) fn verb(&self) -> &str {
+        match self {
+            Self::Resource { verb, .. } | Self::Path { verb, .. } => verb,
+        }
+    }
+
+    /// Another verb on the same resource or path.
+    pub(crate) fn with_verb(&self, other: String) -> Self {
+        let mut attributes = self.clone();
+        match &mut attributes {
+            Self::Resource { verb, .. } | Self::Path { verb, .. } => *verb = other,
+        }
+        attributes
     }
 
     fn namespace(&self) -> &str {
@@ -158,35 +181,75 @@ pub(crate) fn decide(
     if authorization == Authorization::AlwaysAllow || user.is_in(MASTERS) {
         return Decision::Allowed(String::new());
     }
-    let granting = grants(storage, user, attributes.namespace())
-        .into_iter()
-        .find(|grant| {
-            grant
-                .rules
-                .iter()
-                .any(|rule| attributes.is_granted_by(rule))
-        });
-    granting.map_or(Decision::Denied, |grant| Decision::Allowed(grant.reason))
+    let Grants { found, missing } = grants(storage, user, attributes.namespace());
+    let granting = found.into_iter().find(|grant| {
+        grant
+            .rules
+            .iter()
+            .any(|rule| attributes.is_granted_by(rule))
+    });
+    match (granting, unresolved(&missing, None)) {
+        (Some(grant), _) => Decision::Allowed(grant.reason),
+        (None, None) => Decision::Denied(String::new()),
+        (None, Some(missing)) => Decision::Denied(format!("RBAC: {missing}")),
+    }
 }
 
-/// All rules that grant `user` something in `namespace`.
-pub(crate) fn rules_of(core: &Core, user: &User, namespace: &str) -> Vec<Value> {
-    let everything = [
-        json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
-        json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
-    ];
-    let all = core.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
-    let masters = all.then_some(everything);
-    let granted = grants(&core.storage, user, namespace);
-    masters
-        .into_iter()
-        .flatten()
-        .chain(granted.into_iter().flat_map(|grant| grant.rules))
-        .collect()
+/// Returns all rules that grant `user` something in `namespace`, and the errors of the roles that are
+/// bound and missing. Upstream names those by `asking`, the resource of the request, where it reads
+/// roles from storage rather than from its caches.
+pub(crate) fn rules_of(
+    core: &Core,
+    user: &User,
+    namespace: &str,
+    asking: Option<&GroupResource>,
+) -> (Vec<Value>, Option<String>) {
+    if core.authorization == Authorization::AlwaysAllow {
+        let everything = [
+            json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
+            json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
+        ];
+        return (everything.into(), None);
+    }
+    let Grants { found, missing } = grants(&core.storage, user, namespace);
+    let rules = found.into_iter().flat_map(|grant| grant.rules);
+    (rules.collect(), unresolved(&missing, asking))
 }
 
-fn grants(storage: &Storage, user: &User, namespace: &str) -> Vec<Grant> {
-    let mut grants = Vec::new();
+/// The errors of missing roles, as upstream's aggregate words them.
+fn unresolved(missing: &[Missing], asking: Option<&GroupResource>) -> Option<String> {
+    let mut errors: Vec<String> = Vec::new();
+    for Missing { kind, name } in missing {
+        let error = match asking {
+            Some(resource) => format!("{resource} {} not found", quoted(name)),
+            None => format!("{kind}.{GROUP} {} not found", quoted(name)),
+        };
+        if !errors.contains(&error) {
+            errors.push(error);
+        }
+    }
+    match errors.len() {
+        0 | 1 => errors.pop(),
+        _ => Some(format!("[{}]", errors.join(", "))),
+    }
+}
+
+/// A role that is bound and does not exist.
+struct Missing {
+    /// In small letters.
+    kind: String,
+    name: String,
+}
+
+/// What bindings grant a user.
+#[derive(Default)]
+struct Grants {
+    found: Vec<Grant>,
+    missing: Vec<Missing>,
+}
+
+fn grants(storage: &Storage, user: &User, namespace: &str) -> Grants {
+    let mut grants = Grants::default();
     bound(storage, user, None, &mut grants);
     if !namespace.is_empty() {
         bound(storage, user, Some(namespace), &mut grants);
@@ -195,7 +258,7 @@ fn grants(storage: &Storage, user: &User, namespace: &str) -> Vec<Grant> {
 }
 
 /// The grants of the ClusterRoleBindings, or of the RoleBindings of a namespace.
-fn bound(storage: &Storage, user: &User, namespace: Option<&str>, grants: &mut Vec<Grant>) {
+fn bound(storage: &Storage, user: &User, namespace: Option<&str>, grants: &mut Grants) {
     let (plural, kind) = match namespace {
         None => ("clusterrolebindings", "ClusterRoleBinding"),
         Some(_) => ("rolebindings", "RoleBinding"),
@@ -212,6 +275,11 @@ fn bound(storage: &Storage, user: &User, namespace: Option<&str>, grants: &mut V
             continue;
         };
         let Some(rules) = rules(storage, &binding["roleRef"], namespace) else {
+            let text = |field: &str| binding["roleRef"][field].as_str().unwrap_or_default();
+            grants.missing.push(Missing {
+                kind: text("kind").to_lowercase(),
+                name: text("name").to_owned(),
+            });
             continue;
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -231,7 +299,7 @@ fn bound(storage: &Storage, user: &User, namespace: Option<&str>, grants: &mut V
             text(&role["name"]),
             text(&subject["kind"]),
         );
-        grants.push(Grant { rules, reason });
+        grants.found.push(Grant { rules, reason });
     }
 }
 
@@ -242,7 +310,9 @@ fn is_meant(subject: &Value, user: &User, namespace: &str) -> bool {
         "Group" => user.is_in(name),
         "ServiceAccount" => {
             let namespace = subject["namespace"].as_str().unwrap_or(namespace);
-            service_account(&user.name) == Some((namespace, name))
+            let own = user.name.strip_prefix(SERVICE_ACCOUNT_PREFIX);
+            let own = own.and_then(|own| own.strip_prefix(namespace)?.strip_prefix(':'));
+            !namespace.is_empty() && own == Some(name)
         }
         _ => false,
     }

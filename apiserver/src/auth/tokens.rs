@@ -1,89 +1,309 @@
-//! The tokens of service accounts: issued here, known here, and good for nothing elsewhere.
+//! The tokens of service accounts: JSON Web Tokens, signed here and verified by the public keys.
 
-use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::clock::Entropy;
+use super::TokenKeys;
 
-/// The audience of the server itself, which is also its name as an issuer.
-pub(crate) const AUDIENCE: &str = "https://kubernetes.default.svc";
+/// The issuer unless told otherwise, and the audience of the server itself.
+pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
+/// The path of the document that says who issues tokens.
+pub(crate) const ISSUER_PATH: &str = "/.well-known/openid-configuration";
+/// The path of the issuer's public keys.
+pub(crate) const KEY_SET_PATH: &str = "/openid/v1/jwks";
 
-/// A service account, or an object that a token is bound to.
+/// How far clocks may differ: a token counts for so long before and after its time.
+const LEEWAY: SignedDuration = SignedDuration::from_mins(1);
+/// How many tokens are remembered whose signatures have been verified.
+const KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("4,096 is not 0");
+
+/// An object that a token is for or bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServiceAccount {
-    pub(crate) namespace: String,
+pub(crate) struct ObjectReference {
     pub(crate) name: String,
     pub(crate) uid: String,
+}
+
+/// The kind of object that a token lives and dies with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoundKind {
+    Pod,
+    Secret,
+    Node,
 }
 
 /// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
-    pub(crate) account: ServiceAccount,
+    pub(crate) namespace: String,
+    pub(crate) account: ObjectReference,
     pub(crate) audiences: Vec<String>,
+    pub(crate) issued: Timestamp,
     pub(crate) expires: Timestamp,
-    /// Plural, name and uid of the object that the token lives and dies with.
-    pub(crate) bound: Option<(&'static str, String, String)>,
-    /// What tells this token from others.
+    /// When clients should have fetched another, though this one is still good.
+    pub(crate) warn_after: Option<Timestamp>,
+    pub(crate) bound: Option<(BoundKind, ObjectReference)>,
+    /// The node of the pod that the token is bound to; its uid is empty if it does not exist.
+    pub(crate) node: Option<ObjectReference>,
+    /// The id that tells this token from others.
     pub(crate) id: String,
 }
 
-/// The tokens that have been issued and have not expired.
-///
-/// A token counts because it is in here, not for its signature, which is drawn like its id.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens(Mutex<BTreeMap<String, Claims>>);
+/// Why a token says nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TokenError {
+    /// It is no token of this issuer.
+    Foreign,
+    /// It is, and is refused with this text.
+    Refused(&'static str),
+}
+
+/// How tokens are issued and known again.
+pub(crate) struct Tokens {
+    issuers: Vec<String>,
+    /// Made when first needed: most servers issue no token.
+    keys: Arc<LazyLock<TokenKeys, MakeKeys>>,
+    /// Tokens whose signatures are right.
+    known: Mutex<LruCache<String, Arc<Claims>>>,
+}
+
+/// Makes or hands out the keys.
+pub(crate) type MakeKeys = Box<dyn FnOnce() -> TokenKeys + Send>;
 
 impl Tokens {
-    /// The same tokens, in a store of its own.
-    pub(crate) fn forked(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+    /// The tokens of the first of `issuers`, signed by what `keys` makes; the others' count too.
+    pub(crate) fn new(issuers: Vec<String>, keys: MakeKeys) -> Self {
+        Self {
+            issuers,
+            keys: Arc::new(LazyLock::new(keys)),
+            known: Mutex::new(LruCache::new(KNOWN_MAX)),
+        }
     }
 
-    /// A token that makes these claims, in the form of a JWT.
-    pub(crate) fn issue(&self, claims: Claims, now: Timestamp, entropy: &Entropy) -> String {
-        let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
-        let key_id = URL_SAFE_NO_PAD.encode(AUDIENCE);
-        let header = encode(&json!({ "alg": "RS256", "kid": key_id }));
-        let payload = encode(&payload(&claims, now));
-        let signature = URL_SAFE_NO_PAD.encode(entropy.uid() + &entropy.uid());
-        let token = format!("{header}.{payload}.{signature}");
-        let mut issued = self.0.lock();
-        issued.retain(|_, claims| claims.expires > now);
-        issued.insert(token.clone(), claims);
+    /// Tokens with the same keys.
+    pub(crate) fn forked(&self) -> Self {
+        Self {
+            issuers: self.issuers.clone(),
+            keys: Arc::clone(&self.keys),
+            known: Mutex::new(LruCache::new(KNOWN_MAX)),
+        }
+    }
+
+    /// The audiences that the server itself answers to.
+    pub(crate) fn audiences(&self) -> &[String] {
+        &self.issuers
+    }
+
+    fn issuer(&self) -> &str {
+        self.issuers.first().map_or(ISSUER, String::as_str)
+    }
+
+    /// Issues a token that makes these claims.
+    pub(crate) fn issue(&self, claims: Claims) -> String {
+        let header = URL_SAFE_NO_PAD.encode(self.keys.header());
+        let payload = URL_SAFE_NO_PAD.encode(claims.to_payload(self.issuer()).to_string());
+        let mut token = format!("{header}.{payload}");
+        let signature = self.keys.sign(token.as_bytes());
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(signature, &mut token);
+        self.known.lock().put(token.clone(), Arc::new(claims));
         token
     }
 
-    /// What a token says, unless it is unknown or has expired.
-    pub(crate) fn claims(&self, token: &str, now: Timestamp) -> Option<Claims> {
-        let issued = self.0.lock();
-        let claims = issued.get(token)?;
-        (claims.expires > now).then(|| claims.clone())
+    /// Returns the claims of a token with a valid signature; their times are not checked.
+    ///
+    /// # Errors
+    /// [`TokenError`] for what is no token or not signed by a known key.
+    pub(crate) fn claims(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
+        if let Some(claims) = self.known.lock().get(token) {
+            return Ok(Arc::clone(claims));
+        }
+        let claims = Arc::new(self.verify(token)?);
+        self.known.lock().put(token.to_owned(), Arc::clone(&claims));
+        Ok(claims)
+    }
+
+    fn verify(&self, token: &str) -> Result<Claims, TokenError> {
+        let mut parts = token.splitn(3, '.');
+        let mut part = || parts.next().ok_or(TokenError::Foreign);
+        let (header, payload, signature) = (part()?, part()?, part()?);
+        let decode = |part: &str| {
+            let bytes = URL_SAFE_NO_PAD.decode(part);
+            bytes.map_err(|_| TokenError::Foreign)
+        };
+        let read = |part: &str| -> Result<Value, TokenError> {
+            serde_json::from_slice(&decode(part)?).map_err(|_| TokenError::Foreign)
+        };
+        let claims = read(payload)?;
+        let is_issuer = |own: &String| claims["iss"] == own.as_str();
+        if !self.issuers.iter().any(is_issuer) {
+            return Err(TokenError::Foreign);
+        }
+        let signature = decode(signature)?;
+        let header_fields = read(header)?;
+        let text = |field: &str| header_fields[field].as_str().unwrap_or_default();
+        let (id, algorithm) = (text("kid"), text("alg"));
+        if !self.keys.has(id) {
+            return Err(TokenError::Refused("invalid signature, no keys found"));
+        }
+        let message = &token[..header.len() + 1 + payload.len()];
+        if !self
+            .keys
+            .verify(id, algorithm, message.as_bytes(), &signature)
+        {
+            let why = "go-jose/go-jose: error in cryptographic primitive";
+            return Err(TokenError::Refused(why));
+        }
+        Claims::of_payload(&claims).ok_or(TokenError::Foreign)
+    }
+
+    /// Whether the issuer is one that others may discover: an `https` URL without query and fragment.
+    pub(crate) fn is_discoverable(&self) -> bool {
+        let issuer = self.issuer();
+        issuer.starts_with("https://") && !issuer.contains(['?', '#'])
+    }
+
+    /// The document of [`ISSUER_PATH`]; `server` is the URL of the server.
+    pub(crate) fn discovery(&self, server: &str) -> String {
+        let issuer = self.issuer();
+        let (issuer, keys) = (json!(issuer), json!(format!("{server}{KEY_SET_PATH}")));
+        let algorithms = json!(self.keys.algorithms());
+        format!(
+            "{{\"issuer\":{issuer},\"jwks_uri\":{keys},\"response_types_supported\":[\"id_token\"],\
+             \"subject_types_supported\":[\"public\"],\
+             \"id_token_signing_alg_values_supported\":{algorithms}}}"
+        )
+    }
+
+    /// The document of [`KEY_SET_PATH`].
+    pub(crate) fn key_set(&self) -> String {
+        self.keys.key_set()
     }
 }
 
-fn payload(claims: &Claims, now: Timestamp) -> Value {
-    let account = &claims.account;
-    let mut private = json!({
-        "namespace": account.namespace,
-        "serviceaccount": { "name": account.name, "uid": account.uid },
-    });
-    if let Some((plural, name, uid)) = &claims.bound {
-        private[plural.trim_end_matches('s')] = json!({ "name": name, "uid": uid });
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Tokens");
+        shown
+            .field("issuers", &self.issuers)
+            .finish_non_exhaustive()
     }
-    json!({
-        "aud": claims.audiences,
-        "exp": claims.expires.as_second(),
-        "iat": now.as_second(),
-        "iss": AUDIENCE,
-        "jti": claims.id,
-        "kubernetes.io": private,
-        "nbf": now.as_second(),
-        "sub": format!("system:serviceaccount:{}:{}", account.namespace, account.name),
-    })
+}
+
+impl BoundKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Pod, Self::Secret, Self::Node];
+
+    /// The claim that names the object; its plural has an `s` more.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "pod",
+            Self::Secret => "secret",
+            Self::Node => "node",
+        }
+    }
+
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Pod => "pods",
+            Self::Secret => "secrets",
+            Self::Node => "nodes",
+        }
+    }
+}
+
+impl ObjectReference {
+    fn to_claim(&self) -> Value {
+        match self.uid.is_empty() {
+            true => json!({ "name": self.name }),
+            false => json!({ "name": self.name, "uid": self.uid }),
+        }
+    }
+
+    fn of_claim(claim: &Value) -> Option<Self> {
+        let text = |field: &str| claim[field].as_str().unwrap_or_default().to_owned();
+        claim.is_object().then(|| Self {
+            name: text("name"),
+            uid: text("uid"),
+        })
+    }
+}
+
+impl Claims {
+    /// Checks that the token is used in its time.
+    ///
+    /// # Errors
+    /// Upstream's text for a token that is too old or too young.
+    pub(crate) fn check_time(&self, now: Timestamp) -> Result<(), &'static str> {
+        if now.saturating_sub(LEEWAY).unwrap_or(now) > self.expires {
+            return Err("service account token has expired");
+        }
+        if now.saturating_add(LEEWAY).unwrap_or(now) < self.issued {
+            return Err("service account token is not valid yet");
+        }
+        Ok(())
+    }
+
+    fn to_payload(&self, issuer: &str) -> Value {
+        let mut private = json!({
+            "namespace": self.namespace,
+            "serviceaccount": self.account.to_claim(),
+        });
+        if let Some((kind, object)) = &self.bound {
+            private[kind.as_str()] = object.to_claim();
+        }
+        if let Some(node) = &self.node {
+            private["node"] = node.to_claim();
+        }
+        if let Some(time) = self.warn_after {
+            private["warnafter"] = time.as_second().into();
+        }
+        json!({
+            "aud": self.audiences,
+            "exp": self.expires.as_second(),
+            "iat": self.issued.as_second(),
+            "iss": issuer,
+            "jti": self.id,
+            "kubernetes.io": private,
+            "nbf": self.issued.as_second(),
+            "sub": format!("system:serviceaccount:{}:{}", self.namespace, self.account.name),
+        })
+    }
+
+    fn of_payload(payload: &Value) -> Option<Self> {
+        let private = &payload["kubernetes.io"];
+        let time = |value: &Value| Timestamp::from_second(value.as_i64()?).ok();
+        let audiences = match &payload["aud"] {
+            Value::String(one) => vec![one.clone()],
+            Value::Array(all) => {
+                let texts = all.iter().filter_map(Value::as_str);
+                texts.map(str::to_owned).collect()
+            }
+            _ => Vec::new(),
+        };
+        let bound = BoundKind::ALL.into_iter().find_map(|kind| {
+            let object = ObjectReference::of_claim(&private[kind.as_str()])?;
+            Some((kind, object))
+        });
+        let of_pod = matches!(bound, Some((BoundKind::Pod, _)));
+        let node = of_pod.then(|| ObjectReference::of_claim(&private["node"]));
+        Some(Self {
+            namespace: private["namespace"].as_str()?.to_owned(),
+            account: ObjectReference::of_claim(&private["serviceaccount"])?,
+            audiences,
+            issued: time(&payload["nbf"]).or(time(&payload["iat"]))?,
+            expires: time(&payload["exp"])?,
+            warn_after: time(&private["warnafter"]),
+            bound,
+            node: node.flatten(),
+            id: payload["jti"].as_str().unwrap_or_default().to_owned(),
+        })
+    }
 }

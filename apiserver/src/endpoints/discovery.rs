@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use super::health;
+use crate::auth::{ISSUER_PATH, KEY_SET_PATH};
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::{Catalog, Group, ResourceInfo, SubresourceInfo, Version};
 
@@ -89,7 +90,7 @@ pub(crate) fn aggregated_apis(catalog: &Catalog) -> Value {
 
 /// `GET /`: every path that can be asked for outside of the resources themselves, sorted.
 #[must_use]
-pub(crate) fn root_paths(catalog: &Catalog) -> Value {
+pub(crate) fn root_paths(catalog: &Catalog, has_issuer: bool) -> Value {
     let mut paths: Vec<String> = [
         "/api",
         "/apis",
@@ -105,6 +106,9 @@ pub(crate) fn root_paths(catalog: &Catalog) -> Value {
     ]
     .map(str::to_owned)
     .into();
+    if has_issuer {
+        paths.extend([ISSUER_PATH, KEY_SET_PATH].map(str::to_owned));
+    }
     for group in catalog.groups() {
         if !group.name.is_empty() {
             paths.push(format!("/apis/{}", group.name));
@@ -389,7 +393,7 @@ mod tests {
 
     #[test]
     fn root_lists_versions_and_health_checks() {
-        let root = root_paths(Catalog::builtin());
+        let root = root_paths(Catalog::builtin(), true);
         let has = |path: &str| root["paths"].as_array().unwrap().contains(&json!(path));
         assert!(has("/apis/apps/v1") && has("/api/v1") && has("/livez/ping") && has("/version"));
         assert!(!has("/apis//v1"));

@@ -6,6 +6,9 @@ use crate::auth::Attributes;
 use crate::meta::selector::FieldSelector;
 use crate::meta::validation::path_segment_name;
 
+/// A verb that is part of the path, before the resource.
+const PROXY: &str = "proxy";
+
 /// What is to be done with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
@@ -47,8 +50,9 @@ pub(crate) struct RequestInfo {
     pub(crate) rest: Vec<String>,
     /// `None` for a method that is not served here.
     pub(crate) verb: Option<Verb>,
-    /// What authorization is asked for, which reads more into a request than is served.
-    asked: Option<Verb>,
+    /// The verb that authorization is asked for, empty for an unknown method. It reads more into a
+    /// request than is served.
+    asked: &'static str,
     /// The name that the field selector of a list or watch asks for.
     selected_name: Option<String>,
 }
@@ -65,10 +69,15 @@ impl RequestInfo {
             _ => return None,
         };
         let mut rest: Vec<String> = parts.collect();
-        let legacy_watch = rest.first().is_some_and(|part| part == "watch");
-        if legacy_watch {
+        let special = match rest.first().map(String::as_str) {
+            Some("watch") => Some("watch"),
+            Some(PROXY) => Some(PROXY),
+            _ => None,
+        };
+        if special.is_some() {
             rest.remove(0);
         }
+        let legacy_watch = special == Some("watch");
         // `namespaces/N` is the namespace of what follows it, and a resource when nothing does.
         let mut namespace = None;
         if rest.len() > 1 && rest[0] == "namespaces" {
@@ -79,14 +88,14 @@ impl RequestInfo {
             }
         }
         let mut rest = rest.into_iter();
-        let resource = rest.next().filter(|resource| !resource.is_empty())?;
+        let resource = rest.next()?;
         let name = rest.next();
-        let subresource = rest.next();
+        let subresource = rest.next().filter(|_| special != Some(PROXY));
         if resource == "namespaces" && namespace.is_some() && name.is_some() {
             namespace = None;
         }
         let is_watch = legacy_watch || (name.is_none() && wants_watch(query));
-        let asked = match *method {
+        let verb = match *method {
             _ if legacy_watch => Some(Verb::Watch),
             Method::GET | Method::HEAD if is_watch => Some(Verb::Watch),
             Method::GET | Method::HEAD if name.is_some() => Some(Verb::Get),
@@ -100,8 +109,8 @@ impl RequestInfo {
         };
         // No route answers to HEAD, and those below `watch` answer to GET only.
         let is_routed = *method == Method::GET || (*method != Method::HEAD && !legacy_watch);
-        let selected_name =
-            matches!(asked, Some(Verb::List | Verb::Watch)).then(|| selected_name(query));
+        let selects = special.is_none() && matches!(verb, Some(Verb::List | Verb::Watch));
+        let selected_name = selects.then(|| selected_name(query));
         Some(Self {
             group,
             version,
@@ -110,8 +119,8 @@ impl RequestInfo {
             name,
             subresource,
             rest: rest.collect(),
-            verb: asked.filter(|_| is_routed),
-            asked,
+            verb: verb.filter(|_| is_routed),
+            asked: special.or(verb.map(Verb::as_str)).unwrap_or_default(),
             selected_name: selected_name.flatten(),
         })
     }
@@ -123,19 +132,24 @@ impl RequestInfo {
             ["api", _, verb] | ["apis", _, _, verb] => verb,
             _ => return false,
         };
-        matches!(*verb, "watch" | "proxy")
+        matches!(*verb, "watch" | PROXY)
     }
 
     /// Whether the request may stay open: no deadline applies, and it counts apart from others.
     pub(crate) fn is_long_running(&self) -> bool {
         const SUBRESOURCES: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
         let subresource = self.subresource.as_deref().unwrap_or_default();
-        self.is_watch() || SUBRESOURCES.contains(&subresource)
+        self.is_watch() || self.is_proxy() || SUBRESOURCES.contains(&subresource)
     }
 
     /// Whether the request is a watch, and so goes on for as long as its client likes.
     pub(crate) fn is_watch(&self) -> bool {
-        self.asked == Some(Verb::Watch)
+        self.asked == "watch"
+    }
+
+    /// Whether the path asks for a connection in a form that no server routes any more.
+    pub(crate) fn is_proxy(&self) -> bool {
+        self.asked == PROXY
     }
 
     /// What authorization must allow. A namespace is in itself.
@@ -145,7 +159,7 @@ impl RequestInfo {
         let namespace = if own { &self.name } else { &self.namespace };
         let name = self.name.as_ref().or(self.selected_name.as_ref());
         Attributes::Resource {
-            verb: self.asked.map_or("", Verb::as_str).to_owned(),
+            verb: self.asked.to_owned(),
             group: self.group.clone(),
             resource: self.resource.clone(),
             subresource: text(self.subresource.as_ref()),
@@ -251,6 +265,8 @@ mod tests {
         assert_eq!(asked("HEAD", "/api/v1/nodes/n"), "get n");
         assert_eq!(asked("HEAD", "/api/v1/nodes"), "list ");
         assert_eq!(asked("POST", "/api/v1/watch/nodes"), "watch ");
+        assert_eq!(asked("GET", "/api/v1/proxy/nodes/n/healthz"), "proxy n");
+        assert_eq!(asked("POST", "/api/v1//secrets"), "create secrets");
         assert_eq!(
             asked("GET", "/api/v1/nodes?fieldSelector=metadata.name%3Dn"),
             "list n"

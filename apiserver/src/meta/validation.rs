@@ -122,6 +122,30 @@ pub fn validate_standard_finalizers(meta: &Value, path: &FieldPath) -> FieldErro
     errors
 }
 
+/// Validates a subdomain followed by a slash and a path.
+pub(crate) fn validate_domain_prefixed_path(own: &str, path: &FieldPath, errors: &mut FieldErrors) {
+    if own.is_empty() {
+        errors.required(path, "");
+        return;
+    }
+    let Some((domain, rest)) = own
+        .split_once('/')
+        .filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty())
+    else {
+        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
+        errors.invalid(path, &own.into(), detail);
+        return;
+    };
+    for fault in dns1123_subdomain(domain) {
+        errors.invalid(path, &domain.into(), &fault);
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+    if !rest.bytes().all(allowed) {
+        let detail = "Invalid path";
+        errors.invalid(path, &rest.into(), detail);
+    }
+}
+
 /// The name of a finalizer of a namespace, by both rules at once.
 pub(crate) fn validate_finalizer_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     for fault in qualified_name(name) {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::clock::{Entropy, rfc3339};
+use crate::clock::{Seed, rfc3339};
 use crate::field_manager::{FieldManager, Writer};
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::schema;
@@ -65,20 +65,20 @@ pub(crate) fn revision() -> u64 {
 /// What the last server began with, which the next one shares if it begins alike, as servers of
 /// simulated clusters do.
 static MADE: Mutex<Made> = Mutex::new(Made {
-    of: (0, Timestamp::UNIX_EPOCH),
+    of: (Seed::fixed(), Timestamp::UNIX_EPOCH),
     objects: BTreeMap::new(),
 });
 
 struct Made {
     /// Seed and start.
-    of: (u64, Timestamp),
+    of: (Seed, Timestamp),
     objects: BTreeMap<GroupResource, Vec<Arc<StoredObject>>>,
 }
 
 /// The initial objects of `resource` on a server with `seed` that started at `now`.
 pub(crate) fn objects(
     resource: &GroupResource,
-    seed: u64,
+    seed: Seed,
     now: Timestamp,
 ) -> Vec<Arc<StoredObject>> {
     let mut made = MADE.lock();
@@ -94,7 +94,7 @@ pub(crate) fn objects(
     objects
 }
 
-fn make(resource: &GroupResource, seed: u64, now: Timestamp) -> Vec<Arc<StoredObject>> {
+fn make(resource: &GroupResource, seed: Seed, now: Timestamp) -> Vec<Arc<StoredObject>> {
     let section = SECTIONS
         .iter()
         .find(|section| section.resource == *resource);
@@ -116,8 +116,8 @@ pub(super) fn spec(resource: &GroupResource, name: &str) -> Option<Value> {
     Some(object["spec"].take())
 }
 
-fn object(line: &str, rv: u64, seed: u64, now: Timestamp) -> StoredObject {
-    let uid = Entropy::uid_at(seed, rv);
+fn object(line: &str, rv: u64, seed: Seed, now: Timestamp) -> StoredObject {
+    let uid = seed.uid_at(rv);
     let time = rfc3339(now);
     let line = line
         .replace("<time>", &time)

@@ -5,9 +5,8 @@ use serde_json::Value;
 use super::Strategy;
 use super::checks::{invalid_each, one_of, text};
 use super::ingress::validation::validate_reference;
-use super::job::validate_domain_prefixed_path;
 use crate::meta::object::{child_mut, default};
-use crate::meta::validation::{dns1123_label, validate_immutable};
+use crate::meta::validation::{dns1123_label, validate_domain_prefixed_path, validate_immutable};
 use crate::status::{FieldErrors, FieldPath};
 
 const CONTROLLER_BYTES_MAX: usize = 250;

@@ -6,8 +6,7 @@ mod status;
 use serde_json::{Map, Value};
 
 use super::checks::{
-    default_text, invalid_as, is_empty, items, items_mut, not_negative, object_in, one_of,
-    required, text,
+    default_text, invalid_as, is_empty, items, items_mut, not_negative, object_in, one_of, text,
 };
 use super::go_struct::{shown, shown_field};
 use super::pod_validation::validate_pod_template;
@@ -17,7 +16,7 @@ use crate::endpoints::options::Propagation;
 use crate::meta::object::{child_mut, copy_field, default, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
-    FIELD_IMMUTABLE, dns1123_subdomain, validate_immutable, validate_label_selector,
+    FIELD_IMMUTABLE, validate_domain_prefixed_path, validate_immutable, validate_label_selector,
 };
 use crate::status::{FieldErrors, FieldPath};
 
@@ -448,29 +447,5 @@ fn validate_managed_by(value: &Value, path: &FieldPath, errors: &mut FieldErrors
     validate_domain_prefixed_path(own, path, errors);
     if own.len() > MAX {
         errors.too_long(path, MAX);
-    }
-}
-
-/// A subdomain, a slash, and a path.
-pub(super) fn validate_domain_prefixed_path(own: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if own.is_empty() {
-        required(&own.into(), path, errors);
-        return;
-    }
-    let Some((domain, rest)) = own
-        .split_once('/')
-        .filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty())
-    else {
-        let detail = "must be a domain-prefixed path (such as \"acme.io/foo\")";
-        errors.invalid(path, &own.into(), detail);
-        return;
-    };
-    for fault in dns1123_subdomain(domain) {
-        errors.invalid(path, &domain.into(), &fault);
-    }
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
-    if !rest.bytes().all(allowed) {
-        let detail = "Invalid path";
-        errors.invalid(path, &rest.into(), detail);
     }
 }

@@ -1,7 +1,7 @@
 //! How a server is set up.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,8 +11,8 @@ use super::panics::Panics;
 use super::{ApiServer, Components, Core};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
-use crate::auth::{Authorization, Tokens};
-use crate::clock::{Clock, Entropy};
+use crate::auth::{Authorization, ISSUER, LastModes, TokenKeys, Tokens};
+use crate::clock::{Clock, Entropy, Seed};
 use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
@@ -25,39 +25,57 @@ use crate::registry::component_status;
 use crate::registry::definition::Definitions;
 use crate::storage::{Initial, Storage};
 use crate::webhook::{Services, Webhook};
+use crate::x509::Authorities;
 
 /// Past events remembered per resource unless told otherwise.
 const WINDOW_EVENTS: usize = 4096;
+
+/// Why authorities of client certificates cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AuthorityError(String);
 
 /// Settings of an [`ApiServer`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ApiServerBuilder {
     clock: Clock,
-    seed: u64,
+    seed: Option<u64>,
+    is_random: bool,
     window_events_max: usize,
     token: Option<String>,
+    asks_for_credentials: bool,
+    client_authorities: Option<Arc<Authorities>>,
+    own_hosts: Vec<String>,
     authorization: Authorization,
     service_accounts: bool,
     journal: bool,
     max_unavailable_stateful_set: bool,
     bookmark_period: Duration,
     services: Services,
+    token_keys: Option<TokenKeys>,
+    issuers: Vec<String>,
 }
 
 impl Default for ApiServerBuilder {
     fn default() -> Self {
         Self {
             clock: Clock::real(),
-            seed: 0,
+            seed: None,
+            is_random: false,
             window_events_max: WINDOW_EVENTS,
             token: None,
+            asks_for_credentials: false,
+            client_authorities: None,
+            own_hosts: Vec::new(),
             authorization: Authorization::Rbac,
             service_accounts: false,
             journal: false,
             max_unavailable_stateful_set: false,
             bookmark_period: BOOKMARK_PERIOD,
             services: Services::default(),
+            token_keys: None,
+            issuers: vec![ISSUER.to_owned()],
         }
     }
 }
@@ -68,9 +86,36 @@ impl ApiServerBuilder {
         Self { clock, ..self }
     }
 
-    /// Seed of uids and name suffixes. Default: 0.
+    /// Seed of uids, name suffixes, and the key that signs tokens of service accounts. Default: 0.
     pub fn seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
+        Self {
+            seed: Some(seed),
+            ..self
+        }
+    }
+
+    /// Draws uids, name suffixes and the key that signs tokens from the machine's randomness, so
+    /// that nobody can foretell them; a seed is then that of the initial objects alone. Default:
+    /// from the seed.
+    pub fn random(self) -> Self {
+        Self {
+            is_random: true,
+            ..self
+        }
+    }
+
+    /// Keys that sign and verify the tokens of service accounts. Default: one is made.
+    pub fn service_account_keys(self, keys: TokenKeys) -> Self {
+        Self {
+            token_keys: Some(keys),
+            ..self
+        }
+    }
+
+    /// Issuers of the tokens of service accounts: the first issues, the others' tokens count too, and
+    /// all are audiences of the server. Default: `https://kubernetes.default.svc`.
+    pub fn service_account_issuers(self, issuers: Vec<String>) -> Self {
+        Self { issuers, ..self }
     }
 
     /// Past events remembered per resource; older versions are Expired. Default: 4096.
@@ -85,6 +130,39 @@ impl ApiServerBuilder {
     /// whoever shows no service account's token is the administrator.
     pub fn token(self, token: Option<String>) -> Self {
         Self { token, ..self }
+    }
+
+    /// Authorities, in PEM, of the certificates by which clients over TLS are known: the common name is
+    /// the user, the organizations are its groups. Default: none.
+    ///
+    /// # Errors
+    /// When the text holds no certificate.
+    pub fn client_authorities(self, pem: &[u8]) -> Result<Self, AuthorityError> {
+        let authorities = match pem {
+            [] => Err("there is no certificate".to_owned()),
+            pem => Authorities::read(pem),
+        };
+        let authorities = authorities.map_err(AuthorityError)?;
+        Ok(Self {
+            client_authorities: Some(Arc::new(authorities)),
+            ..self
+        })
+    }
+
+    /// Whether a client on a socket that shows no credentials is `system:anonymous` although there is
+    /// no administrator's token. Default: no, such a client is the administrator.
+    pub fn ask_for_credentials(self, asks_for_credentials: bool) -> Self {
+        Self {
+            asks_for_credentials,
+            ..self
+        }
+    }
+
+    /// Names by which clients on a socket reach a server that asks for no credentials; requests for
+    /// others are refused, as they may come from a web page. Default: addresses, `localhost`, and the
+    /// names of the `kubernetes` service.
+    pub fn own_hosts(self, own_hosts: Vec<String>) -> Self {
+        Self { own_hosts, ..self }
     }
 
     /// How it is decided what a user may do. Default: by RBAC.
@@ -159,14 +237,23 @@ impl ApiServerBuilder {
     /// roles of system components, flow control, API services.
     #[must_use]
     pub fn build(self) -> ApiServer {
-        let (seed, started) = (self.seed, self.clock.now());
+        let machine = || self.is_random.then(Seed::of_the_machine);
+        let given = Seed::number(self.seed.unwrap_or_default());
+        let drawn = machine().unwrap_or(given);
+        let secret = machine().unwrap_or(given);
+        let (initial_seed, started) = match self.seed {
+            Some(_) => (given, self.clock.now()),
+            None => (drawn, self.clock.now()),
+        };
+        let token_keys = self.token_keys;
+        let make_keys = move || token_keys.unwrap_or_else(|| TokenKeys::made(secret));
         let components = Components::default();
         let running = Arc::clone(&components);
         let initial = Initial {
             revision: bootstrap::revision(),
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => component_status::objects(&running.lock()),
-                _ => bootstrap::objects(resource, seed, started),
+                _ => bootstrap::objects(resource, initial_seed, started),
             }),
         };
         ApiServer::cyclic(|weak| Core {
@@ -174,15 +261,20 @@ impl ApiServerBuilder {
             bookmark_period: self.bookmark_period,
             faults: Faults::new(self.clock.clone()),
             clock: self.clock,
-            entropy: Entropy::seeded(self.seed),
+            entropy: Entropy::seeded(drawn),
             storage: Arc::new(Storage::new(initial, self.window_events_max, self.journal)),
             catalog: Catalog::builtin(),
             definitions: Definitions::new(),
             token: self.token,
+            asks_for_credentials: self.asks_for_credentials,
+            client_authorities: self.client_authorities,
+            own_hosts: self.own_hosts,
             authorization: self.authorization,
             service_accounts: self.service_accounts,
             openapi: OpenApi::default(),
-            tokens: Tokens::default(),
+            tokens: Tokens::new(self.issuers, Box::new(make_keys)),
+            external_url: OnceLock::new(),
+            last_modes: LastModes::default(),
             components,
             kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::default()),

@@ -9,6 +9,7 @@ use super::panics::Panics;
 use super::{ApiServer, Core};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
+use crate::auth::LastModes;
 use crate::clock::Clock;
 use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::Metrics;
@@ -99,9 +100,14 @@ impl ApiServer {
             definitions: core.definitions.forked(),
             openapi: OpenApi::default(),
             token: core.token.clone(),
+            asks_for_credentials: core.asks_for_credentials,
+            client_authorities: core.client_authorities.clone(),
+            own_hosts: core.own_hosts.clone(),
             authorization: core.authorization,
             service_accounts: core.service_accounts,
             tokens: core.tokens.forked(),
+            external_url: core.external_url.clone(),
+            last_modes: LastModes::default(),
             components: Arc::new(Mutex::new(core.components.lock().clone())),
             kubelet: Mutex::default(),
             metrics: Arc::new(Metrics::default()),

@@ -59,7 +59,8 @@ pub async fn serve_tls(
     tls: Tls,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    accept(server, listener, Some(tls.acceptor), shutdown).await
+    let acceptor = tls.acceptor_for(&server);
+    accept(server, listener, Some(acceptor), shutdown).await
 }
 
 async fn accept(

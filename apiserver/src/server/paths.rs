@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use http::header::HOST;
+use http::header::{CACHE_CONTROL, HOST, HeaderValue};
 use http::{HeaderMap, Method, Response};
 use serde_json::Value;
 
 use super::{ApiServer, control, header};
+use crate::auth::{ISSUER, ISSUER_PATH, KEY_SET_PATH};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::metrics::families;
 use crate::endpoints::negotiation::{self, Accepted};
@@ -61,9 +62,13 @@ impl ApiServer {
         if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
             return answer;
         }
+        if let Some(answer) = self.issuer(method, path, headers, query) {
+            return answer;
+        }
         let catalog = &*self.core.definitions.catalog();
         if matches!(path, "/" | "/index.html") {
-            let paths = discovery::root_paths(catalog);
+            let has_issuer = self.core.tokens.is_discoverable();
+            let paths = discovery::root_paths(catalog, has_issuer);
             return response::value(
                 200,
                 &paths,
@@ -103,6 +108,46 @@ impl ApiServer {
             Some(_) => unrouted(&ApiError::MethodNotAllowed, headers, &query),
             None => unrouted(&ApiError::NoSuchPath, headers, &query),
         }
+    }
+
+    /// What says who issues the tokens of service accounts, so that others can verify them.
+    fn issuer(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        query: &str,
+    ) -> Option<Response<ResponseBody>> {
+        let below = |root: &str| {
+            path.strip_prefix(root)
+                .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let (rest, content_type) = match (below(ISSUER_PATH), below(KEY_SET_PATH)) {
+            (Some(rest), _) => (rest, "application/json"),
+            (_, Some(rest)) => (rest, "application/jwk-set+json"),
+            _ => return None,
+        };
+        let tokens = &self.core.tokens;
+        if !tokens.is_discoverable() {
+            return None;
+        }
+        let refusal = match (rest, method) {
+            ("" | "/", &Method::GET) => negotiation::routed_to(headers, &[content_type]).err(),
+            ("" | "/", _) => Some(ApiError::MethodNotAllowed),
+            _ => Some(ApiError::NoSuchPath),
+        };
+        if let Some(refusal) = refusal {
+            return Some(unrouted(&refusal, headers, &Query::parse(query)));
+        }
+        let url = self.core.external_url.get().map_or(ISSUER, String::as_str);
+        let document = match content_type {
+            "application/json" => tokens.discovery(url),
+            _ => tokens.key_set(),
+        };
+        let mut response = response::whole(200, content_type, document);
+        let fresh = HeaderValue::from_static("public, max-age=3600");
+        response.headers_mut().insert(CACHE_CONTROL, fresh);
+        Some(response)
     }
 
     fn metrics(&self) -> Response<ResponseBody> {

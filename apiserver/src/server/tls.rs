@@ -1,4 +1,5 @@
-//! Certificates for a server that speaks TLS: an authority of its own, made at the start.
+//! Certificates for a server that speaks TLS: an authority of its own, made at the start. Clients may
+//! show certificates too, of any authority; authentication decides whom they stand for.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,8 +10,19 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio_rustls::rustls::{ServerConfig, crypto};
+use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
+use tokio_rustls::rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime,
+};
+use tokio_rustls::rustls::server::NoClientAuth;
+use tokio_rustls::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use tokio_rustls::rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName as RustlsName, Error,
+    PeerMisbehaved, ServerConfig, SignatureScheme,
+};
+
+use super::ApiServer;
+use crate::x509::{Authorities, Certificate, PROVIDER};
 
 /// Names under which a cluster's pods and users reach the server.
 const DNS_NAMES: [&str; 5] = [
@@ -30,8 +42,21 @@ const ADDRESSES: [IpAddr; 3] = [
 /// A serving certificate, and the authority that signed it.
 #[derive(Clone)]
 pub struct Tls {
-    pub(super) acceptor: TlsAcceptor,
+    /// Takes clients in that show no certificate.
+    acceptor: TlsAcceptor,
+    certificate: CertificateDer<'static>,
+    key: Arc<PrivateKeyDer<'static>>,
+    issuer: Arc<Issuer<'static, KeyPair>>,
     authority_pem: String,
+}
+
+/// A client's certificate and its key, in PEM.
+#[derive(Clone)]
+pub struct ClientCertificate {
+    /// The certificate.
+    pub certificate_pem: String,
+    /// The key, in PKCS #8.
+    pub key_pem: String,
 }
 
 impl Tls {
@@ -93,30 +118,160 @@ impl Tls {
             .expect("names that are encoded can be signed");
 
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(serving_key.serialize_der()));
-        let provider = Arc::new(crypto::ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("ring knows the default versions")
-            .with_no_client_auth()
-            .with_single_cert(vec![serving.der().clone()], key)
-            .expect("the key is the certificate's");
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let certificate = serving.der().clone();
         Self {
-            acceptor: TlsAcceptor::from(Arc::new(config)),
+            acceptor: acceptor(&certificate, &key, Arc::new(NoClientAuth)),
+            certificate,
+            key: Arc::new(key),
+            issuer: Arc::new(issuer),
             authority_pem,
         }
     }
 
-    /// Takes connections in.
+    /// Takes connections in, of clients that show no certificate.
     #[must_use]
     pub fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
+    }
+
+    /// Takes connections of `server` in; clients are asked for a certificate if it knows authorities.
+    pub(super) fn acceptor_for(&self, server: &ApiServer) -> TlsAcceptor {
+        match &server.core.client_authorities {
+            None => self.acceptor.clone(),
+            Some(authorities) => {
+                let clients = Arc::new(AnyClient::new(authorities));
+                acceptor(&self.certificate, &self.key, clients)
+            }
+        }
+    }
+
+    /// Issues a certificate for a client: `user` is its common name, `groups` are its organizations.
+    ///
+    /// # Panics
+    /// If the machine gives no randomness.
+    #[must_use]
+    pub fn client_certificate(&self, user: &str, groups: &[&str]) -> ClientCertificate {
+        let key = KeyPair::generate().expect("the machine gives randomness");
+        let mut client = params(user);
+        for group in groups {
+            let name = &mut client.distinguished_name;
+            name.push(DnType::OrganizationName, *group);
+        }
+        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        client.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let certificate = client
+            .signed_by(&key, &self.issuer)
+            .expect("names that are encoded can be signed");
+        ClientCertificate {
+            certificate_pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        }
     }
 
     /// The certificate of the authority, for clients to trust.
     #[must_use]
     pub fn authority_pem(&self) -> &str {
         &self.authority_pem
+    }
+}
+
+fn acceptor(
+    certificate: &CertificateDer<'static>,
+    key: &PrivateKeyDer<'static>,
+    clients: Arc<dyn ClientCertVerifier>,
+) -> TlsAcceptor {
+    let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
+        .with_safe_default_protocol_versions()
+        .expect("ring knows the default versions")
+        .with_client_cert_verifier(clients)
+        .with_single_cert(vec![certificate.clone()], key.clone_key())
+        .expect("the key is the certificate's");
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+impl fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientCertificate").finish_non_exhaustive()
+    }
+}
+
+/// Takes any client whose key is that of its certificate, and those without one.
+#[derive(Debug)]
+struct AnyClient {
+    /// The authorities' names, by which clients choose one of their certificates.
+    hints: Vec<RustlsName>,
+}
+
+impl AnyClient {
+    fn new(authorities: &Authorities) -> Self {
+        let names = authorities.subjects().into_iter();
+        Self {
+            hints: names.map(RustlsName::from).collect(),
+        }
+    }
+}
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[RustlsName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _leaf: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_handshake(message, leaf, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        leaf: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // TLS 1.3 has done away with the padding of PKCS #1.
+        match signed.scheme {
+            SignatureScheme::RSA_PKCS1_SHA256
+            | SignatureScheme::RSA_PKCS1_SHA384
+            | SignatureScheme::RSA_PKCS1_SHA512 => {
+                Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into())
+            }
+            _ => verify_handshake(message, leaf, signed),
+        }
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &PROVIDER.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+/// Checks that a client has the key of its certificate, which may be of version 1.
+fn verify_handshake(
+    message: &[u8],
+    leaf: &CertificateDer<'_>,
+    signed: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, Error> {
+    let leaf = Certificate::read(leaf).map_err(|_| CertificateError::BadEncoding)?;
+    match leaf.has_signed_handshake(signed.scheme, message, signed.signature()) {
+        true => Ok(HandshakeSignatureValid::assertion()),
+        false => Err(CertificateError::BadSignature.into()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `kubeproof serve`.
 
 mod authentication;
+mod identity;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use kubeproof::log::{Moment, State};
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof::{in_process, kruise, nodes, type_checking};
-use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Authorization, Clock, Manifests, Tls};
+use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
 use kubeproof_controller::statefulset::Settings;
@@ -26,6 +27,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
+
+use identity::IdentityArgs;
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.
@@ -39,13 +42,8 @@ pub(super) struct ServeArgs {
     /// Where to listen; port 0 takes any free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// The bearer token that requests must carry; without it anyone may do anything.
-    #[arg(long)]
-    token: Option<String>,
-    /// Whether everybody may do everything, or only what roles grant them; the holder of the token
-    /// (without one, whoever shows no other) is a cluster administrator either way.
-    #[arg(long, value_name = "AlwaysAllow|RBAC", default_value = "RBAC", value_parser = authorization)]
-    authorization: Authorization,
+    #[command(flatten)]
+    identity: IdentityArgs,
     /// Refuse pods whose service account does not exist, and mount tokens into the others.
     #[arg(long)]
     service_account_admission: bool,
@@ -101,12 +99,14 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
     super::service::prepare(LevelFilter::ERROR);
+    args.identity.check_listen(args.listen)?;
     let clock = Clock::real();
-    let mut builder = ApiServer::builder()
+    let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
+    let builder = ApiServer::builder()
         .clock(clock.clone())
-        .token(args.token.clone())
-        .authorization(args.authorization)
         .service_account_admission(args.service_account_admission);
+    let mut builder = args.identity.apply(builder, tls.as_ref())?;
+    let token = args.identity.token.as_deref();
     for service in &args.service {
         let Service {
             namespace,
@@ -116,7 +116,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         } = service;
         builder = builder.resolve_service(namespace, name, *port, *address);
     }
-    let bearer = args.token.as_deref().map(in_process::bearer);
+    let bearer = token.map(in_process::bearer);
     let bearer = bearer.map(|header| header.context("the token cannot be sent in a header"));
     let bearer = bearer.transpose()?;
     // What a log holds may be OpenKruise's.
@@ -151,7 +151,6 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     if !controllers.is_empty() {
         server.set_component_running("controller-manager");
     }
-    let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
     let is_alone = args.nodes == 0 && controllers.is_empty();
     if let Some(tls) = tls.as_ref().filter(|_| !is_alone) {
         authentication::publish(&client, tls.authority_pem()).await?;
@@ -182,8 +181,9 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let scheme = if args.tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     if let Some(path) = &args.kubeconfig_out {
-        write_kubeconfig(path, &url, tls.as_ref(), args.token.as_deref())?;
+        write_kubeconfig(path, &url, tls.as_ref(), token)?;
     }
+    server.set_external_url(&url);
     println!("listening on {url}");
     let shutdown = async move {
         tokio::select! {
@@ -241,14 +241,6 @@ fn service(text: &str) -> Result<Service, String> {
     parsed().ok_or_else(|| "expected NAMESPACE/NAME[:PORT]=HOST:PORT".to_owned())
 }
 
-fn authorization(mode: &str) -> Result<Authorization, String> {
-    match mode {
-        "AlwaysAllow" => Ok(Authorization::AlwaysAllow),
-        "RBAC" => Ok(Authorization::Rbac),
-        _ => Err("expected AlwaysAllow or RBAC".to_owned()),
-    }
-}
-
 /// Reads stages; whatever else is in the files is left alone.
 fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
     let mut stages = Vec::new();
@@ -295,7 +287,12 @@ fn write_kubeconfig(
     if let Some(tls) = tls {
         cluster["certificate-authority-data"] = STANDARD.encode(tls.authority_pem()).into();
     }
-    let user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
+    let mut user = token.map_or_else(|| json!({}), |token| json!({"token": token}));
+    if let Some(tls) = tls {
+        let admin = identity::admin_certificate(tls);
+        user["client-certificate-data"] = STANDARD.encode(admin.certificate_pem).into();
+        user["client-key-data"] = STANDARD.encode(admin.key_pem).into();
+    }
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",

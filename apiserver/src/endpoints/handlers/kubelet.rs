@@ -6,8 +6,10 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
 
 use super::{Answer, Request};
+use crate::auth::{Decision, authorize};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::Query;
+use crate::endpoints::request_info::Verb;
 use crate::endpoints::{response, websocket};
 use crate::kubelet::{ContainerReference, KubeletError, LogOptions};
 use crate::meta::GroupKind;
@@ -19,6 +21,7 @@ pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known address
 
 /// exec, attach and portforward.
 pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
+    check_creation(request)?;
     let pod = pod(request)?;
     let container = container(request, query, &pod)?;
     let node = match node_of(&pod) {
@@ -68,6 +71,24 @@ pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
         return Err(ApiError::BadRequest(websocket::UPGRADE_REQUIRED.to_owned()));
     };
     Ok(handshake.accept(upgrade, streams, wanted, command))
+}
+
+/// Checks that the requester may create the connection, which a WebSocket opens by GET.
+/// Mirrors the gate `AuthorizePodWebsocketUpgradeCreatePermission`.
+fn check_creation(request: &Request<'_>) -> Result<(), ApiError> {
+    if request.info.verb == Some(Verb::Create) {
+        return Ok(());
+    }
+    let attributes = request.info.attributes().with_verb("create".to_owned());
+    match authorize(request.core, &request.user, &attributes) {
+        Decision::Allowed(_) => Ok(()),
+        Decision::Denied(message) => Err(ApiError::Forbidden {
+            resource: request.resource.gvr().group_resource(),
+            name: request.name().to_owned(),
+            message,
+            causes: Vec::new(),
+        }),
+    }
 }
 
 /// The log of a container, which is empty until a node has the pod.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Answer, Request, decode};
-use crate::auth::{AUDIENCE, Attributes, Decision, User, authorize, review_token, rules_of};
+use crate::auth::{Attributes, Decision, User, authorize, review_token, rules_of};
 use crate::clock::rfc3339;
 use crate::meta::GroupKind;
 use crate::meta::object::meta;
@@ -63,7 +63,7 @@ fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiErro
     }
     let mut audiences = texts(&body["spec"]["audiences"]);
     if audiences.is_empty() {
-        audiences.push(AUDIENCE.to_owned());
+        audiences.extend_from_slice(request.core.tokens.audiences());
     }
     body["status"] = match review_token(request.core, token, &audiences) {
         Ok((user, audiences)) => json!({
@@ -85,13 +85,16 @@ fn rules_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     if namespace.is_empty() {
         return Err(ApiError::BadRequest("no namespace on request".to_owned()));
     }
-    let (paths, resources): (Vec<Value>, Vec<Value>) =
-        rules_of(request.core, &request.user, namespace)
-            .into_iter()
-            .partition(|rule| rule["nonResourceURLs"].is_array());
-    let status = json!({
+    let (rules, unresolved) = rules_of(request.core, &request.user, namespace, None);
+    let (paths, resources): (Vec<Value>, Vec<Value>) = rules
+        .into_iter()
+        .partition(|rule| rule["nonResourceURLs"].is_array());
+    let mut status = json!({
         "resourceRules": resources, "nonResourceRules": paths, "incomplete": false,
     });
+    if let Some(why) = unresolved {
+        status["evaluationError"] = why.into();
+    }
     let mut answer = fresh(request, json!({}), status);
     answer["spec"] = json!({});
     Ok(answer)
@@ -164,7 +167,8 @@ fn decided(
     body["status"] = match authorize(request.core, user, &attributes) {
         Decision::Allowed(reason) if reason.is_empty() => json!({ "allowed": true }),
         Decision::Allowed(reason) => json!({ "allowed": true, "reason": reason }),
-        Decision::Denied => json!({ "allowed": false }),
+        Decision::Denied(reason) if reason.is_empty() => json!({ "allowed": false }),
+        Decision::Denied(reason) => json!({ "allowed": false, "reason": reason }),
     };
     Ok(body)
 }

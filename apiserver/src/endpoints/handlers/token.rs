@@ -1,10 +1,10 @@
 //! POST of a TokenRequest: issues a token to a service account.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Answer, Request, decode, subresource};
-use crate::auth::{AUDIENCE, Claims, ServiceAccount};
+use crate::auth::{BoundKind, Claims, ObjectReference};
 use crate::clock::{later, rfc3339};
 use crate::field_manager::FieldManager;
 use crate::meta::object::{child_mut, default, meta, meta_mut, name};
@@ -12,11 +12,21 @@ use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::store::Store;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::storage::ObjectKey;
 
 /// How long a token is good for unless the request says so.
 const EXPIRATION_SECONDS: i64 = 3600;
 const EXPIRATION_SECONDS_MIN: i64 = 600;
 const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
+/// The lifetime that kubelets ask for, which stands for a longer one.
+const EXTENDED_SECONDS: i64 = 3607;
+const EXTENSION_SECONDS: i64 = 365 * 24 * 3600;
+
+/// The object that a token is bound to, and the node of a pod.
+type Bound = (
+    Option<(BoundKind, ObjectReference)>,
+    Option<ObjectReference>,
+);
 
 pub(super) async fn create(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("CreateOptions")?;
@@ -26,7 +36,9 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     let store = request.store(dry_run);
     store.set_namespace(&mut body, request.namespace())?;
     subresource::admit(request, request.name())?;
+    // Tokens tell whole seconds.
     let now = request.core.clock.now();
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let spec = child_mut(&mut body, "spec");
     default(spec, "expirationSeconds", EXPIRATION_SECONDS);
     let schema = schema::builtin(gvk).cloned();
@@ -35,13 +47,21 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
 
     check_name(request, gvk, name(&body))?;
     let account = store.get(request.namespace(), request.name())?;
+    let account = ObjectReference {
+        name: request.name().to_owned(),
+        uid: meta(&account.value(), "uid").to_owned(),
+    };
+    check_uid(gvk, &account, meta(&body, "uid"))?;
     let spec = child_mut(&mut body, "spec");
     if spec
         .get("audiences")
         .and_then(Value::as_array)
         .is_none_or(Vec::is_empty)
     {
-        spec.insert("audiences".to_owned(), json!([AUDIENCE]));
+        spec.insert(
+            "audiences".to_owned(),
+            json!(request.core.tokens.audiences()),
+        );
     }
     let metadata = meta_mut(&mut body);
     metadata.insert("name".to_owned(), request.name().into());
@@ -49,34 +69,70 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     metadata.insert("creationTimestamp".to_owned(), rfc3339(now).into());
     validate(gvk, &body["spec"])?;
     store.approve_below(gvk, &body).await?;
-    let bound = bound_object(request, &body["spec"]["boundObjectRef"])?;
+    let (bound, node) = bound_object(request, &body["spec"]["boundObjectRef"])?;
 
     let seconds = body["spec"]["expirationSeconds"].as_i64();
-    let lifetime = SignedDuration::from_secs(seconds.unwrap_or(EXPIRATION_SECONDS));
-    let expires = later(now, lifetime);
+    let seconds = seconds.unwrap_or(EXPIRATION_SECONDS);
     let audiences = body["spec"]["audiences"].as_array().into_iter().flatten();
-    let claims = Claims {
-        account: ServiceAccount {
-            namespace: request.namespace().unwrap_or_default().to_owned(),
-            name: request.name().to_owned(),
-            uid: meta(&account.value(), "uid").to_owned(),
-        },
-        audiences: audiences
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
-        expires,
+    let audiences = audiences.filter_map(Value::as_str).map(str::to_owned);
+    let mut claims = Claims {
+        namespace: request.namespace().unwrap_or_default().to_owned(),
+        account: account.clone(),
+        audiences: audiences.collect(),
+        issued: now,
+        expires: after(now, seconds),
+        warn_after: None,
         bound,
+        node,
         id: request.core.entropy.uid(),
     };
-    let token = request
-        .core
-        .tokens
-        .issue(claims, now, &request.core.entropy);
+    let expires = claims.expires;
+    if seconds == EXTENDED_SECONDS && is_extended(&claims, request.core.tokens.audiences()) {
+        claims.warn_after = Some(expires);
+        claims.expires = after(now, EXTENSION_SECONDS);
+    }
+    let token = request.core.tokens.issue(claims);
     body["status"] = json!({ "token": token, "expirationTimestamp": rfc3339(expires) });
-    let uid = meta(&account.value(), "uid").to_owned();
-    meta_mut(&mut body).insert("uid".to_owned(), uid.into());
+    meta_mut(&mut body).insert("uid".to_owned(), account.uid.into());
     request.value(201, &body)
+}
+
+fn after(now: Timestamp, seconds: i64) -> Timestamp {
+    later(now, SignedDuration::from_secs(seconds))
+}
+
+/// Whether a token is one that upstream projects into a pod: it outlives its time, so that clients
+/// which do not fetch it anew are warned about before they fail.
+fn is_extended(claims: &Claims, own: &[String]) -> bool {
+    let of_pod = matches!(claims.bound, Some((BoundKind::Pod, _)));
+    of_pod
+        && claims
+            .audiences
+            .iter()
+            .all(|audience| own.contains(audience))
+}
+
+/// A request that names the uid of an account must name the one that it has.
+fn check_uid(
+    gvk: &GroupVersionKind,
+    account: &ObjectReference,
+    wanted: &str,
+) -> Result<(), ApiError> {
+    if wanted.is_empty() || wanted == account.uid {
+        return Ok(());
+    }
+    // Upstream names the kind here, not the resource.
+    Err(ApiError::Conflict {
+        resource: GroupResource {
+            group: gvk.group.clone(),
+            resource: gvk.kind.clone(),
+        },
+        name: account.name.clone(),
+        message: format!(
+            "the UID in the token request ({wanted}) does not match the UID of the service account ({})",
+            account.uid
+        ),
+    })
 }
 
 /// A request that names an account must name that of the path.
@@ -119,12 +175,9 @@ fn validate(gvk: &GroupVersionKind, spec: &Value) -> Result<(), ApiError> {
 }
 
 /// The object that the token is to live and die with: a pod of the account, a secret or a node.
-fn bound_object(
-    request: &Request<'_>,
-    reference: &Value,
-) -> Result<Option<(&'static str, String, String)>, ApiError> {
+fn bound_object(request: &Request<'_>, reference: &Value) -> Result<Bound, ApiError> {
     if reference.is_null() {
-        return Ok(None);
+        return Ok((None, None));
     }
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
     let kind = text("kind");
@@ -134,10 +187,10 @@ fn bound_object(
     });
     // Upstream asks for no version.
     let core = version.group.is_empty();
-    let plural = match kind {
-        "Pod" if core => "pods",
-        "Secret" if core => "secrets",
-        "Node" if core => "nodes",
+    let bound = match kind {
+        "Pod" if core => BoundKind::Pod,
+        "Secret" if core => BoundKind::Secret,
+        "Node" if core => BoundKind::Node,
         _ => {
             return Err(ApiError::BadRequest(format!(
                 "cannot bind token to object of type {}/{}, Kind={kind}",
@@ -145,7 +198,7 @@ fn bound_object(
             )));
         }
     };
-    let resource = request.core.catalog.resource("", "v1", plural);
+    let resource = request.core.catalog.resource("", "v1", bound.plural());
     let resource = resource.expect("core resources are built in");
     let store = Store {
         resource,
@@ -153,7 +206,8 @@ fn bound_object(
         ..request.store(false)
     };
     let name = text("name");
-    let object = store.get(request.namespace(), name)?;
+    let namespace = request.namespace().filter(|_| bound != BoundKind::Node);
+    let object = store.get(namespace, name)?;
     let uid = meta(&object.value(), "uid").to_owned();
     let wanted = text("uid");
     if !wanted.is_empty() && wanted != uid {
@@ -169,12 +223,28 @@ fn bound_object(
             ),
         });
     }
-    let runs_as = &object.value()["spec"]["serviceAccountName"];
-    if kind == "Pod" && runs_as.as_str().unwrap_or_default() != request.name() {
+    let object = object.value();
+    let spec = |field: &str| object["spec"][field].as_str().unwrap_or_default();
+    if bound == BoundKind::Pod && spec("serviceAccountName") != request.name() {
         return Err(ApiError::BadRequest(format!(
             "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
             request.name()
         )));
     }
-    Ok(Some((plural, name.to_owned(), uid)))
+    let node = Some(spec("nodeName")).filter(|node| bound == BoundKind::Pod && !node.is_empty());
+    let node = node.map(|name| ObjectReference {
+        name: name.to_owned(),
+        uid: node_uid(request, name),
+    });
+    let name = name.to_owned();
+    Ok((Some((bound, ObjectReference { name, uid })), node))
+}
+
+/// The uid of a node, empty if it does not exist.
+fn node_uid(request: &Request<'_>, name: &str) -> String {
+    let nodes = request.core.catalog.resource("", "v1", "nodes");
+    let nodes = nodes.expect("core resources are built in");
+    let table = request.core.storage.table(nodes.gvr());
+    let node = table.get(&ObjectKey::new(None, name));
+    node.map_or_else(String::new, |node| meta(&node.value(), "uid").to_owned())
 }

@@ -136,9 +136,7 @@ impl Store<'_> {
         let Some(requester) = self.requester else {
             return Ok(());
         };
-        let namespace = namespace(object);
-        let user = requester.user;
-        escalation::check(self.core, user, self.resource, namespace, object, old)
+        escalation::check(self.core, requester, self.resource, object, old)
     }
 
     /// Asks everybody who looks at valid objects about what is about to be stored.

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
 use crate::endpoints::websocket::Session;
+use crate::server::Peer;
 use crate::server::stall::StallLimit;
 
 /// Upstream's `MaxHeaderBytes` of 1 MiB, with what Go reads beyond it before it refuses a head.
@@ -49,12 +50,13 @@ pub(super) async fn run<A, F, B>(
     let stream = StallLimit::new(stream);
     let served = async {
         let Some(acceptor) = acceptor else {
-            return exchange(stream, &activity, answer).await;
+            return exchange(stream, Peer::new(None), &activity, answer).await;
         };
         let stream = timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await??;
-        let agreed = stream.get_ref().1.alpn_protocol();
-        activity.shake_hands(agreed == Some(b"h2"));
-        exchange(stream, &activity, answer).await
+        let session = stream.get_ref().1;
+        activity.shake_hands(session.alpn_protocol() == Some(b"h2"));
+        let peer = Peer::new(session.peer_certificates());
+        exchange(stream, peer, &activity, answer).await
     };
     if let Err(error) = served.await {
         tracing::debug!(%error, "connection ended");
@@ -64,6 +66,7 @@ pub(super) async fn run<A, F, B>(
 /// Answers the requests of a connection until it ends, or becomes that of a session.
 async fn exchange<F, B>(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
     activity: &Arc<Activity>,
     answer: impl Fn(Request<Incoming>) -> F,
 ) -> Result<(), Box<dyn Error + Send + Sync>>
@@ -73,7 +76,8 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let session = Arc::new(Mutex::new(None));
-    let service = service_fn(|request| {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
         let (serving, session) = (activity.serve(), Arc::clone(&session));
         let answered = answer(request);
         async move {

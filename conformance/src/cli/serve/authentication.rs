@@ -13,7 +13,7 @@ const NAMESPACE: &str = "kube-system";
 /// kube-apiserver's cluster authentication trust controller. Components started with
 /// `--authentication-kubeconfig` look for it as long as they run, and tell of errors until it is there.
 ///
-/// The authority's key is not kept: there are no certificates by which a client could be known.
+/// The administrator's certificate is the one that the server's own authority signs for a client.
 pub(super) async fn publish(client: &Client, authority: &str) -> anyhow::Result<()> {
     let map: ConfigMap = serde_json::from_value(json!({
         "metadata": {"name": NAME, "namespace": NAMESPACE},

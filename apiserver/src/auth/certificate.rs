@@ -1,0 +1,55 @@
+//! From a client's certificate to a user.
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+
+use super::{CREDENTIAL_ID, User};
+use crate::x509::{Authorities, Certificate, Usage};
+
+/// The user that a client's chain of certificates stands for; nobody if its subject has no common name.
+///
+/// # Errors
+/// Why the certificate is refused.
+pub(super) fn user(
+    authorities: &Authorities,
+    chain: &[CertificateDer<'static>],
+    now: Timestamp,
+) -> Result<Option<User>, String> {
+    let Some((leaf, intermediates)) = chain.split_first() else {
+        return Ok(None);
+    };
+    let leaf = Certificate::read(leaf)?;
+    authorities.verify(&leaf, intermediates, Usage::Client, now)?;
+    let subject = leaf.subject();
+    if subject.common_name.is_empty() {
+        return Ok(None);
+    }
+    let uid = match subject.uids.as_slice() {
+        [] => String::new(),
+        [uid] if uid.is_empty() => return Err("UID cannot be an empty string".to_owned()),
+        [uid] => uid.clone(),
+        uids => {
+            return Err(format!(
+                "expected 1 UID, but found multiple: [{}]",
+                uids.join(" ")
+            ));
+        }
+    };
+    let digest = Sha256::digest(leaf.der());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let id = (
+        CREDENTIAL_ID.to_owned(),
+        vec![format!("X509SHA256={digest}")],
+    );
+    let mut groups = subject.organizations;
+    if !groups.iter().any(|group| group == super::AUTHENTICATED) {
+        groups.push(super::AUTHENTICATED.to_owned());
+    }
+    Ok(Some(User {
+        name: subject.common_name,
+        uid,
+        groups,
+        extra: [id].into(),
+    }))
+}

@@ -1,0 +1,356 @@
+//! Impersonation: the user that a request asks to be taken for, and the modes that permit it.
+//!
+//! A constrained mode asks for two permissions, `impersonate:MODE` on the wanted user and
+//! `impersonate-on:MODE:VERB` on the request itself; the legacy mode asks for `impersonate` on the
+//! wanted user alone. Source: KEP-5284 (constrained impersonation).
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use http::{HeaderMap, HeaderValue};
+use lru::LruCache;
+use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
+
+use super::rbac::{Attributes, Decision, authorize};
+use super::{ANONYMOUS, AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED, User};
+use super::{service_account, service_account_groups};
+use crate::endpoints::options::is_well_escaped;
+use crate::meta::validation::{dns1123_subdomain, validate_domain_prefixed_path};
+use crate::server::Core;
+use crate::status::{ApiError, FieldErrors, FieldPath};
+
+const PREFIX: &str = "impersonate-";
+const EXTRA_PREFIX: &str = "impersonate-extra-";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const NODE_PREFIX: &str = "system:node:";
+/// The key under which the extra of a service account names the node of its pod.
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+
+/// From this many groups or extra values on, a permission for all of them is asked for first.
+const MANY: usize = 4;
+/// How many requesters' last modes are remembered.
+const LAST_MODES_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("10,000 is not 0");
+
+/// A way to be permitted an impersonation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// A service account as the node that its pod runs on.
+    AssociatedNode,
+    ArbitraryNode,
+    ServiceAccount,
+    /// Any user that is neither a node nor a service account.
+    UserInfo,
+    Legacy,
+}
+
+impl Mode {
+    /// The order in which modes are tried.
+    const ALL: [Self; 5] = [
+        Self::AssociatedNode,
+        Self::ArbitraryNode,
+        Self::ServiceAccount,
+        Self::UserInfo,
+        Self::Legacy,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "associated-node",
+            Self::ArbitraryNode => "arbitrary-node",
+            Self::ServiceAccount => "serviceaccount",
+            Self::UserInfo => "user-info",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    fn is_constrained(self) -> bool {
+        self != Self::Legacy
+    }
+
+    /// The verb that is asked for on the wanted user.
+    fn verb(self) -> String {
+        match self {
+            Self::Legacy => "impersonate".to_owned(),
+            mode => format!("impersonate:{}", mode.as_str()),
+        }
+    }
+
+    fn applies(self, wanted: &User, requester: &User) -> bool {
+        let is_bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+        let node = node_name(&wanted.name);
+        let is_account = service_account(&wanted.name).is_some();
+        match self {
+            Self::AssociatedNode => {
+                let own = requester.extra.get(NODE_NAME).map(Vec::as_slice);
+                is_bare
+                    && service_account(&requester.name).is_some()
+                    && node.is_some_and(|node| own == Some(&[node.to_owned()]))
+            }
+            Self::ArbitraryNode => is_bare && node.is_some(),
+            Self::ServiceAccount => is_bare && is_account,
+            Self::UserInfo => node.is_none() && !is_account,
+            Self::Legacy => true,
+        }
+    }
+}
+
+/// The mode that last permitted an impersonation, by the requester's name; it is tried first.
+#[derive(Debug)]
+pub(crate) struct LastModes(Mutex<LruCache<String, Mode>>);
+
+impl Default for LastModes {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(LAST_MODES_MAX)))
+    }
+}
+
+impl LastModes {
+    fn of(&self, requester: &User) -> Option<Mode> {
+        self.0.lock().get(&requester.name).copied()
+    }
+
+    fn set(&self, requester: &User, mode: Mode) {
+        self.0.lock().put(requester.name.clone(), mode);
+    }
+}
+
+/// Returns the user that a request of `requester` is answered as.
+///
+/// # Errors
+/// `Forbidden` if no mode permits the impersonation, with the refusal of the first mode tried;
+/// `BadRequest` for impersonation headers without a user name.
+pub(crate) fn impersonate(
+    core: &Core,
+    requester: User,
+    headers: &HeaderMap,
+    attributes: &Attributes,
+) -> Result<User, ApiError> {
+    let Some(wanted) = wanted(headers)? else {
+        return Ok(requester);
+    };
+    let check = Check {
+        core,
+        requester: &requester,
+        attributes,
+    };
+    let last = core.last_modes.of(&requester);
+    let others = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
+    let mut first_refusal = None;
+    for mode in last.into_iter().chain(others) {
+        if !mode.applies(&wanted, &requester) {
+            continue;
+        }
+        match check.mode(mode, &wanted) {
+            Ok(user) => {
+                if last != Some(mode) {
+                    core.last_modes.set(&requester, mode);
+                }
+                return Ok(user);
+            }
+            Err(refusal) => {
+                first_refusal.get_or_insert(refusal);
+            }
+        }
+    }
+    Err(first_refusal.expect("the legacy mode applies to every user"))
+}
+
+/// The user that the headers name, as they name it.
+fn wanted(headers: &HeaderMap) -> Result<Option<User>, ApiError> {
+    if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+        return Ok(None);
+    }
+    let all = |name: &str| -> Vec<String> { headers.get_all(name).iter().map(text).collect() };
+    let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
+    let mut wanted = User {
+        name: first("impersonate-user"),
+        uid: first("impersonate-uid"),
+        groups: all("impersonate-group"),
+        extra: BTreeMap::new(),
+    };
+    for name in headers.keys() {
+        if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
+            let key = match is_well_escaped(key) {
+                true => percent_decode_str(key).decode_utf8_lossy().into_owned(),
+                false => key.to_owned(),
+            };
+            let values = wanted.extra.entry(key).or_default();
+            values.extend(all(name.as_str()));
+        }
+    }
+    if !wanted.name.is_empty() {
+        return Ok(Some(wanted));
+    }
+    if wanted == User::default() {
+        return Ok(None);
+    }
+    Err(ApiError::BadRequest(format!(
+        "requested {} without impersonating a user name",
+        wanted.as_go()
+    )))
+}
+
+/// The text of a header of any bytes, never nothing for some.
+// DIVERGES: bytes of an impersonated name that are not UTF-8 become U+FFFD, because names are texts here.
+fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+/// The node that a user name stands for.
+fn node_name(user_name: &str) -> Option<&str> {
+    let name = user_name.strip_prefix(NODE_PREFIX)?;
+    dns1123_subdomain(name).is_empty().then_some(name)
+}
+
+struct Check<'a> {
+    core: &'a Core,
+    requester: &'a User,
+    /// What the request asks for.
+    attributes: &'a Attributes,
+}
+
+impl Check<'_> {
+    /// The wanted user with the groups that it has besides those asked for.
+    fn mode(&self, mode: Mode, wanted: &User) -> Result<User, ApiError> {
+        if mode.is_constrained() {
+            let verb = self.attributes.verb();
+            let verb = format!("impersonate-on:{}:{verb}", mode.as_str());
+            self.permit(&self.attributes.with_verb(verb))?;
+        }
+        let mut user = wanted.clone();
+        self.name(mode, wanted, &mut user)?;
+        if !wanted.uid.is_empty() {
+            self.permit(&of(mode, AUTHENTICATION, "uids", &wanted.uid))?;
+        }
+        self.groups(mode, &wanted.groups)?;
+        self.extra(mode, &wanted.extra)?;
+        let group = match user.name == ANONYMOUS {
+            true => Some(UNAUTHENTICATED),
+            false => (!user.is_in(UNAUTHENTICATED)).then_some(AUTHENTICATED),
+        };
+        if let Some(group) = group.filter(|group| !user.is_in(group)) {
+            user.groups.push(group.to_owned());
+        }
+        Ok(user)
+    }
+
+    fn name(&self, mode: Mode, wanted: &User, user: &mut User) -> Result<(), ApiError> {
+        if let (true, Some(node)) = (mode.is_constrained(), node_name(&wanted.name)) {
+            user.groups = vec![NODES.to_owned()];
+            // The permission for one's own node is one for every node that has the account's pods.
+            let name = if mode == Mode::AssociatedNode {
+                "*"
+            } else {
+                node
+            };
+            return self.permit(&of(mode, AUTHENTICATION, "nodes", name));
+        }
+        let group = group_of(mode);
+        let Some((namespace, name)) = service_account(&wanted.name) else {
+            return self.permit(&of(mode, group, "users", &wanted.name));
+        };
+        if wanted.groups.is_empty() {
+            user.groups = service_account_groups(namespace).into();
+        }
+        let mut attributes = of(mode, group, "serviceaccounts", name);
+        if let Attributes::Resource { namespace: own, .. } = &mut attributes {
+            namespace.clone_into(own);
+        }
+        self.permit(&attributes)
+    }
+
+    fn groups(&self, mode: Mode, groups: &[String]) -> Result<(), ApiError> {
+        let asked = |name: &str| of(mode, group_of(mode), "groups", name);
+        if mode.is_constrained() {
+            let is_in = |group: &str| groups.iter().any(|own| own == group);
+            if is_in("") {
+                let why = "impersonating the empty string group is not allowed";
+                return Err(asked("").forbidden(self.requester, why));
+            }
+            if is_in(MASTERS) {
+                let why = "impersonating the system:masters group is not allowed";
+                return Err(asked(MASTERS).forbidden(self.requester, why));
+            }
+            if groups.len() >= MANY && self.permit(&asked("*")).is_ok() {
+                return Ok(());
+            }
+        }
+        groups
+            .iter()
+            .try_for_each(|group| self.permit(&asked(group)))
+    }
+
+    fn extra(&self, mode: Mode, extra: &BTreeMap<String, Vec<String>>) -> Result<(), ApiError> {
+        let asked = |key: &str, value: &str| {
+            let mut attributes = of(mode, AUTHENTICATION, "userextras", value);
+            if let Attributes::Resource { subresource, .. } = &mut attributes {
+                key.clone_into(subresource);
+            }
+            attributes
+        };
+        if mode.is_constrained() {
+            if let Some(why) = extra.iter().find_map(|(key, values)| fault(key, values)) {
+                return Err(asked("", "").forbidden(self.requester, &why));
+            }
+            let count: usize = extra.values().map(Vec::len).sum();
+            if count >= MANY && self.permit(&asked("*", "*")).is_ok() {
+                return Ok(());
+            }
+        }
+        let mut pairs = extra
+            .iter()
+            .flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
+        pairs.try_for_each(|(key, value)| self.permit(&asked(key, value)))
+    }
+
+    fn permit(&self, attributes: &Attributes) -> Result<(), ApiError> {
+        match authorize(self.core, self.requester, attributes) {
+            Decision::Allowed(_) => Ok(()),
+            Decision::Denied(why) => Err(attributes.forbidden(self.requester, &why)),
+        }
+    }
+}
+
+/// The API group of user names and groups.
+fn group_of(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Legacy => "",
+        _ => AUTHENTICATION,
+    }
+}
+
+/// The permission of `mode` on a part of the wanted user.
+fn of(mode: Mode, group: &str, resource: &str, name: &str) -> Attributes {
+    Attributes::Resource {
+        verb: mode.verb(),
+        group: group.to_owned(),
+        resource: resource.to_owned(),
+        subresource: String::new(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// The fault of an extra that no constrained mode permits.
+fn fault(key: &str, values: &[String]) -> Option<String> {
+    if key.is_empty() {
+        return Some("impersonating the empty string key in extra is not allowed".to_owned());
+    }
+    let mut errors = FieldErrors::new();
+    validate_domain_prefixed_path(key, &FieldPath::new("extra.key"), &mut errors);
+    if !errors.is_empty() {
+        return Some(format!(
+            "impersonating an invalid key in extra is not allowed: {errors}"
+        ));
+    }
+    if key.to_lowercase() != key {
+        return Some(format!(
+            "impersonating a non-lowercase key in extra is not allowed: {key:?}"
+        ));
+    }
+    values
+        .iter()
+        .any(String::is_empty)
+        .then(|| "impersonating the empty string value in extra is not allowed".to_owned())
+}

@@ -1,0 +1,128 @@
+//! Who may use the server, and as whom: credentials of clients, keys of tokens, randomness.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use kubeproof_apiserver::{ApiServerBuilder, Authorization, ClientCertificate, Tls, TokenKeys};
+
+/// The administrator, as the holder of the token is called too.
+const ADMIN: &str = "kubernetes-admin";
+const ADMIN_GROUP: &str = "system:masters";
+
+#[derive(Args)]
+pub(super) struct IdentityArgs {
+    /// The bearer token that requests must carry; without it anyone may do anything.
+    #[arg(long)]
+    pub(super) token: Option<String>,
+    /// Whether everybody may do everything, or only what roles grant them; the holder of the token
+    /// (without one, whoever shows no other) is a cluster administrator either way.
+    #[arg(long, value_name = "AlwaysAllow|RBAC", default_value = "RBAC", value_parser = authorization)]
+    authorization: Authorization,
+    /// Know clients by certificates of the authorities in this file, besides those of the server's
+    /// own: the common name is the user, organizations are groups. Who shows nothing is then
+    /// anonymous.
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    client_ca_file: Option<PathBuf>,
+    /// Sign tokens of service accounts with the private RSA or ECDSA key in this file
+    /// [default: an ECDSA key made at the start].
+    #[arg(long, value_name = "FILE")]
+    service_account_signing_key_file: Option<PathBuf>,
+    /// Verify tokens of service accounts with the public or private keys in this file. May be repeated
+    /// [default: the signing key].
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "service_account_signing_key_file"
+    )]
+    service_account_key_file: Vec<PathBuf>,
+    /// Issue tokens of service accounts in this name; tokens of further issuers count too. May be
+    /// repeated [default: https://kubernetes.default.svc].
+    #[arg(long, value_name = "URL")]
+    service_account_issuer: Vec<String>,
+    /// Draw uids, names and keys from this seed, so that they are the same in every run; anybody can
+    /// then foretell tokens [default: from the machine's randomness].
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Listen beyond this machine although no credentials are asked for: everybody who reaches the
+    /// port is a cluster administrator.
+    #[arg(long)]
+    allow_everybody: bool,
+    /// Answer requests for this name too when no credentials are asked for; those for names that a web
+    /// page may have chosen are refused. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    own_host: Vec<String>,
+}
+
+fn authorization(mode: &str) -> Result<Authorization, String> {
+    match mode {
+        "AlwaysAllow" => Ok(Authorization::AlwaysAllow),
+        "RBAC" => Ok(Authorization::Rbac),
+        _ => Err("expected AlwaysAllow or RBAC".to_owned()),
+    }
+}
+
+impl IdentityArgs {
+    /// Refuses to listen on `address` if that lets strangers be administrators.
+    pub(super) fn check_listen(&self, address: SocketAddr) -> anyhow::Result<()> {
+        let asks = self.token.is_some() || self.client_ca_file.is_some();
+        let is_open = !asks || self.authorization == Authorization::AlwaysAllow;
+        anyhow::ensure!(
+            address.ip().is_loopback() || !is_open || self.allow_everybody,
+            "everybody who reaches {address} would be a cluster administrator; give --token, \
+             or --allow-everybody if that is meant"
+        );
+        Ok(())
+    }
+
+    /// Sets up whom the server knows.
+    pub(super) fn apply(
+        &self,
+        builder: ApiServerBuilder,
+        tls: Option<&Tls>,
+    ) -> anyhow::Result<ApiServerBuilder> {
+        let mut builder = builder
+            .token(self.token.clone())
+            .authorization(self.authorization)
+            .ask_for_credentials(self.client_ca_file.is_some())
+            .own_hosts(self.own_host.clone());
+        builder = match self.seed {
+            Some(seed) => builder.seed(seed),
+            None => builder.random(),
+        };
+        if let Some(tls) = tls {
+            let mut authorities = tls.authority_pem().as_bytes().to_vec();
+            if let Some(path) = &self.client_ca_file {
+                let given = read(path)?;
+                // The server's own is there in any case, so that a file without one would be missed.
+                let checked = builder.clone().client_authorities(&given);
+                drop(checked.with_context(|| format!("cannot use {}", path.display()))?);
+                authorities.push(b'\n');
+                authorities.extend(given);
+            }
+            builder = builder.client_authorities(&authorities)?;
+        }
+        if let Some(path) = &self.service_account_signing_key_file {
+            let signing = read(path)?;
+            let others = self.service_account_key_file.iter().map(|path| read(path));
+            let others = others.collect::<anyhow::Result<Vec<_>>>()?;
+            let keys = TokenKeys::read(&signing, &others);
+            let keys = keys.with_context(|| format!("cannot use {}", path.display()))?;
+            builder = builder.service_account_keys(keys);
+        }
+        if !self.service_account_issuer.is_empty() {
+            builder = builder.service_account_issuers(self.service_account_issuer.clone());
+        }
+        Ok(builder)
+    }
+}
+
+/// A certificate for the administrator.
+pub(super) fn admin_certificate(tls: &Tls) -> ClientCertificate {
+    tls.client_certificate(ADMIN, &[ADMIN_GROUP])
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
