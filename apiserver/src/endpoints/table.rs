@@ -86,7 +86,8 @@ pub(crate) fn table(
     };
     let definitions = match options.column_definitions {
         true => info.columns.iter().map(definition).collect(),
-        false => Vec::new(),
+        // Upstream leaves the slice nil, which a client can distinguish from an empty one.
+        false => Value::Null,
     };
     json!({
         "kind": "Table",
@@ -219,7 +220,7 @@ mod tests {
         let table = table(config_maps(), Vec::<Value>::new(), &metadata, options);
         assert_eq!(table["metadata"], metadata);
         assert_eq!(table["rows"], json!([]));
-        assert_eq!(table["columnDefinitions"], json!([]));
+        assert_eq!(table["columnDefinitions"], Value::Null);
     }
 
     #[test]
