@@ -140,6 +140,8 @@ struct Fields {
     names: NameIndex,
     /// What [`Object::nothing`] returns.
     nothing: OnceLock<Value>,
+    /// How the message of an object is laid out in protobuf.
+    layout: OnceLock<protobuf::Layout>,
 }
 
 impl From<Vec<Field>> for Fields {
@@ -149,6 +151,7 @@ impl From<Vec<Field>> for Fields {
             list,
             names,
             nothing: OnceLock::new(),
+            layout: OnceLock::new(),
         }
     }
 }
@@ -240,6 +243,11 @@ impl Object {
     fn position(&self, name: &str) -> Option<usize> {
         let Fields { list, names, .. } = self.compiled();
         names.position(name, |at| list[at].name == name)
+    }
+
+    fn layout(&self) -> &protobuf::Layout {
+        let layout = &self.compiled().layout;
+        layout.get_or_init(|| protobuf::Layout::new(self))
     }
 
     /// Makes null of the empty lists in `value`, an object of this type: protobuf, which upstream

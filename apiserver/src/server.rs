@@ -285,22 +285,20 @@ impl ApiServer {
         let info = RequestInfo::parse(&parts.method, &path, &query_text);
         let query = Query::parse(&query_text);
         let is_long_running = info.as_ref().is_some_and(RequestInfo::is_long_running);
-        let negotiated = handlers::negotiate(&parts.headers, &query, info.as_ref());
-        // Who cannot be answered as they want is still told what else is wrong.
-        let accepted = *negotiated.as_ref().unwrap_or(&Accepted::JSON);
+        let failed = |error: &ApiError| paths::unrouted(error, &parts.headers, &query);
         let timeout = match is_long_running {
             true => Ok(None),
             false => deadline::request_timeout(&query).map(Some),
         };
         let timeout = match timeout {
             Ok(timeout) => timeout,
-            Err(error) => return response::error(&error, accepted),
+            Err(error) => return failed(&error),
         };
         let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
         let _in_flight = (!is_long_running).then(|| self.core.metrics.in_flight(is_mutating));
         let (user, attributes) = match self.identify(&parts, info.as_ref()) {
             Ok(identified) => identified,
-            Err(error) => return response::error(&error, accepted),
+            Err(error) => return failed(&error),
         };
         let is_watch = info.as_ref().is_some_and(RequestInfo::is_watch);
         // Connections to containers are not counted as work of this server.
@@ -332,7 +330,7 @@ impl ApiServer {
         let access = &self.core.metrics.access;
         access.decided(matches!(decision, Decision::Allowed(_)));
         if let Decision::Denied(why) = decision {
-            return response::error(&attributes.forbidden(&user, &why), accepted);
+            return failed(&attributes.forbidden(&user, &why));
         }
         drop(attributes);
         let Some(info) = info else {
@@ -342,7 +340,7 @@ impl ApiServer {
             };
             let body = match body {
                 Ok(body) => body,
-                Err(error) => return response::error(&error, accepted),
+                Err(error) => return failed(&error),
             };
             let (method, headers) = (&parts.method, &parts.headers);
             return self.non_resource(method, &path, &query_text, headers, &body);
@@ -351,23 +349,23 @@ impl ApiServer {
             // Only groups with built-in resources answer for what they do not have.
             return match self.core.catalog.group(&info.group) {
                 None => response::error(&ApiError::PageNotFound, Accepted::JSON),
-                Some(_) => paths::unrouted(&ApiError::NoSuchPath, &parts.headers, &query),
+                Some(_) => failed(&ApiError::NoSuchPath),
             };
         };
-        let accepted = match negotiated {
+        let accepted = match handlers::negotiate(&parts.headers, &query, &info, &resource) {
             Ok(accepted) => accepted,
-            Err(_) if resource.custom.is_some() => return response::unacceptable(&parts.headers),
+            Err(error) if resource.custom.is_some() => return failed(&error),
             Err(error) => {
                 // Whether there is a route comes before what it answers in.
                 return match handlers::route(&info, &resource, &query) {
-                    Ok(_) => response::error(&error, Accepted::JSON),
-                    Err(unserved) => response::error(&unserved, Accepted::JSON),
+                    Ok(_) => failed(&error),
+                    Err(unserved) => failed(&unserved),
                 };
             }
         };
         let body = match body::read(body, timeout).await {
             Ok(body) => body,
-            Err(error) => return response::error(&error, accepted),
+            Err(error) => return failed(&error),
         };
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
@@ -400,7 +398,7 @@ impl ApiServer {
             warnings: Mutex::default(),
         };
         let response = match refusal {
-            Some(error) => response::error(&error, accepted),
+            Some(error) => response::error(&error, request.accepted_failure()),
             None => respond(request).await,
         };
         for effect in &effects {
@@ -445,7 +443,8 @@ async fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
         answer,
         Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
     );
-    let mut response = answer.unwrap_or_else(|error| response::error(&error, request.accepted));
+    let failed = |error| response::error(&error, request.accepted_failure());
+    let mut response = answer.unwrap_or_else(failed);
     // A watch counts itself when it is over; what no route serves, upstream does not count.
     if let Some(body) = response.body().bytes().filter(|_| !unserved) {
         meter.finish(response.status().as_u16(), Some(body.len()));

@@ -6,6 +6,8 @@
 mod flow_control;
 #[path = "wire/pages.rs"]
 mod pages;
+#[path = "wire/protobuf.rs"]
+mod protobuf;
 
 use std::convert::Infallible;
 use std::io::Read;

@@ -37,7 +37,8 @@ pub(crate) fn answer(
             media,
             ..Accepted::JSON
         };
-        let body = Bytes::from(encode(&document(catalog), accepted));
+        let body = encode(&document(catalog), accepted);
+        let body = body.expect("builtin.txt has the types of discovery");
         let etag = format!("\"{:016X}\"", fnv1a(&body));
         (body, etag)
     };
@@ -74,6 +75,7 @@ fn accepted(accept: &str) -> Option<MediaType> {
         let media = match parts.next().unwrap_or_default() {
             "application/json" | "application/*" | "*/*" => MediaType::Json,
             "application/yaml" => MediaType::Yaml,
+            "application/vnd.kubernetes.protobuf" => MediaType::Protobuf,
             _ => return None,
         };
         let (mut group, mut version, mut kind) = ("", "", "");
@@ -122,8 +124,12 @@ mod tests {
         ] {
             assert_eq!(accepted(&accept), Some(MediaType::Json), "{accept}");
         }
-        let yaml = v2.replace("json", "yaml");
-        assert_eq!(accepted(&yaml), Some(MediaType::Yaml));
+        for (media, subtype) in [
+            (MediaType::Yaml, "yaml"),
+            (MediaType::Protobuf, "vnd.kubernetes.protobuf"),
+        ] {
+            assert_eq!(accepted(&v2.replace("json", subtype)), Some(media));
+        }
         for accept in [
             "application/json".to_owned(),
             asking("v2beta1"),

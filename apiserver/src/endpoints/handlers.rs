@@ -13,6 +13,7 @@ mod eviction;
 mod get;
 mod kubelet;
 pub(crate) mod list;
+mod list_body;
 mod list_options;
 mod owner_references;
 mod patch;
@@ -124,6 +125,11 @@ impl Request<'_> {
         custom.filter(|custom| custom.gvk == *gvk)
     }
 
+    /// How a failure is told.
+    pub(crate) fn accepted_failure(&self) -> Accepted {
+        negotiation::accepted_failure(&self.headers, self.query.get("pretty"))
+    }
+
     /// What counts the request.
     pub(crate) fn meter(&self) -> RequestMeter {
         let is_apply = self
@@ -183,7 +189,7 @@ impl Request<'_> {
     /// One stored object in the representation asked for.
     fn object(&self, code: u16, object: &StoredObject) -> Answer {
         match self.accepted.transform {
-            Transform::None => Ok(response::json(code, object.json(), self.accepted)),
+            Transform::None => Ok(response::stored(code, object, self.accepted)),
             _ => self.value(code, &object.value()),
         }
     }
@@ -365,12 +371,13 @@ fn is_path(info: &RequestInfo, resource: &ResourceInfo) -> bool {
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     query: &Query,
-    info: Option<&RequestInfo>,
+    info: &RequestInfo,
+    resource: &ResourceInfo,
 ) -> Result<Accepted, ApiError> {
     let pretty = query.get("pretty");
-    let Some(info) = info else {
-        return negotiation::accepted(headers, pretty, Produces::Objects, true);
-    };
+    if resource.custom.is_some() {
+        return negotiation::accepted_custom(headers, pretty);
+    }
     let produces = match info.verb {
         Some(Verb::List | Verb::Watch) => Produces::Streams,
         _ if info.subresource.as_deref() == Some("log") => Produces::Text,

@@ -4,9 +4,11 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::Value;
 
+use bytes::Bytes;
+
 use super::yaml;
 use crate::meta::fields;
-use crate::schema::write_object;
+use crate::schema::{protobuf, write_object};
 use crate::status::ApiError;
 
 /// Every encoding of objects, as the messages name them.
@@ -16,16 +18,16 @@ const MEDIA_TYPES: [&str; 3] = [
     "application/vnd.kubernetes.protobuf",
 ];
 /// The encodings of watch events.
-const STREAM_MEDIA_TYPES: [&str; 2] = [
-    "application/json;stream=watch",
-    "application/vnd.kubernetes.protobuf;stream=watch",
-];
+const STREAM_MEDIA_TYPES: [&str; 2] = ["application/json;stream=watch", PROTOBUF_STREAM];
+/// The type of a watch's events in protobuf; those in JSON are of the type of objects.
+pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// How a body is encoded on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MediaType {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// How the body of a request is encoded.
@@ -37,10 +39,14 @@ pub(crate) enum ContentType {
 }
 
 impl MediaType {
+    /// Every one, the first being the answer to a client that accepts anything.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
         }
     }
 }
@@ -84,26 +90,20 @@ impl Accepted {
     };
 }
 
-/// Chooses the clause of `Accept` that can be served and weighs most.
+/// Chooses the clause of `Accept` that can be served and weighs most, for a built-in resource.
 ///
 /// Two layers of upstream have their say: the router wants one media type that it knows by name,
 /// and the handler then reads the clauses with their parameters, by weight. What cannot be shown
 /// as a table has no clauses that ask for one.
 ///
 /// # Errors
-/// `NotAcceptable` when there is none.
+/// `NotAcceptable` when no clause can be served.
 pub(crate) fn accepted(
     headers: &HeaderMap,
     pretty: Option<&str>,
     produces: Produces,
     has_table: bool,
 ) -> Result<Accepted, ApiError> {
-    let Some(accept) = accept_header(headers) else {
-        return Ok(Accepted {
-            pretty: is_pretty(headers, pretty),
-            ..Accepted::JSON
-        });
-    };
     let mut produced = MEDIA_TYPES.to_vec();
     let mut available = MEDIA_TYPES.to_vec();
     match produces {
@@ -114,29 +114,46 @@ pub(crate) fn accepted(
             available.insert(0, "text/plain");
         }
     }
-    routed(accept, &produced, &available)?;
-    by_handler(accept, is_pretty(headers, pretty), |transform| {
+    if let Some(accept) = accept_header(headers) {
+        routed(accept, &produced, &available)?;
+    }
+    by_handler(headers, pretty, |_, transform| {
         has_table || transform != Transform::Table
     })
 }
 
-/// The same where there is no router to ask and nothing to transform: for discovery, and for what
-/// a router says of a path that it does not have.
+/// Chooses the clause for a custom resource: there is no router to ask, and only the metadata of its
+/// objects has a message in protobuf.
 ///
 /// # Errors
-/// `NotAcceptable` when there is none.
+/// `NotAcceptableKind` when no clause can be served.
+pub(crate) fn accepted_custom(
+    headers: &HeaderMap,
+    pretty: Option<&str>,
+) -> Result<Accepted, ApiError> {
+    by_handler(headers, pretty, |media, transform| {
+        media != MediaType::Protobuf || transform != Transform::None
+    })
+}
+
+/// Chooses the clause where there is no router to ask and nothing to transform: for discovery.
+///
+/// # Errors
+/// `NotAcceptableKind` when no clause can be served.
 pub(crate) fn accepted_plain(
     headers: &HeaderMap,
     pretty: Option<&str>,
 ) -> Result<Accepted, ApiError> {
-    let pretty = is_pretty(headers, pretty);
-    match accept_header(headers) {
-        None => Ok(Accepted {
-            pretty,
-            ..Accepted::JSON
-        }),
-        Some(accept) => by_handler(accept, pretty, |transform| transform == Transform::None),
-    }
+    by_handler(headers, pretty, |_, transform| transform == Transform::None)
+}
+
+/// The representation of a failure: clauses that transform objects say nothing of it, and a client
+/// that accepts none of the encodings gets indented JSON.
+pub(crate) fn accepted_failure(headers: &HeaderMap, pretty: Option<&str>) -> Accepted {
+    accepted_plain(headers, pretty).unwrap_or(Accepted {
+        pretty: true,
+        ..Accepted::JSON
+    })
 }
 
 /// Whether a router that has `produced` only sends the request on.
@@ -174,18 +191,25 @@ fn is_pretty(headers: &HeaderMap, pretty: Option<&str>) -> bool {
 }
 
 fn by_handler(
-    accept: &str,
-    pretty: bool,
-    transforms: impl Fn(Transform) -> bool,
+    headers: &HeaderMap,
+    pretty: Option<&str>,
+    allows: impl Fn(MediaType, Transform) -> bool,
 ) -> Result<Accepted, ApiError> {
+    let pretty = is_pretty(headers, pretty);
+    let Some(accept) = accept_header(headers) else {
+        return Ok(Accepted {
+            pretty,
+            ..Accepted::JSON
+        });
+    };
     clauses(accept)
         .iter()
         .find_map(|clause| {
-            [MediaType::Json, MediaType::Yaml]
+            MediaType::ALL
                 .into_iter()
                 .filter(|media| clause.names(*media))
                 .filter_map(|media| clause.representation(media, pretty))
-                .find(|accepted| transforms(accepted.transform))
+                .find(|accepted| allows(accepted.media, accepted.transform))
         })
         .ok_or_else(|| only_accepted(&MEDIA_TYPES))
 }
@@ -196,14 +220,9 @@ fn by_handler(
 /// `NotAcceptable` for an encoding that cannot be streamed.
 pub(crate) fn accepted_stream(accepted: Accepted) -> Result<Accepted, ApiError> {
     match accepted.media {
-        MediaType::Json => Ok(accepted),
+        MediaType::Json | MediaType::Protobuf => Ok(accepted),
         MediaType::Yaml => Err(only_accepted(&STREAM_MEDIA_TYPES)),
     }
-}
-
-/// What is answered instead of the router's refusal where there is no router: for custom resources.
-pub(crate) fn not_acceptable() -> ApiError {
-    only_accepted(&MEDIA_TYPES)
 }
 
 pub(super) fn only_accepted(media_types: &[&str]) -> ApiError {
@@ -282,7 +301,7 @@ impl<'a> Clause<'a> {
         };
         let streams = match parameter("stream") {
             None | Some("") => true,
-            Some(schema) => schema == "watch" && media == MediaType::Json,
+            Some(schema) => schema == "watch" && media != MediaType::Yaml,
         };
         if !streams || parameter("sv").is_some_and(|version| !version.is_empty()) {
             return None;
@@ -295,6 +314,7 @@ impl<'a> Clause<'a> {
         let transform = match asked {
             (None, None, None) => Transform::None,
             (Some(kind), Some("meta.k8s.io"), Some("v1" | "v1beta1")) => match kind {
+                "Table" if media == MediaType::Protobuf => return None,
                 "Table" => Transform::Table,
                 "PartialObjectMetadata" => Transform::PartialObjectMetadata,
                 "PartialObjectMetadataList" => Transform::PartialObjectMetadataList,
@@ -342,23 +362,40 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
     }
 }
 
-/// `value` encoded as agreed.
-pub(crate) fn encode(value: &Value, accepted: Accepted) -> Vec<u8> {
-    match accepted.media {
-        MediaType::Yaml => yaml::to_string(&fields::unfolded(value)).into_bytes(),
+/// Encodes `value` as agreed.
+///
+/// # Errors
+/// `NotAcceptableKind` for a kind without a message, where protobuf was agreed on.
+pub(crate) fn encode(value: &Value, accepted: Accepted) -> Result<Bytes, ApiError> {
+    Ok(match accepted.media {
+        MediaType::Protobuf => match protobuf::encode(value) {
+            Some(document) => document.bytes(),
+            None => return Err(unmarshalable(value)),
+        },
+        MediaType::Yaml => yaml::to_string(&fields::unfolded(value))
+            .into_bytes()
+            .into(),
         MediaType::Json if accepted.pretty => {
             let value = fields::unfolded(value);
             let mut text = serde_json::to_vec_pretty(&*value).expect("a JSON value can be written");
             text.push(b'\n');
-            text
+            text.into()
         }
         MediaType::Json => {
             let mut text = Vec::new();
             write_object(&mut text, value);
             text.push(b'\n');
-            text
+            text.into()
         }
-    }
+    })
+}
+
+/// The refusal of an object that protobuf has no message for.
+pub(crate) fn unmarshalable(object: &Value) -> ApiError {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    ApiError::NotAcceptableKind(format!(
+        "object *v1.{kind} does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message"
+    ))
 }
 
 #[cfg(test)]

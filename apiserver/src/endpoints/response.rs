@@ -1,15 +1,16 @@
 //! Responses: objects, lists and failures as HTTP.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, Response, StatusCode};
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::body::ResponseBody;
-use super::negotiation::{self, Accepted, MediaType, Transform, encode};
+use super::negotiation::{Accepted, MediaType, encode};
 use super::warnings;
-use crate::schema::protobuf;
+use crate::schema::protobuf::Document;
 use crate::status::ApiError;
+use crate::storage::StoredObject;
 
 /// A response with a whole body.
 pub(crate) fn whole(
@@ -64,16 +65,28 @@ pub(crate) fn empty(code: u16) -> Response<ResponseBody> {
 
 /// A value in the representation agreed on.
 pub(crate) fn value(code: u16, value: &Value, accepted: Accepted) -> Response<ResponseBody> {
-    whole(code, accepted.media.as_str(), encode(value, accepted))
+    match encode(value, accepted) {
+        Ok(body) => whole(code, accepted.media.as_str(), body),
+        Err(refusal) => error(&refusal, accepted),
+    }
 }
 
-/// JSON that has been serialized already, if plain JSON was agreed on.
-pub(crate) fn json(code: u16, json: Bytes, accepted: Accepted) -> Response<ResponseBody> {
-    if accepted.media == MediaType::Json && !accepted.pretty {
-        return whole(code, MediaType::Json.as_str(), json);
+/// A stored object in the representation agreed on: its shared bytes, where that is plain JSON or
+/// protobuf.
+pub(crate) fn stored(
+    code: u16,
+    object: &StoredObject,
+    accepted: Accepted,
+) -> Response<ResponseBody> {
+    let shared = match accepted.media {
+        MediaType::Json if !accepted.pretty => Some(object.json()),
+        MediaType::Protobuf => object.protobuf().map(Document::bytes),
+        MediaType::Json | MediaType::Yaml => None,
+    };
+    match shared {
+        Some(bytes) => whole(code, accepted.media.as_str(), bytes),
+        None => value(code, &object.value(), accepted),
     }
-    let parsed = serde_json::from_slice(&json).expect("storage holds valid JSON");
-    value(code, &parsed, accepted)
 }
 
 /// A failure as a `Status`.
@@ -81,11 +94,6 @@ pub(crate) fn error(error: &ApiError, accepted: Accepted) -> Response<ResponseBo
     if *error == ApiError::PageNotFound {
         return text(404, format!("{error}\n"));
     }
-    // A clause of `Accept` that transforms objects says nothing of a failure.
-    let accepted = match accepted.transform {
-        Transform::None => accepted,
-        _ => Accepted::JSON,
-    };
     let mut response = value(error.code(), &error.to_status(), accepted);
     if let Some(seconds) = error.retry_after_seconds() {
         response
@@ -93,19 +101,6 @@ pub(crate) fn error(error: &ApiError, accepted: Accepted) -> Response<ResponseBo
             .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
-}
-
-/// The refusal of an `Accept` that a custom resource cannot be shown in, in protobuf to who accepts
-/// that: upstream agrees on it first, and then finds that it has no message for such an object.
-pub(crate) fn unacceptable(headers: &HeaderMap) -> Response<ResponseBody> {
-    const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-    let refusal = negotiation::not_acceptable();
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    if accept.is_some_and(|accept| accept.contains(PROTOBUF)) {
-        let status = protobuf::encode_status(&refusal.to_status());
-        return whole(refusal.code(), PROTOBUF, status);
-    }
-    error(&refusal, Accepted::JSON)
 }
 
 /// Adds a `Warning` header per text.

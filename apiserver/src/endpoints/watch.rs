@@ -16,10 +16,11 @@ use tokio::time::Instant;
 use super::body::Dropped;
 use super::handlers::list::Selectors;
 use super::metrics::WatchMeter;
+use super::negotiation::MediaType;
 use crate::fault::{self, EventEffect, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
-use crate::schema::write_object;
+use crate::schema::{protobuf, write_object};
 use crate::status::ApiError;
 use crate::storage::{Asked, Event, EventType, StoredObject, Table, WindowError, watch_frame};
 use crate::webhook::OwnedCaller;
@@ -78,6 +79,8 @@ pub(crate) struct WatchRequest {
     pub(crate) timeout: Duration,
     /// `None` shows objects as they are.
     pub(crate) render: Option<Render>,
+    /// How events are encoded: JSON or protobuf.
+    pub(crate) media: MediaType,
     /// What it takes to convert objects by webhook, where that is done.
     pub(crate) caller: Option<OwnedCaller>,
     /// What may keep it from delivering, and who watches.
@@ -433,7 +436,9 @@ impl Cursor {
     fn fail(&mut self, error: &ApiError) {
         self.awaited = None;
         self.ended = true;
-        self.frames.push_back(frame("ERROR", &error.to_status()));
+        let frame = frame("ERROR", &error.to_status(), self.request.media);
+        self.frames
+            .push_back(frame.expect("a Status has a message"));
     }
 
     fn wake_time(&self, view: View) -> Instant {
@@ -477,7 +482,10 @@ impl Cursor {
             let departed = StoredObject::new(previous.key.clone(), event.rv, value);
             self.frame_of(event_type, &departed)
         } else if event_type == event.event_type && self.shows_stored(&event.object) {
-            Some(event.frame())
+            match self.request.media {
+                MediaType::Protobuf => event.protobuf_frame(),
+                MediaType::Json | MediaType::Yaml => Some(event.frame()),
+            }
         } else {
             self.frame_of(event_type, &event.object)
         };
@@ -493,7 +501,14 @@ impl Cursor {
 
     fn frame_of(&mut self, event_type: EventType, object: &StoredObject) -> Option<Bytes> {
         if self.shows_stored(object) {
-            return Some(watch_frame(event_type.as_str(), &object.json()));
+            let event_type = event_type.as_str();
+            return match self.request.media {
+                MediaType::Protobuf => {
+                    let document = object.protobuf()?.bytes();
+                    Some(protobuf::watch_frame(event_type, &document))
+                }
+                MediaType::Json | MediaType::Yaml => Some(watch_frame(event_type, &object.json())),
+            };
         }
         let resource = Arc::clone(&self.request.resource);
         self.line(event_type.as_str(), &resource.shown(&object.value()))
@@ -510,10 +525,10 @@ impl Cursor {
 
     fn line(&mut self, event_type: &str, object: &Value) -> Option<Bytes> {
         let first = std::mem::take(&mut self.first);
-        Some(match &self.request.render {
-            None => frame(event_type, object),
-            Some(render) => frame(event_type, &render(object, first)?),
-        })
+        match &self.request.render {
+            None => frame(event_type, object, self.request.media),
+            Some(render) => frame(event_type, &render(object, first)?, self.request.media),
+        }
     }
 }
 
@@ -545,8 +560,13 @@ pub(crate) fn expired(rv: u64, error: WindowError) -> ApiError {
     }
 }
 
-fn frame(event_type: &str, object: &Value) -> Bytes {
+/// The line or frame of an event; `None` for an object that protobuf has no message for.
+fn frame(event_type: &str, object: &Value, media: MediaType) -> Option<Bytes> {
+    if media == MediaType::Protobuf {
+        let document = protobuf::encode(object)?.bytes();
+        return Some(protobuf::watch_frame(event_type, &document));
+    }
     let mut json = Vec::with_capacity(512);
     write_object(&mut json, object);
-    watch_frame(event_type, &json)
+    Some(watch_frame(event_type, &json))
 }

@@ -88,6 +88,7 @@ impl Page {
                     ..Accepted::JSON
                 };
                 let body = negotiation::encode(&self.object(facts, version), accepted);
+                let body = body.expect("pages come as JSON or YAML");
                 let (media, kind) = (media.as_str(), self.kind());
                 let content_type = format!("{media};g={GROUP};v={version};as={kind}");
                 let mut response = response::whole(200, &content_type, body);

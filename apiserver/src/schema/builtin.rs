@@ -18,14 +18,35 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| Table::index(SOURCE));
 /// group and version.
 #[must_use]
 pub(crate) fn builtin(gvk: &GroupVersionKind) -> Option<&'static Arc<Object>> {
+    kind_of((&gvk.group, &gvk.version), &gvk.kind)
+}
+
+fn kind_of((group, version): (&str, &str), kind: &str) -> Option<&'static Arc<Object>> {
     let find = |group: &str, version: &str| {
-        let mut kinds = TABLE.names.candidates(&gvk.kind).map(|at| &TABLE.kinds[at]);
-        kinds.find(|kind| {
-            (kind.version, kind.group) == (version, group) && kind.object.name == gvk.kind
-        })
+        let mut kinds = TABLE.names.candidates(kind).map(|at| &TABLE.kinds[at]);
+        kinds.find(|own| (own.version, own.group) == (version, group) && own.object.name == kind)
     };
-    let kind = find(&gvk.group, &gvk.version).or_else(|| find("meta.k8s.io", "v1"))?;
-    Some(&kind.object)
+    let found = find(group, version).or_else(|| find("meta.k8s.io", "v1"))?;
+    Some(&found.object)
+}
+
+/// Finds the schema of a built-in kind, or of a document that is only ever written, such as those of
+/// discovery, which name no group.
+pub(super) fn written_type(api_version: &str, kind: &str) -> Option<&'static Arc<Object>> {
+    let group_version = match api_version.split_once('/') {
+        Some((_, version)) if version.contains('/') => return None,
+        Some(split) => split,
+        None => ("", api_version),
+    };
+    let own = match group_version {
+        ("", "" | "v1") => ("meta.k8s.io", "v1"),
+        other => other,
+    };
+    let answer = || {
+        let mut answers = TABLE.answers.iter();
+        answers.find(|answer| answer.object.name == kind && (answer.group, answer.version) == own)
+    };
+    kind_of(group_version, kind).or_else(|| Some(&answer()?.object))
 }
 
 /// `JSONSchemaProps`, what the schema of a custom resource is written in.
@@ -38,6 +59,12 @@ pub(super) fn json_schema_props() -> &'static Arc<Object> {
 pub(crate) fn object_meta() -> &'static Arc<Object> {
     let found = TABLE.types.get(&("meta/v1", "ObjectMeta"));
     found.expect("builtin.txt has ObjectMeta")
+}
+
+/// `ListMeta`, the metadata of every list.
+pub(super) fn list_meta() -> &'static Arc<Object> {
+    let found = TABLE.types.get(&("meta/v1", "ListMeta"));
+    found.expect("builtin.txt has ListMeta")
 }
 
 /// A type of the core group, an object of its own or not.
@@ -71,6 +98,8 @@ struct Table {
     /// By package and type.
     types: BTreeMap<(&'static str, &'static str), Arc<Object>>,
     kinds: Vec<Kind>,
+    /// The types of documents that no client sends.
+    answers: Vec<Kind>,
     /// The kinds by their names.
     names: NameIndex,
 }
@@ -88,6 +117,7 @@ impl Table {
         let mut table = Self {
             types: BTreeMap::new(),
             kinds: Vec::new(),
+            answers: Vec::new(),
             names: NameIndex::new(std::iter::empty()),
         };
         let mut package = ("", "");
@@ -129,12 +159,15 @@ impl Table {
             source,
             fields: OnceLock::new(),
         });
+        let kind = || Kind {
+            group,
+            version: package.rsplit('/').next().unwrap_or_default(),
+            object: Arc::clone(&object),
+        };
         if flags.starts_with("kind") {
-            self.kinds.push(Kind {
-                group,
-                version: package.rsplit('/').next().unwrap_or_default(),
-                object: Arc::clone(&object),
-            });
+            self.kinds.push(kind());
+        } else if flags == "answer" {
+            self.answers.push(kind());
         }
         self.types.insert((package, name), object);
     }

@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::builtin::json_schema_props;
+use super::builtin::{json_schema_props, written_type};
 use super::number::write_json;
-use super::{Object, Schema, builtin};
+use super::{Object, Schema};
 use crate::meta::fields::{FIELDS_V1, resting, unfolded};
-use crate::meta::{GroupVersion, GroupVersionKind};
 
 /// How much of a string is looked at in one step.
 const BLOCK_BYTES: usize = 32;
@@ -46,13 +45,8 @@ pub(crate) fn write_object(text: &mut Vec<u8>, object: &Value) -> usize {
 }
 
 fn type_of(object: &Value) -> Option<&'static Object> {
-    let version = GroupVersion::parse(object["apiVersion"].as_str()?)?;
-    let gvk = GroupVersionKind {
-        group: version.group,
-        version: version.version,
-        kind: object["kind"].as_str()?.to_owned(),
-    };
-    builtin(&gvk).map(|object| &**object)
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    written_type(api_version, object["kind"].as_str()?).map(|object| &**object)
 }
 
 /// The fields that `object` declares, in its order, and behind them what it does not know.

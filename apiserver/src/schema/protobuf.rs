@@ -1,10 +1,13 @@
 //! Documents in protobuf: an envelope that names the kind, around the message of its type.
 //!
 //! A message has numbers where JSON has names, see [`Field::proto`](super::Field::proto), and tells
-//! null from zero only where Go has a pointer. What is decoded here is not normalized yet.
+//! null from zero only where Go has a pointer. A decoded document is not normalized yet; an encoded
+//! one has the bytes of the marshalers generated for Go.
 
-mod status;
+mod encode;
+mod layout;
 mod wire;
+mod writer;
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +23,10 @@ use super::builtin::json_schema_props;
 use super::{Alternative, Object, Schema, syntax_error};
 use wire::{Reader, Wire, int32};
 
-pub(crate) use status::encode_status;
+pub(crate) use encode::{
+    Document, ENVELOPE_END, encode, item_length, list_head, push_item, watch_frame,
+};
+pub(super) use layout::Layout;
 pub(crate) use wire::Error;
 
 /// What every encoded object starts with.

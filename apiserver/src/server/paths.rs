@@ -14,10 +14,10 @@ use super::{ApiServer, control, header};
 use crate::auth::{ISSUER, ISSUER_PATH, KEY_SET_PATH};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::metrics::families;
-use crate::endpoints::negotiation::{self, Accepted};
+use crate::endpoints::negotiation::{self, Accepted, Produces};
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::zpages::{Facts, Page};
-use crate::endpoints::{aggregated, discovery, handlers, health, metrics, response, zpages};
+use crate::endpoints::{aggregated, discovery, health, metrics, response, zpages};
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 
@@ -101,10 +101,13 @@ impl ApiServer {
             };
         }
         match routed(catalog, path, header(headers, &HOST)) {
-            Some(document) if is_read => match handlers::negotiate(headers, &query, None) {
-                Ok(_) => negotiated(&document, headers, &query),
-                Err(error) => response::error(&error, Accepted::JSON),
-            },
+            Some(document) if is_read => {
+                let pretty = query.get("pretty");
+                match negotiation::accepted(headers, pretty, Produces::Objects, true) {
+                    Ok(_) => negotiated(&document, headers, &query),
+                    Err(error) => unrouted(&error, headers, &query),
+                }
+            }
             Some(_) => unrouted(&ApiError::MethodNotAllowed, headers, &query),
             None => unrouted(&ApiError::NoSuchPath, headers, &query),
         }
@@ -170,21 +173,21 @@ impl ApiServer {
     }
 }
 
-/// The failure of a router that found no route. Nobody is refused a failure for its encoding.
+/// The failure of a router that found no route, or nothing that the client accepts.
 pub(super) fn unrouted(
     error: &ApiError,
     headers: &HeaderMap,
     query: &Query,
 ) -> Response<ResponseBody> {
-    let accepted = negotiation::accepted_plain(headers, query.get("pretty"));
-    response::error(error, accepted.unwrap_or(Accepted::JSON))
+    let accepted = negotiation::accepted_failure(headers, query.get("pretty"));
+    response::error(error, accepted)
 }
 
 /// A document of a handler that negotiates for itself.
 fn negotiated(document: &Value, headers: &HeaderMap, query: &Query) -> Response<ResponseBody> {
     match negotiation::accepted_plain(headers, query.get("pretty")) {
         Ok(accepted) => response::value(200, document, accepted),
-        Err(refusal) => response::error(&refusal, Accepted::JSON),
+        Err(refusal) => unrouted(&refusal, headers, query),
     }
 }
 

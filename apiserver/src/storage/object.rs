@@ -11,6 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::schema::protobuf::{self, Document};
 use crate::schema::{read_fields, read_object, write_object};
 
 /// What the room for writing an object shrinks to, in bytes.
@@ -73,6 +74,8 @@ pub(crate) struct StoredObject {
     pub(crate) rv: u64,
     value: Mutex<Held>,
     json: OnceLock<Json>,
+    /// Boxed, as few clients ask for it.
+    protobuf: OnceLock<Option<Box<Document>>>,
 }
 
 /// How an object has its value.
@@ -97,6 +100,7 @@ impl StoredObject {
             rv,
             value: Mutex::new(Held::Awake(Arc::new(value))),
             json: OnceLock::new(),
+            protobuf: OnceLock::new(),
         }
     }
 
@@ -146,6 +150,13 @@ impl StoredObject {
     pub(crate) fn json_fields(&self) -> &[u8] {
         let encoded = self.encoded();
         &encoded.bytes[encoded.fields..]
+    }
+
+    /// The object in protobuf, encoded by the first caller and shared from then on; `None` for a kind
+    /// without a message.
+    pub(crate) fn protobuf(&self) -> Option<&Document> {
+        let encode = || protobuf::encode(&self.value()).map(Box::new);
+        self.protobuf.get_or_init(encode).as_deref()
     }
 
     fn encoded(&self) -> &Json {

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::{EventType, JournalEntry, JournaledObject, ObjectKey, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
+use crate::schema::protobuf;
 
 /// How many objects of a table hold their values beside their texts: those of a few writes, whose
 /// trees are still near the processor when they are dropped.
@@ -33,6 +34,7 @@ pub(crate) struct Event {
     /// All objects after the event: a list at this very version.
     objects: OrdMap<ObjectKey, Arc<StoredObject>>,
     frame: OnceLock<Bytes>,
+    protobuf_frame: OnceLock<Bytes>,
 }
 
 impl Event {
@@ -41,6 +43,14 @@ impl Event {
         self.frame
             .get_or_init(|| watch_frame(self.event_type.as_str(), &self.object.json()))
             .clone()
+    }
+
+    /// The frame of a watch in protobuf, the same bytes for every watcher; `None` for a kind without a
+    /// message.
+    pub(crate) fn protobuf_frame(&self) -> Option<Bytes> {
+        let document = self.object.protobuf()?;
+        let frame = || protobuf::watch_frame(self.event_type.as_str(), &document.bytes());
+        Some(self.protobuf_frame.get_or_init(frame).clone())
     }
 }
 
@@ -488,6 +498,7 @@ impl State {
             previous,
             objects,
             frame: OnceLock::new(),
+            protobuf_frame: OnceLock::new(),
         });
         debug_assert!(
             self.window.back().is_none_or(|last| last.rv < rv),

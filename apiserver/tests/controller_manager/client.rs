@@ -1,4 +1,5 @@
-//! Requests as client-go writes them with `--kube-api-content-type=application/json`.
+//! Requests as client-go writes them with `--kube-api-content-type=application/json`. By default it
+//! prefers protobuf, whose answers have tests of their own (`wire/protobuf`, `round_trips`).
 
 use bytes::Bytes;
 use http::Request;
@@ -8,11 +9,11 @@ use serde_json::{Value, json};
 
 const AGENT: &str = "kube-controller-manager/v1.36.2 (linux/amd64) kubernetes/0000000";
 const ACCEPT: &str = "application/json, */*";
-/// The metadata client prefers protobuf, whatever the flag says.
-pub(crate) const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
-    application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-pub(crate) const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
-    application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// The metadata client's `Accept` without the clause for protobuf, which comes first.
+pub(crate) const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+pub(crate) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";

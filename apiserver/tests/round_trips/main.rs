@@ -1,10 +1,12 @@
 //! Arbitrary objects of every kind, generated from the schemas that the server publishes, each
 //! checked for what holds of all kinds: what is created is what is read, an update that changes
-//! nothing writes nothing, defaults are filled in once, and what is refused is not stored.
+//! nothing writes nothing, in JSON and in protobuf, defaults are filled in once, and what is refused
+//! is not stored.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod generator;
+mod protobuf;
 #[path = "../support/requests.rs"]
 mod requests;
 
@@ -136,6 +138,7 @@ impl Subject {
         } else {
             assert_eq!(created, read, "{object}\nis read otherwise");
         }
+        protobuf::check(&self.server, &self.resource.collection, &path, &read).await;
         self.check_update(&path, &read).await;
         self.check_defaults(&read).await;
         true
@@ -164,6 +167,7 @@ impl Subject {
             return false;
         }
         assert_eq!(written.body, read, "{object}\nis read otherwise");
+        protobuf::unchanged(&self.server, path, &read).await;
         assert_eq!(read["spec"], before["spec"], "{object}\nchanged the spec");
         let again = self.send("PUT", path, &read).await;
         assert_eq!(again.code, 200, "{read}\n{}", again.body);

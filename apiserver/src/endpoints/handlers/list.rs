@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::continue_token::ContinueToken;
+use super::list_body::ListBody;
 use super::list_options::{ListOptions, ReadAt};
 use super::{Answer, Request};
-use crate::endpoints::body::ResponseBody;
 use crate::endpoints::compression::accepts_gzip;
-use crate::endpoints::negotiation::{MediaType, Transform};
+use crate::endpoints::negotiation::Transform;
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
 use crate::meta::object::name;
@@ -19,11 +18,6 @@ use crate::meta::validation::{dns1123_label, path_segment_name};
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Snapshot, StoredObject, WindowError};
-
-/// How a list's JSON ends.
-const LIST_END: &[u8] = b"]}\n";
-/// A list is sent in pieces of about this size: the client reads one while the next is made.
-const PIECE: usize = 128 * 1024;
 
 /// Which objects of a collection a request is about.
 pub(crate) struct Selectors {
@@ -289,23 +283,14 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
     let accepted = request.accepted;
     let values = || page.objects.iter().map(|object| object.value());
     match accepted.transform {
-        Transform::None if accepted.media == MediaType::Json && !accepted.pretty => {
-            let json = ListJson::new(request, page, &metadata);
-            // What is to be compressed must be there whole.
-            if json.length < PIECE || accepts_gzip(&request.headers) {
-                let json = json.joined();
-                return Ok(response::whole(200, MediaType::Json.as_str(), json));
+        Transform::None => match ListBody::new(request, page, &metadata) {
+            Some(body) => Ok(body.response(200, accepted, accepts_gzip(&request.headers))),
+            None => {
+                let body = ListBody::json(request, page, &metadata).joined();
+                let list: Value = serde_json::from_slice(&body).expect("items are valid JSON");
+                Ok(response::value(200, &list, accepted))
             }
-            let length = json.length;
-            let body = ResponseBody::pieces(json, length);
-            Ok(response::with_body(200, MediaType::Json.as_str(), body))
-        }
-        Transform::None => {
-            let json: Value =
-                serde_json::from_slice(&ListJson::new(request, page, &metadata).joined())
-                    .expect("items are valid JSON");
-            Ok(response::value(200, &json, accepted))
-        }
+        },
         Transform::Table => {
             let options = request.table_options()?;
             let list = table::table(&request.resource, values(), &metadata, options);
@@ -318,87 +303,6 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
             let list = partial::partial_object_metadata_list(values(), &metadata, accepted.version);
             Ok(response::value(200, &list, accepted))
         }
-    }
-}
-
-/// The list as JSON, in pieces: a head, and the bytes of the items as they are.
-struct ListJson {
-    head: Vec<u8>,
-    /// Only built-in kinds go without their type in a list of them.
-    is_custom: bool,
-    objects: std::vec::IntoIter<Arc<StoredObject>>,
-    length: usize,
-    sent: usize,
-}
-
-impl ListJson {
-    fn new(request: &Request<'_>, page: &Page, metadata: &Value) -> Self {
-        let gvk = request.resource.gvk();
-        let head = format!(
-            "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{metadata},\"items\":[",
-            request.resource.list_kind(),
-            gvk.api_version(),
-        );
-        let is_custom = request.resource.custom.is_some();
-        // All items but one have a comma, and those of built-in kinds lack their opening brace.
-        let sizes = page.objects.iter().map(|object| match is_custom {
-            true => object.json().len() + 1,
-            false => object.json_fields().len() + 2,
-        });
-        let size: usize = sizes.sum();
-        Self {
-            length: head.len() + size - usize::from(!page.objects.is_empty()) + LIST_END.len(),
-            head: head.into_bytes(),
-            is_custom,
-            objects: page.objects.clone().into_iter(),
-            sent: 0,
-        }
-    }
-
-    fn joined(mut self) -> Vec<u8> {
-        let mut json = Vec::with_capacity(self.length);
-        while self.sent < self.length {
-            self.write_piece(&mut json);
-        }
-        json
-    }
-
-    /// Writes what comes next, about as much as a piece.
-    fn write_piece(&mut self, json: &mut Vec<u8>) {
-        let start = json.len();
-        let mut between = self.sent > 0;
-        json.append(&mut self.head);
-        while json.len() - start < PIECE
-            && let Some(object) = self.objects.next()
-        {
-            if between {
-                json.push(b',');
-            }
-            between = true;
-            if self.is_custom {
-                json.extend_from_slice(&object.json());
-                continue;
-            }
-            json.push(b'{');
-            json.extend_from_slice(object.json_fields());
-        }
-        if self.objects.len() == 0 {
-            json.extend_from_slice(LIST_END);
-        }
-        self.sent += json.len() - start;
-    }
-}
-
-impl Iterator for ListJson {
-    type Item = Bytes;
-
-    fn next(&mut self) -> Option<Bytes> {
-        if self.sent == self.length {
-            return None;
-        }
-        let mut json = Vec::with_capacity(PIECE + PIECE / 4);
-        self.write_piece(&mut json);
-        Some(json.into())
     }
 }
 

@@ -12,7 +12,7 @@ use super::list_options::{invalid, storage_rv, validate};
 use super::{Answer, Request};
 use crate::clock::go_seconds;
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::negotiation::{Transform, accepted_stream};
+use crate::endpoints::negotiation::{MediaType, PROTOBUF_STREAM, Transform, accepted_stream};
 use crate::endpoints::table::{IncludeObject, TableOptions};
 use crate::endpoints::watch::{INITIAL_EVENTS_END, Render, Start, WatchRequest, stream};
 use crate::endpoints::{partial, table};
@@ -57,6 +57,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         bookmark,
         timeout: timeout(request, timeout_seconds),
         render,
+        media: accepted.media,
         caller: request
             .resource
             .conversion()
@@ -66,7 +67,11 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         meter: request.meter().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));
-    let media = HeaderValue::from_static(accepted.media.as_str());
+    let media = match accepted.media {
+        MediaType::Protobuf => PROTOBUF_STREAM,
+        other => other.as_str(),
+    };
+    let media = HeaderValue::from_static(media);
     response.headers_mut().insert(CONTENT_TYPE, media);
     Ok(response)
 }

@@ -44,6 +44,14 @@ pub(crate) enum Error {
     Value(String),
 }
 
+/// The wire types that types of the API have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WireType {
+    Varint = 0,
+    Fixed64 = 1,
+    Bytes = 2,
+}
+
 /// A value as it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire<'b> {
