@@ -218,6 +218,8 @@ fn literal_formats_are_checked_against_their_literal_arguments() {
         "'%s %d %x %b %.1f'.format([[1, 'a'], 1u, b'a', true, 1.25]) == '[1, \"a\"] 1 61 1 1.2'",
         "'%f %e'.format(['Infinity', 'NaN']) == '\u{221e} NaN'",
         "'%d'.format([dyn(1)]) == '1'",
+        "'%.2000f'.format([0.5]).size() == 2002",
+        "'%.999999999f'.format([1.0]) != ''",
     ] {
         let found = find(&schema(), rule, &object()).value;
         assert!(matches!(found, Ok(Value::Bool(true))), "{rule}: {found:?}");

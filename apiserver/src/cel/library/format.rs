@@ -15,8 +15,14 @@ use crate::cel::{
 /// How many digits follow the point unless a clause says so.
 const PRECISION: usize = 6;
 
-/// And how many may follow it.
-const PRECISION_MAX: usize = 1000;
+/// How many digits may follow the point. Go's formatter gives up on clauses that ask for more.
+const PRECISION_MAX: usize = 1_000_000;
+
+/// How many digits after the point a double has at most; further ones are zeros.
+const DIGITS_MAX: usize = 1100;
+
+/// What Go writes for a clause that it gives up on.
+const NO_VERB: &str = "%!(NOVERB)";
 
 /// A part of a text with clauses.
 enum Part<'t> {
@@ -74,13 +80,9 @@ impl Clause {
                 return failed("could not find end of precision specifier".to_owned());
             };
             let (digits, after) = after.split_at(end);
-            precision = match digits
-                .parse()
-                .ok()
-                .filter(|number| *number <= PRECISION_MAX)
-            {
-                Some(number) => number,
-                None => {
+            precision = match digits.parse::<i64>().map(usize::try_from) {
+                Ok(Ok(number)) => number,
+                _ => {
                     let why = if digits.is_empty() {
                         "invalid syntax"
                     } else {
@@ -325,6 +327,13 @@ fn fixed(number: f64, precision: usize) -> String {
         }
         .to_owned();
     }
+    if precision > PRECISION_MAX {
+        return NO_VERB.to_owned();
+    }
+    let (precision, zeros) = (
+        precision.min(DIGITS_MAX),
+        precision.saturating_sub(DIGITS_MAX),
+    );
     let plain = format!("{number:.precision$}");
     let (sign, digits) = plain
         .strip_prefix('-')
@@ -337,7 +346,7 @@ fn fixed(number: f64, precision: usize) -> String {
         }
         grouped.push(digit);
     }
-    grouped + fraction
+    grouped + fraction + &"0".repeat(zeros)
 }
 
 /// A number times a power of ten, as the locale upstream uses writes it.
@@ -345,6 +354,13 @@ fn scientific(number: f64, precision: usize) -> String {
     if !number.is_finite() {
         return fixed(number, precision);
     }
+    if precision > PRECISION_MAX {
+        return NO_VERB.to_owned();
+    }
+    let (precision, zeros) = (
+        precision.min(DIGITS_MAX),
+        precision.saturating_sub(DIGITS_MAX),
+    );
     let plain = format!("{number:.precision$e}");
     let (digits, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
@@ -357,7 +373,8 @@ fn scientific(number: f64, precision: usize) -> String {
         .collect();
     let padding = if exponent.abs() < 10 { "\u{2070}" } else { "" };
     let sign = if sign.is_empty() { "" } else { "\u{207b}" };
-    format!("{digits}\u{d7}10{sign}{padding}{superscript}")
+    let zeros = "0".repeat(zeros);
+    format!("{digits}{zeros}\u{d7}10{sign}{padding}{superscript}")
 }
 
 const SUPERSCRIPTS: [char; 10] = [
