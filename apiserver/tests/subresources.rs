@@ -206,6 +206,21 @@ async fn what_no_kubelet_answers_is_refused_before_it_would_be_asked() {
         let (answered, body) = send(&server, &request, Value::Null).await;
         assert_eq!((answered, &body["message"]), (code, &json!(message)));
     }
+    let slice = json!({
+        "metadata": {"name": "s-1", "labels": {"kubernetes.io/service-name": "s"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.2.3"]}],
+        "ports": [{"name": "other", "port": 1}, {"name": "", "port": 8080}],
+    });
+    let slices = "POST /apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let (code, body) = send(&server, slices, slice).await;
+    assert_eq!(code, 201, "{body}");
+    for path in ["services/s/proxy/", "services/s:80/proxy/"] {
+        let request = format!("GET /api/v1/namespaces/default/{path}");
+        let (code, body) = send(&server, &request, Value::Null).await;
+        let message =
+            "error trying to reach service: dial tcp 10.1.2.3:8080: connect: no route to host";
+        assert_eq!((code, &body["message"]), (503, &json!(message)));
+    }
 }
 
 #[tokio::test]

@@ -69,15 +69,22 @@ fn pod(pod: &Value, target: &Target<'_>) -> ApiError {
 
 fn service(request: &Request<'_>, service: &Value, target: &Target<'_>) -> ApiError {
     let name = target.name;
-    if let Ok(number) = target.port.parse::<i64>() {
-        let ports = service["spec"]["ports"].as_array();
-        let mut ports = ports.into_iter().flatten();
-        if !ports.any(|port| port["port"].as_i64() == Some(number)) {
-            return ApiError::ServiceUnavailable(format!(
-                "no service port {number} found for service {name:?}"
-            ));
+    let ports = || service["spec"]["ports"].as_array().into_iter().flatten();
+    let asked = match target.port.parse::<i64>() {
+        Ok(number) => {
+            let found = ports().find(|port| port["port"].as_i64() == Some(number));
+            if found.is_none() {
+                return ApiError::ServiceUnavailable(format!(
+                    "no service port {number} found for service {name:?}"
+                ));
+            }
+            found
         }
-    }
+        // Without a port, the only one is meant.
+        Err(_) if target.port.is_empty() => ports().next(),
+        Err(_) => ports().find(|port| port["name"] == target.port),
+    };
+    let port_name = asked.map_or("", |port| port["name"].as_str().unwrap_or_default());
     let slices = request.core.storage.table(&GroupVersionResource {
         group: "discovery.k8s.io".to_owned(),
         version: "v1".to_owned(),
@@ -88,7 +95,12 @@ fn service(request: &Request<'_>, service: &Value, target: &Target<'_>) -> ApiEr
         .range(Some(meta(service, "namespace")), None)
         .map(|slice| slice.value())
         .filter(|slice| slice["metadata"]["labels"][SERVICE_NAME] == name)
-        .find_map(|slice| Some(slice["endpoints"][0]["addresses"][0].as_str()?.to_owned()));
+        .find_map(|slice| {
+            let address = slice["endpoints"][0]["addresses"][0].as_str()?;
+            let mut ports = slice["ports"].as_array()?.iter();
+            let port = ports.find(|port| port["name"].as_str().unwrap_or_default() == port_name)?;
+            Some(format!("{address}:{}", port["port"].as_i64()?))
+        });
     ApiError::ServiceUnavailable(match address {
         None => format!("no endpoints available for service {name:?}"),
         Some(address) => {
