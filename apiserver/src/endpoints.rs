@@ -12,6 +12,7 @@ pub(crate) mod negotiation;
 pub(crate) mod openapi;
 pub(crate) mod options;
 pub(crate) mod partial;
+pub(crate) mod pretty;
 pub(crate) mod request_info;
 pub(crate) mod response;
 pub(crate) mod table;

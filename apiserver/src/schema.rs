@@ -42,7 +42,7 @@ pub(crate) use decode::{
     DecodeError, Decoded, FieldValidation, decode_json, decode_orderly, decode_value,
     duplicate_fields, json_patch_faults, unique_fields,
 };
-pub(crate) use encode::write_object;
+pub(crate) use encode::{write_answer, write_object};
 pub(crate) use read::{read_fields, read_object};
 pub(crate) use syntax::{readable, syntax_error};
 pub(crate) use time::instant;

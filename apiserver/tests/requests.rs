@@ -396,3 +396,42 @@ async fn equal_seeds_give_equal_bytes() {
     };
     assert_eq!(run().await, run().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn pretty_answers_have_their_keys_in_the_order_of_upstream_s_types() {
+    let server = server();
+    let body = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
+    let (code, _) = json(&server, &format!("POST {CONFIGMAPS}"), body).await;
+    assert_eq!(code, 201);
+    for (path, agent, begins) in [
+        (
+            "/a?pretty=1",
+            "x",
+            "{\n  \"kind\": \"ConfigMap\",\n  \"apiVersion\": \"v1\",\n  \"metadata\": {\n    \"name\": \"a\",",
+        ),
+        (
+            "/a",
+            "Mozilla/5.0",
+            "{\n  \"kind\": \"ConfigMap\",\n  \"apiVersion\": \"v1\",",
+        ),
+        (
+            "?pretty=true",
+            "x",
+            "{\n  \"kind\": \"ConfigMapList\",\n  \"apiVersion\": \"v1\",\n  \"metadata\": {\n    \"resourceVersion\": ",
+        ),
+        (
+            "/b?pretty=1",
+            "x",
+            "{\n  \"kind\": \"Status\",\n  \"apiVersion\": \"v1\",\n  \"metadata\": {},\n  \"status\": \"Failure\",\n  \"message\": ",
+        ),
+        ("/a", "x", "{\"kind\":\"ConfigMap\","),
+    ] {
+        let request = Request::get(format!("{CONFIGMAPS}{path}")).header("user-agent", agent);
+        let request = request.body(Full::new(Bytes::new())).unwrap();
+        let response = server.handle(request).await;
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        assert!(text.starts_with(begins), "{path}: {text}");
+        assert!(!text.ends_with('\n'), "{path}: {text}");
+    }
+}

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use bytes::Bytes;
 
-use super::yaml;
+use super::{pretty, yaml};
 use crate::meta::fields;
 use crate::schema::{protobuf, write_object};
 use crate::status::ApiError;
@@ -375,12 +375,7 @@ pub(crate) fn encode(value: &Value, accepted: Accepted) -> Result<Bytes, ApiErro
         MediaType::Yaml => yaml::to_string(&fields::unfolded(value))
             .into_bytes()
             .into(),
-        MediaType::Json if accepted.pretty => {
-            let value = fields::unfolded(value);
-            let mut text = serde_json::to_vec_pretty(&*value).expect("a JSON value can be written");
-            text.push(b'\n');
-            text.into()
-        }
+        MediaType::Json if accepted.pretty => pretty::to_vec(value).into(),
         MediaType::Json => {
             let mut text = Vec::new();
             write_object(&mut text, value);

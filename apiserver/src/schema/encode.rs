@@ -1,11 +1,15 @@
 //! JSON in the order of Go's struct fields, as a real server writes it.
 
+mod answer;
+
 use serde_json::{Map, Value};
 
 use super::builtin::{json_schema_props, written_type};
 use super::number::write_json;
 use super::{Object, Schema};
 use crate::meta::fields::{FIELDS_V1, resting, unfolded};
+
+pub(crate) use answer::write_answer;
 
 /// How much of a string is looked at in one step.
 const BLOCK_BYTES: usize = 32;
