@@ -1,6 +1,7 @@
 //! One connection for one call.
 
-use std::io::ErrorKind;
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -127,9 +128,10 @@ impl Target {
             let (parts, body) = response.map_err(|_| self.refused("EOF"))?.into_parts();
             let body = body.collect().await;
             let body = body.map_err(|error| {
-                let why = match error.is_incomplete_message() {
-                    true => "unexpected EOF",
-                    false => "invalid byte in chunk length",
+                let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+                let why = match source.map(io::Error::kind) {
+                    Some(ErrorKind::InvalidInput) => "invalid byte in chunk length",
+                    _ => "unexpected EOF",
                 };
                 format!("unexpected error when reading response body. Please retry. Original error: {why}")
             });
