@@ -268,6 +268,10 @@ impl ApiServer {
         response
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the way of a request, one step after the other"
+    )]
     async fn answer<B>(
         &self,
         mut parts: Parts,

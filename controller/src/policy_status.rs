@@ -7,7 +7,7 @@
 
 mod rest_mapper;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join;
@@ -157,13 +157,12 @@ impl Controller {
                 kind: own.kind.clone()?,
             })
         });
+        let paths = kinds.iter().chain(&params).map(|kind| kind.openapi_path());
+        let paths: BTreeSet<String> = paths.collect();
         let mut documents = BTreeMap::new();
-        for kind in kinds.iter().chain(&params) {
-            let path = kind.openapi_path();
-            if !documents.contains_key(&path) {
-                let document = self.document(&path).await?;
-                documents.insert(path, document);
-            }
+        for path in paths {
+            let document = self.document(&path).await?;
+            documents.insert(path, document);
         }
         let kinds: Vec<TypedKind<'_>> = kinds.iter().map(|own| own.typed(&documents)).collect();
         let spec = serde_json::to_value(spec).map_err(|source| Error::Malformed {
