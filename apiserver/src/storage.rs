@@ -24,7 +24,8 @@ pub use journal::{JournalEntry, JournaledObject};
 pub(crate) use object::{ObjectKey, StoredObject};
 pub use table::WatchControl;
 pub(crate) use table::{
-    Asked, Change, Commit, Event, Raced, Snapshot, Table, WindowError, watch_frame,
+    Asked, Began, Change, Commit, Event, Raced, Snapshot, Table, WindowError, WindowLimits,
+    watch_frame,
 };
 
 /// What happened to an object.
@@ -111,13 +112,15 @@ impl fmt::Debug for Initial {
 pub(crate) struct Storage {
     revisions: Arc<Revisions>,
     tables: DashMap<GroupResource, Arc<Table>>,
+    /// The version at which a table was last dropped; what was before it, no new one knows.
+    dropped: AtomicU64,
     initial: Initial,
-    window_events_max: usize,
+    window: WindowLimits,
 }
 
 impl Storage {
-    /// Storage with its initial objects; each table remembers `window_events_max` past events.
-    pub(crate) fn new(initial: Initial, window_events_max: usize, journal: bool) -> Self {
+    /// Storage with its initial objects; each table remembers as much of its past as `window` says.
+    pub(crate) fn new(initial: Initial, window: WindowLimits, journal: bool) -> Self {
         let revisions = Revisions {
             counter: AtomicU64::new(initial.revision),
             latest: watch::Sender::new(initial.revision),
@@ -126,8 +129,9 @@ impl Storage {
         Self {
             revisions: Arc::new(revisions),
             tables: DashMap::new(),
+            dropped: AtomicU64::new(0),
             initial,
-            window_events_max,
+            window,
         }
     }
 
@@ -158,8 +162,9 @@ impl Storage {
         Ok(Self {
             revisions,
             tables: forked,
+            dropped: AtomicU64::new(self.dropped.load(Ordering::Acquire)),
             initial: self.initial.clone(),
-            window_events_max: self.window_events_max,
+            window: self.window,
         })
     }
 
@@ -174,18 +179,33 @@ impl Storage {
         let table = self.tables.entry(key.clone()).or_insert_with(|| {
             let revisions = Arc::clone(&self.revisions);
             let objects = (self.initial.objects)(&key);
-            let started = self.initial.revision;
+            let dropped = match is_custom(&key) {
+                true => self.dropped.load(Ordering::Acquire),
+                false => 0,
+            };
+            let began = Began {
+                rv: self.initial.revision.max(dropped),
+                is_first: dropped <= self.initial.revision,
+            };
             let mut gvr = gvr.clone();
             canonicalize(&mut gvr.group);
-            let window_events_max = self.window_events_max;
-            Arc::new(Table::new(
-                gvr,
-                revisions,
-                (objects, started),
-                window_events_max,
-            ))
+            Arc::new(Table::new(gvr, revisions, (objects, began), self.window))
         });
         Arc::clone(&table)
+    }
+
+    /// Drops the table of a resource that is not served any more, unless there is something in it.
+    /// Its watches end.
+    pub(crate) fn forget(&self, resource: &GroupResource) {
+        if !is_custom(resource) {
+            return;
+        }
+        // Before the table is gone: whoever makes another one finds it.
+        self.dropped.fetch_max(self.revision(), Ordering::AcqRel);
+        let removed = self.tables.remove_if(resource, |_, table| table.len() == 0);
+        if let Some((_, table)) = removed {
+            table.retire();
+        }
     }
 
     /// Makes writes of the past happen as they did, in a storage that is fresh.
@@ -255,6 +275,11 @@ impl Storage {
         let journal = journal.lock();
         journal.entries().get(seen..).unwrap_or_default().to_vec()
     }
+}
+
+/// Whether a resource can only be a custom one, by its group.
+fn is_custom(resource: &GroupResource) -> bool {
+    resource.group.contains('.') && !resource.group.ends_with(".k8s.io")
 }
 
 /// Makes the group of events that of the table they are in.

@@ -164,3 +164,57 @@ async fn a_condition_tells_who_approved_a_definition_of_the_community() {
         ]
     );
 }
+
+/// The body of a GET as text.
+async fn text(server: &ApiServer, path: &str) -> String {
+    let request = Request::get(path).body(Full::<Bytes>::default()).unwrap();
+    let body = server.handle(request).await.into_body();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_deleted_definition_leaves_nothing_behind() {
+    const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+    let server = ApiServer::builder().build();
+    let widgets = definition(json!({ "type": "object" }));
+    let create = format!("POST {DEFINITIONS}");
+    assert_eq!(send(&server, &create, &widgets).await.0, 201);
+    let before = server.resource_version();
+    let widget =
+        json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "a" } });
+    let post = format!("POST {WIDGETS}");
+    assert_eq!(send(&server, &post, &widget).await.0, 201);
+    let metrics = text(&server, "/metrics").await;
+    assert!(metrics.contains("group=\"example.com\""));
+    let open = Request::get(format!("{WIDGETS}?watch=1&resourceVersion={before}"))
+        .body(Full::<Bytes>::default())
+        .unwrap();
+    let watch = server.handle(open).await.into_body();
+
+    let delete = format!("DELETE {DEFINITIONS}/widgets.example.com");
+    assert_eq!(send(&server, &delete, &Value::Null).await.0, 200);
+    // The watch ends, and has seen all there was.
+    let seen = watch.collect().await.unwrap().to_bytes();
+    let seen = String::from_utf8(seen.to_vec()).unwrap();
+    let types: Vec<_> = seen.lines().map(|line| &line[..15]).collect();
+    assert_eq!(types.first(), Some(&r#"{"type":"ADDED""#), "{seen}");
+    assert!(seen.lines().last().unwrap().contains("DELETED"), "{seen}");
+    let metrics = text(&server, "/metrics").await;
+    assert!(!metrics.contains("apiserver_resource_objects{group=\"example.com\""));
+    assert!(!metrics.contains("verb=\"POST\",version=\"v1\",group=\"example.com\""));
+    let requests = metrics
+        .lines()
+        .filter(|line| line.starts_with("apiserver_request_total") && line.contains("example.com"));
+    assert!(
+        requests.clone().all(|line| line.contains("WATCH")),
+        "{:?}",
+        requests.collect::<Vec<_>>()
+    );
+
+    // Its name begins anew: what came before can't be watched.
+    assert_eq!(send(&server, &create, &widgets).await.0, 201);
+    let path = format!("{WIDGETS}?watch=1&resourceVersion={before}&timeoutSeconds=1");
+    let answer = text(&server, &path).await;
+    assert!(answer.contains("too old resource version"), "{answer}");
+}

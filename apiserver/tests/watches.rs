@@ -466,3 +466,59 @@ async fn compaction_expires_watches_lists_and_page_tokens_of_the_resource() {
         "who had seen everything goes on"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_forgot_nothing_answers_from_its_first_version() {
+    let server = server();
+    let path = "/api/v1/podtemplates?watch=1&resourceVersion=1&timeoutSeconds=5";
+    let mut watch = Watch::open_as(&server, path, "application/json").await;
+    assert_eq!(watch.next().await, None, "nothing ever happened");
+    let path = "/api/v1/namespaces?watch=1&resourceVersion=1";
+    let mut watch = Watch::open_as(&server, path, "application/json").await;
+    let mut versions = Vec::new();
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let event = watch.event().await;
+        versions.push(rv(&event["object"]).parse::<u64>().unwrap());
+        seen.push(event["object"]["metadata"]["name"].clone());
+    }
+    assert!(versions.is_sorted(), "{versions:?}");
+    assert!(seen.contains(&json!("default")), "{seen:?}");
+    let body = json!({"metadata": {"name": "later"}});
+    write(&server, "POST /api/v1/namespaces", body).await;
+    assert_eq!(watch.shown().await, "ADDED later");
+    // From the middle only those that came after.
+    let path = format!("/api/v1/namespaces?watch=1&resourceVersion={}", versions[2]);
+    let mut watch = Watch::open_as(&server, &path, "application/json").await;
+    let event = watch.event().await;
+    assert_eq!(event["object"]["metadata"]["name"], seen[3]);
+    assert_eq!(watch.shown().await, "ADDED later");
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_events_are_forgotten_before_many() {
+    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+    let builder = ApiServer::builder().clock(Clock::simulated(epoch));
+    let server = builder.watch_window_bytes(200_000).build();
+    let from = config_map(&server, "a").await;
+    let path = format!("PUT {CONFIGMAPS}/a");
+    let mut last = String::new();
+    for round in 0..20 {
+        let data = format!("{round}{}", "x".repeat(30_000));
+        let body = json!({"metadata": {"name": "a"}, "data": {"k": data}});
+        last = rv(&write(&server, &path, body).await);
+    }
+    let mut watch = Watch::open(&server, &format!("?watch=1&resourceVersion={from}")).await;
+    let error = watch.event().await;
+    let message = error["object"]["message"].as_str().unwrap();
+    assert_eq!(error["object"]["code"], 410);
+    assert!(
+        message.starts_with(&format!("too old resource version: {from} (")),
+        "{message}"
+    );
+    let recent = last.parse::<u64>().unwrap() - 3;
+    let mut watch = Watch::open(&server, &format!("?watch=1&resourceVersion={recent}")).await;
+    for _ in 0..3 {
+        assert_eq!(watch.shown().await, "MODIFIED a");
+    }
+}

@@ -287,8 +287,13 @@ impl Cursor {
             if futures::poll!(lifted.as_mut()).is_ready() {
                 continue;
             }
+            // Nothing is written to a retired table, so what is read after this is all.
+            let retired = self.request.table.is_retired();
             if self.request.table.asked() != asked || self.advance() {
                 continue;
+            }
+            if retired {
+                return None;
             }
             let bookmarks = self.request.bookmarks && !view.withholds_bookmarks;
             if asked.bookmarks > self.asked.bookmarks {

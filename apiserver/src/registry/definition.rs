@@ -243,6 +243,9 @@ fn run(core: &Core) {
         if next.versions() != before.versions() {
             api_service::sync(core, &next.versions());
         }
+        for resource in next.resources_gone_since(&before) {
+            core.storage.forget(&resource);
+        }
     }
     let definitions = all(&store).into_iter();
     for definition in definitions.filter(|definition| next.is_terminating(&definition.key)) {

@@ -23,12 +23,15 @@ use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
 use crate::registry::definition::Definitions;
-use crate::storage::{Initial, Storage};
+use crate::storage::{Initial, Storage, WindowLimits};
 use crate::webhook::{Services, Webhook};
 use crate::x509::Authorities;
 
 /// Past events remembered per resource unless told otherwise.
 const WINDOW_EVENTS: usize = 4096;
+
+/// Bytes of past events remembered per resource unless told otherwise.
+const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why authorities of client certificates cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +45,7 @@ pub struct ApiServerBuilder {
     clock: Clock,
     seed: Option<u64>,
     is_random: bool,
-    window_events_max: usize,
+    window: WindowLimits,
     token: Option<String>,
     asks_for_credentials: bool,
     client_authorities: Option<Arc<Authorities>>,
@@ -63,7 +66,10 @@ impl Default for ApiServerBuilder {
             clock: Clock::real(),
             seed: None,
             is_random: false,
-            window_events_max: WINDOW_EVENTS,
+            window: WindowLimits {
+                events: WINDOW_EVENTS,
+                bytes: WINDOW_BYTES,
+            },
             token: None,
             asks_for_credentials: false,
             client_authorities: None,
@@ -119,11 +125,16 @@ impl ApiServerBuilder {
     }
 
     /// Past events remembered per resource; older versions are Expired. Default: 4096.
-    pub fn watch_window_events(self, window_events_max: usize) -> Self {
-        Self {
-            window_events_max,
-            ..self
-        }
+    pub fn watch_window_events(mut self, window_events_max: usize) -> Self {
+        self.window.events = window_events_max;
+        self
+    }
+
+    /// Bytes of the JSON of past events remembered per resource, whatever their number; older
+    /// versions are Expired. Default: 64 MiB.
+    pub fn watch_window_bytes(mut self, window_bytes_max: usize) -> Self {
+        self.window.bytes = window_bytes_max;
+        self
     }
 
     /// The administrator's bearer token; others may do what roles grant them. Default: none, and
@@ -262,7 +273,7 @@ impl ApiServerBuilder {
             faults: Faults::new(self.clock.clone()),
             clock: self.clock,
             entropy: Entropy::seeded(drawn),
-            storage: Arc::new(Storage::new(initial, self.window_events_max, self.journal)),
+            storage: Arc::new(Storage::new(initial, self.window, self.journal)),
             catalog: Catalog::builtin(),
             definitions: Definitions::new(),
             token: self.token,

@@ -159,6 +159,11 @@ impl StoredObject {
         self.protobuf.get_or_init(encode).as_deref()
     }
 
+    /// Bytes of the JSON, 0 while nobody has asked for it.
+    pub(crate) fn known_bytes(&self) -> usize {
+        self.json.get().map_or(0, |json| json.bytes.len())
+    }
+
     fn encoded(&self) -> &Json {
         self.json.get_or_init(|| {
             SCRATCH.with_borrow_mut(|text| {

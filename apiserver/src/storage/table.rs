@@ -2,9 +2,11 @@
 //!
 //! Lock order: a table's lock, then the journal's. Nothing else is taken under it.
 
+mod state;
+
 use std::collections::VecDeque;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -17,10 +19,8 @@ use tokio::sync::Notify;
 use super::{EventType, JournalEntry, JournaledObject, ObjectKey, Revisions, StoredObject};
 use crate::meta::GroupVersionResource;
 use crate::schema::protobuf;
-
-/// How many objects of a table hold their values beside their texts: those of a few writes, whose
-/// trees are still near the processor when they are dropped.
-const AWAKE_MAX: usize = 32;
+use state::State;
+pub(crate) use state::WindowLimits;
 
 /// A past event, shared by all who watch.
 #[derive(Debug)]
@@ -35,9 +35,22 @@ pub(crate) struct Event {
     objects: OrdMap<ObjectKey, Arc<StoredObject>>,
     frame: OnceLock<Bytes>,
     protobuf_frame: OnceLock<Bytes>,
+    /// Bytes of its texts, once the window has counted them.
+    weight: OnceLock<usize>,
 }
 
 impl Event {
+    /// Bytes of the event's texts; `None` while the object has none, which is not for long.
+    fn weight(&self) -> Option<usize> {
+        let json = self.object.known_bytes();
+        let frames = [&self.frame, &self.protobuf_frame];
+        let frames: usize = frames
+            .iter()
+            .filter_map(|frame| frame.get().map(Bytes::len))
+            .sum();
+        (json > 0).then(|| *self.weight.get_or_init(|| json + frames))
+    }
+
     /// The line of a plain JSON watch, the same bytes for every watcher.
     pub(crate) fn frame(&self) -> Bytes {
         self.frame
@@ -140,6 +153,15 @@ pub(crate) enum WindowError {
     },
 }
 
+/// Where the past of a table begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Began {
+    /// The version that its events come after.
+    pub(crate) rv: u64,
+    /// Whether there was no table of the resource before.
+    pub(crate) is_first: bool,
+}
+
 /// A resource's objects and window behind one lock.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -148,6 +170,8 @@ pub(crate) struct Table {
     state: RwLock<State>,
     changed: Arc<Notify>,
     asks: Asks,
+    /// Whether the resource is not served any more.
+    retired: AtomicBool,
 }
 
 /// What can be asked of all watches of a resource at once.
@@ -176,40 +200,27 @@ struct Asks {
     drops: AtomicU64,
 }
 
-#[derive(Debug)]
-pub(super) struct State {
-    objects: OrdMap<ObjectKey, Arc<StoredObject>>,
-    /// Ascending by `rv`; holds every event above `compacted`.
-    window: Vector<Arc<Event>>,
-    /// Versions below this one are forgotten; a watch may start from it.
-    compacted: u64,
-    /// The objects at version `compacted`.
-    base: OrdMap<ObjectKey, Arc<StoredObject>>,
-    /// Whether `base` is still what the table began with: its past is known then, to lists.
-    base_is_initial: bool,
-    window_events_max: usize,
-    /// The objects written last, whose values are held; oldest first.
-    awake: VecDeque<Arc<StoredObject>>,
-}
-
 impl Table {
-    /// A table that holds `initial` objects; nobody can watch from before version `started`.
+    /// A table that holds `initial` objects, with no past before it `began`.
     pub(super) fn new(
         gvr: GroupVersionResource,
         revisions: Arc<Revisions>,
-        (initial, started): (Vec<Arc<StoredObject>>, u64),
-        window_events_max: usize,
+        (initial, began): (Vec<Arc<StoredObject>>, Began),
+        limits: WindowLimits,
     ) -> Self {
         let initial = initial.into_iter();
         let base: OrdMap<_, _> = initial.map(|object| (object.key.clone(), object)).collect();
         let state = State {
             objects: base.clone(),
             window: Vector::new(),
-            compacted: started,
+            compacted: began.rv,
             base,
-            base_is_initial: true,
-            window_events_max,
+            base_is_initial: began.is_first,
+            limits,
+            weighed: 0,
+            window_bytes: 0,
             awake: VecDeque::new(),
+            awake_bytes: 0,
         };
         Self {
             gvr,
@@ -217,6 +228,7 @@ impl Table {
             state: RwLock::new(state),
             changed: Arc::default(),
             asks: Asks::default(),
+            retired: AtomicBool::new(false),
         }
     }
 
@@ -238,15 +250,21 @@ impl Table {
             _ => state.objects_at(rv, u64::MAX)?,
         };
         let mut window = state.window.clone();
-        let _future = window.split_off(state.events_until(rv));
+        let future = window.split_off(state.events_until(rv));
+        let weighed = state.weighed.min(window.len());
+        let cut = future.iter().take(state.weighed - weighed);
+        let cut: usize = cut.filter_map(|event| event.weight()).sum();
         let state = State {
             objects,
             window,
             compacted: state.compacted.min(rv),
             base: state.base.clone(),
             base_is_initial: state.base_is_initial,
-            window_events_max: state.window_events_max,
+            limits: state.limits,
+            weighed,
+            window_bytes: state.window_bytes - cut,
             awake: VecDeque::new(),
+            awake_bytes: 0,
         };
         Ok(Self {
             gvr: self.gvr.clone(),
@@ -254,6 +272,7 @@ impl Table {
             state: RwLock::new(state),
             changed: Arc::default(),
             asks: Asks::default(),
+            retired: AtomicBool::new(false),
         })
     }
 
@@ -271,6 +290,16 @@ impl Table {
         };
         count.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();
+    }
+
+    /// Ends all watches once they have delivered what happened: nothing more will.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     /// What has been asked of watches so far.
@@ -409,9 +438,16 @@ impl Table {
     ) -> Result<(Vec<Arc<Event>>, u64), WindowError> {
         let state = self.state.read();
         if rv < state.compacted {
-            return Err(WindowError::Expired {
-                compacted: state.compacted,
-            });
+            if !state.base_is_initial {
+                return Err(WindowError::Expired {
+                    compacted: state.compacted,
+                });
+            }
+            let events = state.initial_events_after(rv, max);
+            if let Some(last) = events.last() {
+                let reached = last.rv;
+                return Ok((events, reached));
+            }
         }
         let start = state.events_until(rv);
         let end = start.saturating_add(max).min(state.window.len());
@@ -447,107 +483,12 @@ impl Table {
         let mut state = self.state.write();
         let current = self.revisions.current();
         state.window.clear();
+        (state.weighed, state.window_bytes) = (0, 0);
         state.base = state.objects.clone();
         state.base_is_initial = false;
         state.compacted = current;
         drop(state);
         self.changed.notify_waiters();
-    }
-}
-
-impl State {
-    /// Answers the objects that are to rest now.
-    fn keep_awake(
-        &mut self,
-        objects: impl Iterator<Item = Arc<StoredObject>>,
-    ) -> Vec<Arc<StoredObject>> {
-        self.awake.extend(objects);
-        let surplus = self.awake.len().saturating_sub(AWAKE_MAX);
-        self.awake.drain(..surplus).collect()
-    }
-
-    fn apply(
-        &mut self,
-        key: &ObjectKey,
-        change: Change,
-        previous: Option<Arc<StoredObject>>,
-        rv: u64,
-    ) -> Arc<Event> {
-        let (is_removed, mut value) = match change {
-            Change::Put(value) => (false, value),
-            Change::Remove(value) => (true, value),
-        };
-        value["metadata"]["resourceVersion"] = rv.to_string().into();
-        // Whatever could panic is over before the table is written to.
-        let object = Arc::new(StoredObject::new(key.clone(), rv, value));
-        let event_type = if is_removed {
-            self.objects.remove(key);
-            EventType::Deleted
-        } else {
-            self.objects.insert(key.clone(), Arc::clone(&object));
-            match previous {
-                None => EventType::Added,
-                Some(_) => EventType::Modified,
-            }
-        };
-        let objects = self.objects.clone();
-        let event = Arc::new(Event {
-            rv,
-            event_type,
-            object,
-            previous,
-            objects,
-            frame: OnceLock::new(),
-            protobuf_frame: OnceLock::new(),
-        });
-        debug_assert!(
-            self.window.back().is_none_or(|last| last.rv < rv),
-            "versions ascend"
-        );
-        self.window.push_back(Arc::clone(&event));
-        if self.window.len() > self.window_events_max
-            && let Some(oldest) = self.window.pop_front()
-        {
-            self.compacted = oldest.rv;
-            self.base = oldest.objects.clone();
-            self.base_is_initial = false;
-        }
-        event
-    }
-
-    /// How many events of the window there were at version `rv`.
-    fn events_until(&self, rv: u64) -> usize {
-        match self.window.binary_search_by(|event| event.rv.cmp(&rv)) {
-            Ok(at) => at + 1,
-            Err(at) => at,
-        }
-    }
-
-    fn objects_at(
-        &self,
-        rv: u64,
-        current: u64,
-    ) -> Result<OrdMap<ObjectKey, Arc<StoredObject>>, WindowError> {
-        if rv > current {
-            return Err(WindowError::Future { current });
-        }
-        if rv < self.compacted {
-            if !self.base_is_initial {
-                return Err(WindowError::Expired {
-                    compacted: self.compacted,
-                });
-            }
-            // Nothing was compacted yet: what there is now and was written later was not there.
-            let then = self.base.iter().filter(|(_, object)| object.rv <= rv);
-            return Ok(then
-                .map(|(key, object)| (key.clone(), Arc::clone(object)))
-                .collect());
-        }
-        let after = self.events_until(rv);
-        Ok(match after.checked_sub(1) {
-            Some(last) => self.window[last].objects.clone(),
-            None => self.base.clone(),
-        })
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{conditions, group_of, hash};
 use crate::endpoints::openapi::CustomKind;
 use crate::meta::object::is_terminating;
-use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
 use crate::registry::catalog::{Catalog, Column, CustomData, ResourceInfo, SubresourceInfo};
 use crate::registry::columns::printer_columns;
 use crate::registry::custom_resource::{CustomResource, ScalePaths, Versions};
@@ -131,6 +131,18 @@ impl Served {
         }
         groups.extend(gone.into_iter().map(group));
         groups
+    }
+
+    /// The resources whose definitions were there before and are not any more.
+    pub(super) fn resources_gone_since(&self, before: &Self) -> Vec<GroupResource> {
+        let names = before.definitions.keys();
+        let gone = names.filter(|name| !self.definitions.contains_key(*name));
+        gone.filter_map(|name| name.split_once('.'))
+            .map(|(plural, group)| GroupResource {
+                group: group.to_owned(),
+                resource: plural.to_owned(),
+            })
+            .collect()
     }
 
     /// Whether a definition is being deleted.

@@ -17,7 +17,10 @@ const EVENTS: usize = 100_000;
 const INFORMERS: usize = 8;
 const NAMES: u64 = 200;
 /// Small against the time an informer may be away, so that some come back too late.
-const WINDOW_EVENTS: usize = 512;
+const LIMITS: WindowLimits = WindowLimits {
+    events: 512,
+    bytes: usize::MAX,
+};
 /// Every so many commits all informers catch up and are compared with the table.
 const CHECKPOINT: usize = 5000;
 
@@ -114,7 +117,7 @@ fn write(table: &Table, random: &mut ChaCha8Rng, ledger: &mut Ledger) {
 
 fn run(seed: u64, events: usize) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let storage = Storage::new(Initial::empty(), WINDOW_EVENTS, false);
+    let storage = Storage::new(Initial::empty(), LIMITS, false);
     let table_of = |resource: &str| {
         storage.table(&GroupVersionResource {
             group: String::new(),

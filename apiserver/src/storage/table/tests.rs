@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::super::{Initial, Storage};
+use super::state::AWAKE_MAX;
 use super::*;
 
 fn configmaps(window_events_max: usize) -> (Storage, Arc<Table>) {
@@ -8,7 +9,11 @@ fn configmaps(window_events_max: usize) -> (Storage, Arc<Table>) {
 }
 
 fn configmaps_with(window_events_max: usize, journal: bool) -> (Storage, Arc<Table>) {
-    let storage = Storage::new(Initial::empty(), window_events_max, journal);
+    let limits = WindowLimits {
+        events: window_events_max,
+        bytes: 100_000,
+    };
+    let storage = Storage::new(Initial::empty(), limits, journal);
     let gvr = GroupVersionResource {
         group: String::new(),
         version: "v1".to_owned(),
@@ -153,6 +158,44 @@ fn versions_before_the_window_are_expired() {
         WindowError::Expired { compacted: 5 }
     );
     assert!(table.events_after(5, 9).unwrap().0.is_empty());
+}
+
+#[test]
+fn a_window_of_large_events_holds_few() {
+    let (_, table) = configmaps(1000);
+    let large = "x".repeat(30_000);
+    let mut last = 0;
+    for _ in 0..50 {
+        last = put(&table, "a", &large);
+        table.get(&ObjectKey::new(Some("ns"), "a")).unwrap().json();
+    }
+    // Three events of 30,000 bytes fit, and the newest is not counted yet.
+    let (events, _) = table.events_after(last - 4, 100).unwrap();
+    assert_eq!(events.len(), 4);
+    assert_eq!(
+        table.events_after(last - 5, 100).unwrap_err(),
+        WindowError::Expired {
+            compacted: last - 4
+        }
+    );
+    // Small ones push them out one by one, and many are remembered again.
+    for _ in 0..100 {
+        last = put(&table, "b", "small");
+        table.get(&ObjectKey::new(Some("ns"), "b")).unwrap().json();
+    }
+    assert_eq!(table.events_after(last - 100, 200).unwrap().0.len(), 100);
+}
+
+#[test]
+fn the_lines_of_watches_count_too() {
+    let (_, table) = configmaps(1000);
+    let large = "x".repeat(30_000);
+    for _ in 0..10 {
+        let rv = put(&table, "a", &large);
+        table.get(&ObjectKey::new(Some("ns"), "a")).unwrap().json();
+        table.events_after(rv - 1, 1).unwrap().0[0].frame();
+    }
+    assert_eq!(table.state.read().window.len(), 2);
 }
 
 #[test]

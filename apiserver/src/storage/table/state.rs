@@ -1,0 +1,202 @@
+//! What lies behind a table's lock: its objects, and the window of its past events.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+
+use imbl::{OrdMap, Vector};
+
+use super::{Change, Event, WindowError};
+use crate::storage::{EventType, ObjectKey, StoredObject};
+
+/// How many objects of a table hold their values beside their texts: those of a few writes, whose
+/// trees are still near the processor when they are dropped.
+pub(super) const AWAKE_MAX: usize = 32;
+
+/// Bytes of the texts of those objects. Trees take ten times as much.
+const AWAKE_BYTES_MAX: usize = 1024 * 1024;
+
+/// How much of its past a table remembers; what comes first forgets the oldest events.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowLimits {
+    /// How many events.
+    pub(crate) events: usize,
+    /// Bytes of their objects' JSON, and of the lines that watches were sent of them.
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug)]
+pub(in crate::storage) struct State {
+    pub(super) objects: OrdMap<ObjectKey, Arc<StoredObject>>,
+    /// Ascending by `rv`; holds every event above `compacted`.
+    pub(super) window: Vector<Arc<Event>>,
+    /// Versions below this one are forgotten; a watch may start from it.
+    pub(super) compacted: u64,
+    /// The objects at version `compacted`.
+    pub(super) base: OrdMap<ObjectKey, Arc<StoredObject>>,
+    /// Whether `base` is still what the table began with: its past is known then, to lists.
+    pub(super) base_is_initial: bool,
+    pub(super) limits: WindowLimits,
+    /// How many of the oldest events are counted in `window_bytes`; only the newest are not yet.
+    pub(super) weighed: usize,
+    pub(super) window_bytes: usize,
+    /// The objects written last, whose values are held, with the bytes of their texts as far as
+    /// they are known; oldest first.
+    pub(super) awake: VecDeque<(Arc<StoredObject>, usize)>,
+    pub(super) awake_bytes: usize,
+}
+
+impl State {
+    /// Answers the objects that are to rest now.
+    pub(super) fn keep_awake(
+        &mut self,
+        objects: impl Iterator<Item = Arc<StoredObject>>,
+    ) -> Vec<Arc<StoredObject>> {
+        // An object has its text when its writer has been answered: by the next write.
+        for (object, bytes) in self.awake.iter_mut().rev().take(2) {
+            if *bytes == 0 {
+                *bytes = object.known_bytes();
+                self.awake_bytes += *bytes;
+            }
+        }
+        let before = self.awake.len();
+        for object in objects {
+            let bytes = object.known_bytes();
+            self.awake_bytes += bytes;
+            self.awake.push_back((object, bytes));
+        }
+        let mut rests = Vec::new();
+        for _ in 0..before {
+            if self.awake.len() <= AWAKE_MAX && self.awake_bytes <= AWAKE_BYTES_MAX {
+                break;
+            }
+            if let Some((object, bytes)) = self.awake.pop_front() {
+                self.awake_bytes -= bytes;
+                rests.push(object);
+            }
+        }
+        rests
+    }
+
+    pub(super) fn apply(
+        &mut self,
+        key: &ObjectKey,
+        change: Change,
+        previous: Option<Arc<StoredObject>>,
+        rv: u64,
+    ) -> Arc<Event> {
+        let (is_removed, mut value) = match change {
+            Change::Put(value) => (false, value),
+            Change::Remove(value) => (true, value),
+        };
+        value["metadata"]["resourceVersion"] = rv.to_string().into();
+        // Whatever could panic is over before the table is written to.
+        let object = Arc::new(StoredObject::new(key.clone(), rv, value));
+        let event_type = if is_removed {
+            self.objects.remove(key);
+            EventType::Deleted
+        } else {
+            self.objects.insert(key.clone(), Arc::clone(&object));
+            match previous {
+                None => EventType::Added,
+                Some(_) => EventType::Modified,
+            }
+        };
+        let objects = self.objects.clone();
+        let event = Arc::new(Event {
+            rv,
+            event_type,
+            object,
+            previous,
+            objects,
+            frame: OnceLock::new(),
+            protobuf_frame: OnceLock::new(),
+            weight: OnceLock::new(),
+        });
+        debug_assert!(
+            self.window.back().is_none_or(|last| last.rv < rv),
+            "versions ascend"
+        );
+        while let Some(bytes) = self.window.get(self.weighed).and_then(|own| own.weight()) {
+            self.window_bytes += bytes;
+            self.weighed += 1;
+        }
+        self.window.push_back(Arc::clone(&event));
+        while self.window.len() > self.limits.events
+            || (self.window_bytes > self.limits.bytes && self.weighed > 0)
+        {
+            self.forget_oldest();
+        }
+        event
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.window.pop_front() else {
+            return;
+        };
+        if let Some(left) = self.weighed.checked_sub(1) {
+            self.weighed = left;
+            self.window_bytes -= oldest.weight().unwrap_or(0);
+        }
+        self.compacted = oldest.rv;
+        self.base = oldest.objects.clone();
+        self.base_is_initial = false;
+    }
+
+    /// The creations of initial objects above version `rv`, oldest first, at most `max`: the past
+    /// of a table that has not forgotten anything.
+    pub(super) fn initial_events_after(&self, rv: u64, max: usize) -> Vec<Arc<Event>> {
+        let mut objects: Vec<_> = self.base.values().filter(|own| own.rv > rv).collect();
+        objects.sort_by_key(|object| object.rv);
+        objects
+            .into_iter()
+            .take(max)
+            .map(|object| {
+                Arc::new(Event {
+                    rv: object.rv,
+                    event_type: EventType::Added,
+                    object: Arc::clone(object),
+                    previous: None,
+                    objects: self.base.clone(),
+                    frame: OnceLock::new(),
+                    protobuf_frame: OnceLock::new(),
+                    weight: OnceLock::new(),
+                })
+            })
+            .collect()
+    }
+
+    /// How many events of the window there were at version `rv`.
+    pub(super) fn events_until(&self, rv: u64) -> usize {
+        match self.window.binary_search_by(|event| event.rv.cmp(&rv)) {
+            Ok(at) => at + 1,
+            Err(at) => at,
+        }
+    }
+
+    pub(super) fn objects_at(
+        &self,
+        rv: u64,
+        current: u64,
+    ) -> Result<OrdMap<ObjectKey, Arc<StoredObject>>, WindowError> {
+        if rv > current {
+            return Err(WindowError::Future { current });
+        }
+        if rv < self.compacted {
+            if !self.base_is_initial {
+                return Err(WindowError::Expired {
+                    compacted: self.compacted,
+                });
+            }
+            // Nothing was compacted yet: what there is now and was written later was not there.
+            let then = self.base.iter().filter(|(_, object)| object.rv <= rv);
+            return Ok(then
+                .map(|(key, object)| (key.clone(), Arc::clone(object)))
+                .collect());
+        }
+        let after = self.events_until(rv);
+        Ok(match after.checked_sub(1) {
+            Some(last) => self.window[last].objects.clone(),
+            None => self.base.clone(),
+        })
+    }
+}
