@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{Method, Request, Uri};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -23,6 +23,13 @@ const AGENT: &str = "kube-apiserver-admission";
 
 /// How much of an answer is shown when it is none.
 const SHOWN_BYTES_MAX: usize = 2048;
+
+/// Bytes of an answer that are read of any webhook.
+const ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many times as large as the document an answer may be besides: conversions answer with all
+/// the objects they were sent.
+const ANSWER_FACTOR: usize = 4;
 
 /// Where a call goes.
 pub(super) struct Target {
@@ -106,6 +113,7 @@ impl Target {
     /// What upstream's client would say.
     pub(super) async fn post(&self, body: Bytes) -> Result<Bytes, String> {
         let refused = |why: String| self.refused(&why);
+        let limit = ANSWER_BYTES.saturating_add(body.len().saturating_mul(ANSWER_FACTOR));
         let stream = self.connect().await.map_err(refused)?;
         let name = ServerName::try_from(self.host.clone());
         let name = name.map_err(|error| self.refused(&error.to_string()))?;
@@ -126,8 +134,11 @@ impl Target {
         let exchange = async {
             let response = sender.send_request(request).await;
             let (parts, body) = response.map_err(|_| self.refused("EOF"))?.into_parts();
-            let body = body.collect().await;
+            let body = Limited::new(body, limit).collect().await;
             let body = body.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    return self.refused(&format!("response body is larger than {limit} bytes"));
+                }
                 let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
                 let why = match source.map(io::Error::kind) {
                     Some(ErrorKind::InvalidInput) => "invalid byte in chunk length",

@@ -515,3 +515,24 @@ async fn webhooks_find_services_where_the_server_was_told() {
     assert_eq!(request["object"]["kind"], "Binding");
     assert_eq!(request["namespace"], "default");
 }
+
+/// A webhook that answers without end must not fill the server's memory.
+#[tokio::test]
+async fn an_answer_is_read_up_to_a_limit() {
+    let hook = WebhookServer::start(|review| {
+        let fields = json!({ "allowed": true, "warnings": ["x".repeat(20 * 1024 * 1024)] });
+        response(review, fields)
+    })
+    .await;
+    let server = ApiServer::builder().build();
+    let webhook = for_configmaps("large.example.com", hook.by_url("/"));
+    validating(&server, webhook).await;
+    let refused = create(&server, "a").await;
+    assert_eq!(refused.code, 500);
+    let message = refused.message();
+    assert!(
+        message.contains("/?timeout=10s\": response body is larger than 16"),
+        "{message}"
+    );
+    assert!(message.ends_with(" bytes"), "{message}");
+}
