@@ -69,6 +69,11 @@ impl Clock {
         }
     }
 
+    /// Whether it is the machine's.
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.source, Source::Real)
+    }
+
     /// The present time.
     #[must_use]
     pub fn now(&self) -> Timestamp {

@@ -8,6 +8,7 @@ mod fork;
 mod listener;
 mod load;
 mod manifests;
+mod offload;
 mod panics;
 mod paths;
 mod peer;
@@ -31,6 +32,7 @@ use hyper::upgrade::OnUpgrade;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
@@ -55,6 +57,7 @@ use crate::webhook::{Caller, Services};
 use crate::x509::Authorities;
 
 use flow_control::{Asking, Flow, FlowControl};
+use offload::{Limit, Offload};
 use panics::Panics;
 
 pub use builder::{ApiServerBuilder, AuthorityError};
@@ -122,6 +125,7 @@ pub(crate) struct Core {
     flow_control: FlowControl,
     /// The passes of what looks after the conditions of FlowSchemas.
     pub(crate) flow_schema_passes: Passes,
+    offload: Offload,
 }
 
 impl Core {
@@ -281,6 +285,8 @@ impl ApiServer {
     where
         B: Body<Data = Bytes>,
     {
+        // Simulated time does not pass while the server works.
+        let started = self.core.clock.is_real().then(Instant::now);
         let path = parts.uri.path().to_owned();
         let query_text = parts.uri.query().unwrap_or_default().to_owned();
         if let Some(refused) = filters::refuse_path(&path, &parts.uri) {
@@ -371,6 +377,7 @@ impl ApiServer {
             Ok(body) => body,
             Err(error) => return failed(&error),
         };
+        let limit = Limit::of(&info, started, timeout);
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
         let rv = self.core.storage.revision();
@@ -388,8 +395,7 @@ impl ApiServer {
             _ => None,
         });
         let upgrade = parts.extensions.remove::<OnUpgrade>();
-        let request = handlers::Request {
-            core: &self.core,
+        let incoming = Incoming {
             info,
             resource,
             query,
@@ -398,12 +404,11 @@ impl ApiServer {
             headers: parts.headers,
             body,
             accepted,
-            upgrade: Mutex::new(upgrade),
-            warnings: Mutex::default(),
+            upgrade,
         };
         let response = match refusal {
-            Some(error) => response::error(&error, request.accepted_failure()),
-            None => respond(request).await,
+            Some(error) => paths::unrouted(&error, &incoming.headers, &incoming.query),
+            None => self.respond_within(incoming, limit).await,
         };
         for effect in &effects {
             match effect {
@@ -436,6 +441,38 @@ impl ApiServer {
         access.authenticated(&user.name);
         let user = auth::impersonate(&self.core, user, &parts.headers, &attributes)?;
         Ok((user, attributes))
+    }
+}
+
+/// A request that has been read whole and is allowed; its resource is known.
+struct Incoming {
+    info: RequestInfo,
+    resource: Arc<ResourceInfo>,
+    query: Query,
+    user: User,
+    user_agent: Arc<str>,
+    headers: HeaderMap,
+    body: Bytes,
+    accepted: Accepted,
+    upgrade: Option<OnUpgrade>,
+}
+
+impl ApiServer {
+    async fn respond(&self, incoming: Incoming) -> Response<ResponseBody> {
+        let request = handlers::Request {
+            core: &self.core,
+            info: incoming.info,
+            resource: incoming.resource,
+            query: incoming.query,
+            user: incoming.user,
+            user_agent: incoming.user_agent,
+            headers: incoming.headers,
+            body: incoming.body,
+            accepted: incoming.accepted,
+            upgrade: Mutex::new(incoming.upgrade),
+            warnings: Mutex::default(),
+        };
+        respond(request).await
     }
 }
 

@@ -7,6 +7,7 @@ mod limits;
 #[path = "socket/panics.rs"]
 mod panics;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 struct Running {
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     stop: oneshot::Sender<()>,
     served: JoinHandle<std::io::Result<()>>,
 }
@@ -307,4 +308,74 @@ async fn a_web_page_is_no_administrator_of_a_server_without_credentials() {
         .body(Empty::<Bytes>::new())
         .unwrap();
     assert_eq!(asking.handle(request).await.status(), 200);
+}
+
+/// A body of about 1.4 MB that takes a debug build a second or more.
+fn large_body(name: &str) -> String {
+    let reference = |at: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": format!("n{at}"), "uid": format!("u{at}")});
+    let references: Vec<Value> = (0..20_000).map(reference).collect();
+    json!({"metadata": {"name": name, "ownerReferences": references}}).to_string()
+}
+
+async fn post(address: SocketAddr, query: &'static str, body: String) -> (u16, Value) {
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut client, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+    let task = tokio::spawn(connection);
+    let request = Request::post(format!("{CONFIGMAPS}{query}"))
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .unwrap();
+    let response = client.send_request(request).await.unwrap();
+    let code = response.status().as_u16();
+    let answer = response.into_body().collect().await.unwrap().to_bytes();
+    task.abort();
+    (code, serde_json::from_slice(&answer).unwrap())
+}
+
+/// This runtime has one worker: what kept it busy would keep all requests waiting.
+#[tokio::test]
+async fn large_requests_leave_others_served() {
+    let running = start().await;
+    let large = futures::future::join_all((0..3).map(|at| {
+        let body = large_body(&format!("large-{at}"));
+        post(running.address, "?dryRun=All", body)
+    }));
+    let healthy = async {
+        for _ in 0..5 {
+            let mut stream = TcpStream::connect(running.address).await.unwrap();
+            let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.ends_with("ok"), "{answer}");
+        }
+    };
+    tokio::pin!(large);
+    tokio::select! {
+        _ = &mut large => panic!("small requests waited for large ones"),
+        () = healthy => {}
+    }
+    for (code, answer) in large.await {
+        assert_eq!(code, 201, "{answer}");
+    }
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_request_whose_time_is_over_is_answered_and_not_stored() {
+    let server = ApiServer::builder().build();
+    let running = start_with(server.clone()).await;
+    let (code, status) = post(running.address, "?timeout=1ms", large_body("late")).await;
+    assert_eq!((code, &status["reason"]), (504, &json!("Timeout")));
+    assert_eq!(
+        status["message"],
+        "Timeout: request did not complete within the allotted timeout"
+    );
+    // The same name is free: what was given up has not been written, and will not be.
+    let (code, answer) = post(running.address, "", large_body("late")).await;
+    assert_eq!(code, 201, "{answer}");
+    running.stop.send(()).unwrap();
+    running.served.await.unwrap().unwrap();
 }

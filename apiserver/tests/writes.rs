@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -478,4 +481,37 @@ async fn a_service_account_keeps_its_old_name_beside_the_new_one_in_every_pod_sp
         assert_eq!((patched.code, &spec["serviceAccount"]), (200, &want));
         assert_eq!(spec["serviceAccountName"], want);
     }
+}
+
+/// kubernetes#19403: whoever deletes without grace wants the object gone, and it is.
+#[tokio::test]
+async fn a_deletion_without_grace_tolerates_others_that_write() {
+    let server = ApiServer::builder().build();
+    let others = (server.clone(), Arc::new(AtomicBool::new(true)));
+    let running = Arc::clone(&others.1);
+    // On a thread of its own, so that its writes come between those of one deletion.
+    let writer = std::thread::spawn(move || {
+        let (server, running) = others;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut turn = 0_u64;
+            while running.load(Ordering::Acquire) {
+                turn += 1;
+                let body = json!({"status": {"message": turn.to_string()}});
+                send(&server, &format!("PATCH {PODS}/p/status"), body).await;
+            }
+        });
+    });
+    for round in 0..1000 {
+        let spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+        assert_eq!(send(&server, &format!("POST {PODS}"), pod).await.code, 201);
+        let options = json!({"gracePeriodSeconds": 0});
+        let deleted = send(&server, &format!("DELETE {PODS}/p"), options).await;
+        assert_eq!(deleted.code, 200, "{round}: {}", deleted.message());
+        assert_eq!(deleted.meta("name"), &json!("p"));
+    }
+    running.store(false, Ordering::Release);
+    writer.join().unwrap();
 }

@@ -6,6 +6,7 @@
 
 use super::document::{self, Members, Node, Slot};
 use super::unprocessable;
+use crate::cancellation;
 use crate::status::ApiError;
 
 const OPERATIONS_MAX: usize = 10_000;
@@ -44,6 +45,9 @@ pub(super) fn applied(operations: Vec<Members>, current: &str) -> Result<String,
     let mut document = Node::Object(members);
     let mut copied_bytes = 0;
     for operation in operations {
+        if cancellation::is_requested() {
+            break;
+        }
         run(&mut document, operation, &mut copied_bytes)?;
     }
     let mut text = String::new();

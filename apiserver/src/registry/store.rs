@@ -21,6 +21,7 @@ use super::conduct;
 use super::{Context, Strategy};
 use crate::admission;
 use crate::admission::webhook::{Operation, Requester};
+use crate::cancellation;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
 use crate::field_manager::Writer;
@@ -195,6 +196,7 @@ impl Store<'_> {
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
+            cancellation::check()?;
             if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(Written::Stored(self.converted(stored).await?));
             }
@@ -365,6 +367,7 @@ impl Store<'_> {
                 time: self.core.clock.now(),
                 user_agent: self.user_agent,
             };
+            cancellation::check()?;
             if let Ok(stored) = self.commit(&table, commit) {
                 return Ok(if gone {
                     Written::Unstored(Arc::new(next))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
+use super::offload::Offload;
 use super::panics::Panics;
 use super::{ApiServer, Components, Core};
 use crate::admission::plugins::Tables;
@@ -297,6 +298,7 @@ impl ApiServerBuilder {
             panics: Panics::default(),
             flow_control: FlowControl::default(),
             flow_schema_passes: Passes::default(),
+            offload: Offload::new(),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
+use super::offload::Offload;
 use super::panics::Panics;
 use super::{ApiServer, Core};
 use crate::admission::plugins::Tables;
@@ -121,6 +122,7 @@ impl ApiServer {
             panics: Panics::default(),
             flow_control: FlowControl::default(),
             flow_schema_passes: Passes::default(),
+            offload: Offload::new(),
         });
         definition::after_fork(&forked.core);
         Ok(forked)

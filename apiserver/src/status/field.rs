@@ -1,5 +1,6 @@
 //! Faults of an object's fields, worded as apimachinery's `field.Error`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
@@ -122,8 +123,20 @@ impl fmt::Display for FieldPath {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     causes: Vec<Cause>,
+    /// What most values have none of: errors are passed around, and are to stay small.
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rest {
+    /// Bytes of all causes.
+    bytes: usize,
     warnings: Vec<String>,
 }
+
+/// Bytes of causes that are kept. Every item of a request may fault, but where each fault quotes
+/// the whole list no client waits for the outcome.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl FieldErrors {
     /// No faults.
@@ -135,10 +148,23 @@ impl FieldErrors {
     /// No faults, but something to warn of.
     #[must_use]
     pub fn with_warnings(warnings: Vec<String>) -> Self {
+        let rest = (!warnings.is_empty()).then_some(Rest { bytes: 0, warnings });
         Self {
             causes: Vec::new(),
-            warnings,
+            rest: rest.map(Box::new),
         }
+    }
+
+    fn rest_mut(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    /// Whether there are more faults than an answer can tell; further ones are dropped.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.rest
+            .as_ref()
+            .is_some_and(|rest| rest.bytes > BYTES_MAX)
     }
 
     /// Whether nothing is wrong.
@@ -164,19 +190,26 @@ impl FieldErrors {
     /// Faults that are forgiven, and only worth a warning.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
-        &self.warnings
+        self.rest
+            .as_ref()
+            .map_or(&[], |rest| rest.warnings.as_slice())
     }
 
     /// Takes over the faults of `other` as forgiven ones.
     pub fn forgive(&mut self, other: &Self) {
         let shown = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
-        self.warnings.extend(other.causes.iter().map(shown));
+        let causes = other.causes.iter().map(shown);
+        self.rest_mut().warnings.extend(causes);
     }
 
     /// Takes over the faults of `other`, behind those held.
     pub fn extend(&mut self, other: Self) {
         self.causes.extend(other.causes);
-        self.warnings.extend(other.warnings);
+        if let Some(other) = other.rest {
+            let rest = self.rest_mut();
+            rest.bytes = rest.bytes.saturating_add(other.bytes);
+            rest.warnings.extend(other.warnings);
+        }
     }
 
     /// `Required value[: detail]`.
@@ -190,6 +223,9 @@ impl FieldErrors {
 
     /// `Invalid value: <value>: detail`.
     pub fn invalid(&mut self, path: &FieldPath, value: &Value, detail: &str) {
+        if self.is_full() {
+            return;
+        }
         let text = with_detail(&format!("Invalid value: {}", show(value)), detail);
         self.push(CauseReason::Invalid, path, text);
     }
@@ -255,6 +291,10 @@ impl FieldErrors {
 
     /// A fault whose text does not follow one of the forms above.
     pub fn push(&mut self, reason: CauseReason, path: &FieldPath, message: String) {
+        if self.is_full() {
+            return;
+        }
+        self.rest_mut().bytes += path.0.len() + message.len();
         self.causes.push(Cause {
             reason: reason.as_str().to_owned(),
             message,
@@ -313,13 +353,14 @@ pub(crate) fn quoted(text: &str) -> String {
 impl fmt::Display for FieldErrors {
     /// All of them, each once, as the aggregate of upstream's field errors has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts: Vec<String> = Vec::new();
-        for cause in &self.causes {
-            let part = format!("{}: {}", cause.field, cause.message);
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
+        let shown = |cause: &Cause| format!("{}: {}", cause.field, cause.message);
+        let all: Vec<String> = self.causes.iter().map(shown).collect();
+        let mut seen = BTreeSet::new();
+        let parts: Vec<&str> = all
+            .iter()
+            .map(String::as_str)
+            .filter(|part| seen.insert(*part))
+            .collect();
         match parts.as_slice() {
             [one] => f.write_str(one),
             _ => write!(f, "[{}]", parts.join(", ")),

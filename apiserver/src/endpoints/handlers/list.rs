@@ -8,6 +8,7 @@ use super::continue_token::ContinueToken;
 use super::list_body::ListBody;
 use super::list_options::{ListOptions, ReadAt};
 use super::{Answer, Request};
+use crate::cancellation;
 use crate::endpoints::compression::accepts_gzip;
 use crate::endpoints::negotiation::Transform;
 use crate::endpoints::watch::expired;
@@ -209,6 +210,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
     };
     let mut rest = snapshot.range(namespace, start.as_ref());
     while let Some(object) = rest.next() {
+        cancellation::check()?;
         if !selectors.select(object) {
             continue;
         }

@@ -16,6 +16,7 @@ pub fn validate_owner_references(meta: &Value, path: &FieldPath, errors: &mut Fi
         }
         let current = format!("{}/{}", text(reference, "kind"), text(reference, "name"));
         match &controller {
+            Some(_) if errors.is_full() => return,
             Some(first) => {
                 let list: Vec<String> = references.into_iter().flatten().map(shown).collect();
                 let detail = format!(

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::checks::{items, text};
 use super::containers;
+use crate::cancellation;
 use crate::status::FieldPath;
 
 pub(super) fn warn_of_ports(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
@@ -23,6 +24,9 @@ pub(super) fn warn_of_ports(spec: &Value, path: &FieldPath, warnings: &mut Vec<S
         }
         let key = (number(port, "containerPort"), text(&port["protocol"]));
         let others = ports.entry(key).or_default();
+        if cancellation::is_requested() {
+            return;
+        }
         for (other, of_other) in &*others {
             if let Some(how) = conflict(port, other) {
                 warnings.push(format!("{path}: {how} port definition with {of_other}"));

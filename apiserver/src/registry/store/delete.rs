@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Store, check_name};
+use crate::cancellation;
 use crate::clock::{go_seconds, later, rfc3339};
 use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
 use crate::status::ApiError;
-use crate::storage::{Change, Commit};
+use crate::storage::{Change, Commit, StoredObject};
 
 /// The garbage collector's finalizer for dependents that are to live on.
 const ORPHAN: &str = "orphan";
@@ -49,6 +50,7 @@ impl Store<'_> {
         let key = self.key(namespace, name);
         let table = self.table();
         loop {
+            cancellation::check()?;
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
             // What can't be shown in the version of a request can't be deleted in it either.
             let shown = match self.requester {
@@ -76,7 +78,7 @@ impl Store<'_> {
                     Deleted::Terminating(value)
                 });
             }
-            let commit = |expected, change| {
+            let commit = |expected: &Arc<StoredObject>, change: Change| {
                 self.commit(
                     &table,
                     Commit {
@@ -101,11 +103,22 @@ impl Store<'_> {
             if !gone {
                 return Ok(Deleted::Terminating(Arc::clone(&marked.value())));
             }
-            let last = Change::Remove((*marked.value()).clone());
-            let Ok(removed) = commit(&marked, last) else {
-                continue;
-            };
-            return Ok(Deleted::Gone(Arc::clone(&removed.value())));
+            let uid = meta(&marked.value(), "uid").to_owned();
+            let mut last = Arc::clone(&marked);
+            loop {
+                if let Ok(removed) = commit(&last, Change::Remove((*last.value()).clone())) {
+                    return Ok(Deleted::Gone(Arc::clone(&removed.value())));
+                }
+                // Somebody else wrote or removed the marked object. One that is gone is what was
+                // asked for (kubernetes#19403).
+                match table.get(&key) {
+                    Some(now) if meta(&now.value(), "uid") == uid => last = now,
+                    _ => return Ok(Deleted::Gone(Arc::clone(&marked.value()))),
+                }
+                if options.preconditions.rv.is_some() {
+                    break;
+                }
+            }
         }
     }
 

@@ -1,10 +1,12 @@
 //! What follows from a write, and what is warned of on the way.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Store;
+use crate::cancellation;
 use crate::registry::{definition, flow_schema};
 use crate::storage::{Commit, Raced, StoredObject, Table};
 
@@ -16,8 +18,10 @@ impl Store<'_> {
         commit: Commit<'_>,
     ) -> Result<Arc<StoredObject>, Raced> {
         let stored = table.commit(commit)?;
-        definition::after_write(self.core, self.resource);
-        flow_schema::after_write(self.core, self.resource);
+        cancellation::shielded(|| {
+            definition::after_write(self.core, self.resource);
+            flow_schema::after_write(self.core, self.resource);
+        });
         Ok(stored)
     }
 
@@ -26,11 +30,13 @@ impl Store<'_> {
         let Some(held) = self.warnings else {
             return;
         };
-        let mut held = held.lock();
-        for warning in self.strategy.warnings(new, old) {
-            if !held.contains(&warning) {
-                held.push(warning);
-            }
+        let found = self.strategy.warnings(new, old);
+        if found.is_empty() {
+            return;
         }
+        let mut held = held.lock();
+        let mut seen: BTreeSet<String> = held.iter().cloned().collect();
+        let added = found.into_iter().filter(|own| seen.insert(own.clone()));
+        held.extend(added);
     }
 }

@@ -3,6 +3,7 @@
 use std::num::{IntErrorKind, ParseIntError};
 
 use super::Store;
+use crate::cancellation;
 use crate::meta::GroupKind;
 use crate::meta::validation;
 use crate::registry::event;
@@ -35,6 +36,9 @@ impl Store<'_> {
         }
         if errors.is_empty() {
             return Ok(());
+        }
+        if errors.is_full() {
+            return Err(cancellation::timeout());
         }
         let mut kind = self.resource.gvk().group_kind();
         if kind.group == event::GROUP {
