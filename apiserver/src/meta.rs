@@ -3,6 +3,7 @@
 pub(crate) mod fields;
 mod gvk;
 pub(crate) mod object;
+pub(crate) mod order;
 pub mod selector;
 pub mod validation;
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -433,5 +435,66 @@ async fn pretty_answers_have_their_keys_in_the_order_of_upstream_s_types() {
         let text = String::from_utf8(text.to_vec()).unwrap();
         assert!(text.starts_with(begins), "{path}: {text}");
         assert!(!text.ends_with('\n'), "{path}: {text}");
+    }
+}
+
+/// Times that a quadratic walk over these lists exceeds many times over.
+#[tokio::test]
+async fn long_lists_take_linear_time() {
+    const LIMIT: Duration = Duration::from_secs(20);
+    let server = ApiServer::builder().build();
+    let list =
+        |count: usize, item: &dyn Fn(usize) -> Value| -> Value { (0..count).map(item).collect() };
+    let reference = |at: usize| json!({"apiVersion": "v1", "kind": "Pod", "name": format!("n{at}"), "uid": format!("u{at}")});
+    let spread = |at: usize| json!({"maxSkew": 1, "topologyKey": format!("k{at}"), "whenUnsatisfiable": "DoNotSchedule"});
+    let version = |at: usize| {
+        json!({"name": format!("v{at}"), "served": true, "storage": at == 0,
+        "schema": {"openAPIV3Schema": {"type": "object"}}})
+    };
+    let names = json!({"plural": "longs", "kind": "Long"});
+    let pod = |field: &str, items: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+        spec[field] = items;
+        json!({"metadata": {"name": "a"}, "spec": spec})
+    };
+    let bodies = [
+        (
+            CONFIGMAPS,
+            json!({"metadata": {"name": "a", "ownerReferences": list(20_000, &reference)}}),
+        ),
+        (
+            CONFIGMAPS,
+            json!({"metadata": {"name": "a", "finalizers": list(30_000, &|at| json!(format!("f{at}")))}}),
+        ),
+        (
+            "/api/v1/namespaces/default/pods",
+            pod("topologySpreadConstraints", list(8_000, &spread)),
+        ),
+        (
+            "/api/v1/namespaces/default/pods",
+            pod(
+                "volumes",
+                list(
+                    8_000,
+                    &|at| json!({"name": format!("v{at}"), "emptyDir": {}}),
+                ),
+            ),
+        ),
+        (
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            json!({"metadata": {"name": "longs.example.com"}, "spec": {"group": "example.com",
+                "scope": "Cluster", "names": names, "versions": list(3_000, &version)}}),
+        ),
+    ];
+    for (path, body) in bodies {
+        let request = Request::post(format!("{path}?dryRun=All"))
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(body.to_string())))
+            .unwrap();
+        let start = Instant::now();
+        let answer = server.handle(request).await;
+        assert!([201, 422].contains(&answer.status().as_u16()), "{path}");
+        let taken = start.elapsed();
+        assert!(taken < LIMIT, "{path}: {taken:?}");
     }
 }

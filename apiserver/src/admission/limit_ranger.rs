@@ -1,6 +1,7 @@
 //! Limit ranges: what containers use where they do not say, and what they may not.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
@@ -192,13 +193,13 @@ fn pod_faults(range: &Value, pod: &Value) -> Vec<String> {
 }
 
 fn distinct(faults: Vec<String>) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    for fault in faults {
-        if !kept.contains(&fault) {
-            kept.push(fault);
-        }
-    }
-    kept
+    let mut seen = BTreeSet::new();
+    let is_first: Vec<bool> = faults.iter().map(|fault| seen.insert(fault)).collect();
+    let kept = faults
+        .iter()
+        .zip(is_first)
+        .filter(|(_, is_first)| *is_first);
+    kept.map(|(fault, _)| fault.clone()).collect()
 }
 
 /// What something uses, to be held against limits.

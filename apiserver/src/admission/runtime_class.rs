@@ -1,9 +1,12 @@
 //! What a pod takes over from its runtime class.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{all_of, forbidden};
 use crate::meta::object::{child_mut, name};
+use crate::meta::order::Ordered;
 use crate::meta::validation::path_segment_name;
 use crate::server::Core;
 use crate::status::ApiError;
@@ -61,13 +64,17 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
         }
         selector[key.as_str()] = value.clone();
     }
-    for toleration in scheduling["tolerations"].as_array().into_iter().flatten() {
-        let all = spec.entry("tolerations").or_insert_with(|| json!([]));
-        if let Some(all) = all.as_array_mut()
-            && !all.contains(toleration)
-        {
-            all.push(toleration.clone());
-        }
+    let Some(tolerations) = scheduling["tolerations"].as_array() else {
+        return Ok(());
+    };
+    let held = spec.get("tolerations").and_then(Value::as_array);
+    let mut seen: BTreeSet<_> = held.into_iter().flatten().map(Ordered).collect();
+    let added = tolerations.iter().filter(|own| seen.insert(Ordered(own)));
+    let added: Vec<Value> = added.cloned().collect();
+    let all =
+        (!tolerations.is_empty()).then(|| spec.entry("tolerations").or_insert_with(|| json!([])));
+    if let Some(all) = all.and_then(Value::as_array_mut) {
+        all.extend(added);
     }
     Ok(())
 }

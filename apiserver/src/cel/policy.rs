@@ -23,6 +23,9 @@ use super::{
 /// The variable that holds the values of other expressions.
 const VARIABLES: &str = "variables";
 
+/// The type of that object.
+const VARIABLES_TYPE: &str = "kubernetes.variables";
+
 /// What all expressions about one request may cost together.
 const BUDGET: u64 = 10_000_000;
 
@@ -65,8 +68,8 @@ impl Returns {
 #[derive(Clone)]
 pub(crate) struct Scope {
     environment: Environment,
-    /// The types of the variables declared so far.
-    variables: Option<BTreeMap<String, Type>>,
+    /// Whether variables may be declared.
+    has_variables: bool,
 }
 
 impl Scope {
@@ -85,7 +88,7 @@ impl Scope {
         variables.insert("authorizer.requestResource".into(), of_request);
         Self {
             environment,
-            variables: None,
+            has_variables: false,
         }
     }
 
@@ -93,7 +96,7 @@ impl Scope {
     pub(crate) fn of_device() -> Self {
         Self {
             environment: declared::of_device(),
-            variables: None,
+            has_variables: false,
         }
     }
 
@@ -101,7 +104,7 @@ impl Scope {
     pub(crate) fn of_cluster<'k>(kinds: impl IntoIterator<Item = &'k str>) -> Self {
         Self {
             environment: declared::of_cluster(kinds),
-            variables: None,
+            has_variables: false,
         }
     }
 
@@ -142,8 +145,13 @@ impl Scope {
 
     /// The same with variables, of which there are none yet.
     pub(crate) fn with_variables(mut self) -> Self {
-        self.variables = Some(BTreeMap::new());
-        self.declare_variables();
+        self.has_variables = true;
+        let of = declared::object(VARIABLES_TYPE, BTreeMap::new());
+        self.environment.objects.insert(VARIABLES_TYPE.into(), of);
+        let variable = Type::Object(VARIABLES_TYPE.into());
+        self.environment
+            .variables
+            .insert(VARIABLES.into(), variable);
         self
     }
 
@@ -154,7 +162,7 @@ impl Scope {
         environment.variables.retain(|name, _| !is_authorizer(name));
         Self {
             environment,
-            variables: self.variables.clone(),
+            has_variables: self.has_variables,
         }
     }
 
@@ -166,23 +174,10 @@ impl Scope {
     /// Adds a variable whose expression has type `of`, if that is known.
     pub(crate) fn declare_as(&mut self, name: &str, of: Option<&Type>) {
         let of = of.map_or(Type::Dyn, declared::field_type);
-        if let Some(variables) = &mut self.variables {
-            variables.insert(name.to_owned(), of);
+        let variables = self.environment.objects.get_mut(VARIABLES_TYPE);
+        if let Some(variables) = variables.filter(|_| self.has_variables) {
+            declared::add_field(variables, name, of);
         }
-        self.declare_variables();
-    }
-
-    fn declare_variables(&mut self) {
-        let Some(variables) = &self.variables else {
-            return;
-        };
-        let name = "kubernetes.variables";
-        let of = declared::object(name, variables.clone());
-        self.environment.objects.insert(name.into(), of);
-        let variable = Type::Object(name.into());
-        self.environment
-            .variables
-            .insert(VARIABLES.into(), variable);
     }
 
     /// Returns the type of an expression, whatever it is.

@@ -1,5 +1,6 @@
 //! Whether custom resources fulfil the rules of their schema.
 
+mod correlated;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +17,11 @@ use super::{
     value::Value,
 };
 use crate::{
-    schema::structural::{ListType, Structural, ValidationRule},
+    cancellation,
+    schema::structural::{Structural, ValidationRule},
     status::{CauseReason, FieldErrors, FieldPath},
 };
+use correlated::{Correlated, Memo, Ratchet};
 
 /// The most that all rules may cost for one object.
 const OBJECT_COST_MAX: i64 = 10_000_000;
@@ -137,6 +140,7 @@ impl Validator {
         let mut run = Run {
             budget: OBJECT_COST_MAX,
             errors: FieldErrors::new(),
+            memo: Memo::default(),
         };
         let current = old.map(|old| Correlated {
             schema: &self.schema,
@@ -177,126 +181,17 @@ fn has_rules(schema: &Structural) -> bool {
         || schema.properties.values().any(has_rules)
 }
 
-/// A value and what it was before.
-#[derive(Clone, Copy)]
-struct Correlated<'v> {
-    schema: &'v Structural,
-    old: &'v Json,
-    new: &'v Json,
-}
-
-impl<'v> Correlated<'v> {
-    fn key(self, name: &str) -> Option<Self> {
-        let old = self.old.as_object()?.get(name)?;
-        let new = self.new.as_object()?.get(name)?;
-        let schema = self
-            .schema
-            .properties
-            .get(name)
-            .or_else(|| self.schema.map_values())?;
-        Some(Self { schema, old, new })
-    }
-
-    fn index(self, index: usize) -> Option<Self> {
-        let new = self.new.as_array()?.get(index)?;
-        let old = old_item(self.schema, Some(self.old), new)?;
-        Some(Self {
-            schema: self.schema.items.as_deref()?,
-            old,
-            new,
-        })
-    }
-
-    /// Whether nothing has changed, as far as the schema can tell.
-    fn is_equal(self) -> bool {
-        match (self.old, self.new) {
-            (Json::Array(old), Json::Array(new)) => {
-                let keyed = self.schema.list_type == Some(ListType::Map);
-                old.len() == new.len()
-                    && (old == new && !keyed
-                        || keyed
-                            && (0..new.len())
-                                .all(|at| self.index(at).is_some_and(Correlated::is_equal)))
-            }
-            (Json::Object(old), Json::Object(new)) => {
-                old.len() == new.len()
-                    && new
-                        .keys()
-                        .all(|name| self.key(name).is_some_and(Correlated::is_equal))
-            }
-            (old, new) => old == new,
-        }
-    }
-}
-
-/// The old item with the keys of `item`; only lists with keys have one.
-fn old_item<'v>(schema: &Structural, old: Option<&'v Json>, item: &Json) -> Option<&'v Json> {
-    if schema.list_type != Some(ListType::Map) {
-        return None;
-    }
-    let keys = |item: &Json| -> Vec<Json> {
-        schema
-            .list_map_keys
-            .iter()
-            .map(|key| item[key].clone())
-            .collect()
-    };
-    let wanted = keys(item);
-    old?.as_array()?.iter().find(|old| keys(old) == wanted)
-}
-
-/// What faults of a node are forgiven by.
-#[derive(Clone, Copy)]
-struct Ratchet<'v> {
-    /// The node's own change; `None` where it can't be told.
-    current: Option<Correlated<'v>>,
-    /// The change of the nearest node above for which it can be told.
-    parent: Option<Correlated<'v>>,
-}
-
-impl<'v> Ratchet<'v> {
-    fn forgives(self) -> bool {
-        self.current
-            .or(self.parent)
-            .is_some_and(Correlated::is_equal)
-    }
-
-    fn key(self, name: &str) -> Self {
-        match self.current {
-            None => self,
-            // Both old and new have been converted to one type, so a change of it can't show.
-            Some(_) if self.parent.is_none() && matches!(name, "apiVersion" | "kind") => Self {
-                current: None,
-                parent: None,
-            },
-            Some(current) => Self {
-                current: current.key(name),
-                parent: Some(current),
-            },
-        }
-    }
-
-    fn index(self, index: usize) -> Self {
-        match self.current {
-            None => self,
-            Some(current) => Self {
-                current: current.index(index),
-                parent: Some(current),
-            },
-        }
-    }
-}
-
 /// The budget is spent.
 struct Ended;
 
-struct Run {
+struct Run<'v> {
     budget: i64,
     errors: FieldErrors,
+    memo: Memo<'v>,
 }
 
-impl Run {
-    fn visit<'v>(
+impl<'v> Run<'v> {
+    fn visit(
         &mut self,
         validator: &'v Validator,
         path: &FieldPath,
@@ -306,6 +201,9 @@ impl Run {
     ) -> Result<(), Ended> {
         if value.is_null() {
             return Ok(());
+        }
+        if cancellation::is_requested() {
+            return Err(Ended);
         }
         self.rules(
             validator,
@@ -327,14 +225,9 @@ impl Run {
                     return Ok(());
                 };
                 for (index, item) in items.iter().enumerate() {
-                    let old = old_item(&validator.schema, old, item);
-                    self.visit(
-                        of_items,
-                        &path.index(index),
-                        item,
-                        old,
-                        ratchet.index(index),
-                    )?;
+                    let old = self.memo.old_item(&validator.schema, old, item);
+                    let ratchet = ratchet.index(index, &mut self.memo);
+                    self.visit(of_items, &path.index(index), item, old, ratchet)?;
                 }
             }
             Json::Object(fields) => {
@@ -363,7 +256,7 @@ impl Run {
         path: &FieldPath,
         value: &Json,
         old: Option<&Json>,
-        ratchet: Ratchet<'_>,
+        ratchet: Ratchet<'v>,
     ) -> Result<(), Ended> {
         let schema = &validator.schema;
         if validator.hidden {
@@ -414,7 +307,8 @@ impl Run {
                 .map_or_else(|| path.clone(), |below| path.child(&below));
             let mut found = FieldErrors::new();
             fault(&mut found, rule, &place, schema, value, &detail);
-            self.add(found, !compiled.uses_old_self && ratchet.forgives());
+            let forgiven = !compiled.uses_old_self && ratchet.forgives(&mut self.memo);
+            self.add(found, forgiven);
         }
         Ok(())
     }
@@ -472,7 +366,7 @@ impl Run {
         path: &FieldPath,
         schema: &Structural,
         variables: &BTreeMap<&str, Value>,
-        ratchet: Ratchet<'_>,
+        ratchet: Ratchet<'v>,
     ) -> Result<Option<String>, Ended> {
         let Some(program) = &compiled.message else {
             return Ok(None);
@@ -493,7 +387,8 @@ impl Run {
         if let Some(detail) = refused {
             let mut found = FieldErrors::new();
             push_invalid(&mut found, path, &schema.value_type, detail);
-            self.add(found, !compiled.uses_old_self && ratchet.forgives());
+            let forgiven = !compiled.uses_old_self && ratchet.forgives(&mut self.memo);
+            self.add(found, forgiven);
             return Err(Ended);
         }
         self.budget -= cost;

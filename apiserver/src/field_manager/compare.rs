@@ -1,6 +1,7 @@
 //! What differs between two objects, as sets of fields.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -167,18 +168,10 @@ impl Difference {
     fn items(&mut self, list: List<'_>, depth: usize, old: &[Value], new: &[Value]) {
         let old = by_element(list, old);
         let new = by_element(list, new);
-        let added = new
-            .iter()
-            .filter(|(element, _)| find(&old, element).is_empty());
         let item =
             |old: Option<&Value>, new: Option<&Value>| Self::of(list.item(), depth + 1, old, new);
-        for (element, before) in old.iter().chain(added.clone()) {
-            let is_old = !find(&old, element).is_empty();
-            let (before, after) = match is_old {
-                true => (before.as_slice(), find(&new, element)),
-                false => (&[][..], before.as_slice()),
-            };
-            let below = match (before, after) {
+        for (element, before, after) in item_pairs(old, new) {
+            let below = match (before.as_slice(), after.as_slice()) {
                 (before @ ([] | [_]), after @ ([] | [_])) => {
                     item(before.first().copied(), after.first().copied())
                 }
@@ -201,7 +194,7 @@ impl Difference {
                     below
                 }
             };
-            self.graft(element.clone(), below);
+            self.graft(element, below);
         }
     }
 }
@@ -261,24 +254,41 @@ fn whole(shape: Shape<'_>, value: &Value) -> Node {
     node
 }
 
-type Items<'v> = Vec<(PathElement, Vec<&'v Value>)>;
+/// Items by their path element: usually one.
+type Items<'v> = BTreeMap<PathElement, Vec<&'v Value>>;
 
-/// The items by their path element, in the order of the list.
 fn by_element<'v>(list: List<'_>, items: &'v [Value]) -> Items<'v> {
-    let mut found: Items<'v> = Vec::new();
+    let mut found = Items::new();
     for item in items {
-        let Ok(element) = list.element(item) else {
-            continue;
-        };
-        match found.iter_mut().find(|(known, _)| *known == element) {
-            Some((_, same)) => same.push(item),
-            None => found.push((element, vec![item])),
+        if let Ok(element) = list.element(item) {
+            found.entry(element).or_default().push(item);
         }
     }
     found
 }
 
-fn find<'i, 'v>(items: &'i Items<'v>, element: &PathElement) -> &'i [&'v Value] {
-    let found = items.iter().find(|(known, _)| known == element);
-    found.map(|(_, items)| items.as_slice()).unwrap_or_default()
+type ItemPair<'v> = (PathElement, Vec<&'v Value>, Vec<&'v Value>);
+
+/// The items of two lists by their elements, in order.
+fn item_pairs<'v>(old: Items<'v>, new: Items<'v>) -> impl Iterator<Item = ItemPair<'v>> {
+    let mut old = old.into_iter().peekable();
+    let mut new = new.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let order = match (old.peek(), new.peek()) {
+            (Some((old, _)), Some((new, _))) => old.cmp(new),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return None,
+        };
+        let before = old.next_if(|_| order.is_le());
+        let after = new.next_if(|_| order.is_ge());
+        match (before, after) {
+            (Some((element, before)), after) => Some((
+                element,
+                before,
+                after.map(|(_, after)| after).unwrap_or_default(),
+            )),
+            (None, after) => after.map(|(element, after)| (element, Vec::new(), after)),
+        }
+    })
 }

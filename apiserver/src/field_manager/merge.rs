@@ -1,5 +1,7 @@
 //! An applied configuration merged into the live object.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value};
 
 use super::path::PathElement;
@@ -60,43 +62,38 @@ fn merge_items(list: List<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> 
         return applied.to_vec();
     }
     // An item that is in the live list more than once is replaced, not merged.
-    let live_item = |element: &PathElement| {
-        let mut same = live_elements
-            .iter()
-            .zip(live)
-            .filter(|(known, _)| *known == element);
-        match (same.next(), same.next()) {
-            (Some((_, item)), None) => Some(item),
-            _ => None,
-        }
-    };
+    let mut live_items: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
+    for (element, item) in live_elements.iter().zip(live) {
+        let known = live_items.entry(element);
+        known.and_modify(|same| *same = None).or_insert(Some(item));
+    }
+    let is_applied: BTreeSet<&PathElement> = applied_elements.iter().collect();
     let merged = |index: usize| {
         let item: &Value = &applied[index];
-        match live_item(&applied_elements[index]) {
-            Some(live) => merge(list.item(), live, item),
-            None => Some(item.clone()),
+        match live_items.get(&applied_elements[index]) {
+            Some(Some(live)) => merge(list.item(), live, item),
+            _ => Some(item.clone()),
         }
     };
     let mut shared = applied_elements
         .iter()
-        .filter(|element| live_elements.contains(element));
+        .filter(|element| live_items.contains_key(element));
     let mut next_shared = shared.next();
-    let mut done: Vec<&PathElement> = Vec::new();
+    let mut done: BTreeSet<&PathElement> = BTreeSet::new();
     let mut out = Vec::with_capacity(live.len().max(applied.len()));
     let (mut at_live, mut at_applied) = (0, 0);
     while at_live < live.len() || at_applied < applied.len() {
         if at_live < live.len() && at_applied < applied.len() {
             let element = &live_elements[at_live];
             if *element == applied_elements[at_applied] {
-                done.push(element);
+                done.insert(element);
                 out.extend(merged(at_applied));
                 at_live += 1;
                 at_applied += 1;
                 next_shared = shared.next();
                 continue;
             }
-            if applied_elements.contains(element) && next_shared.is_some_and(|next| next != element)
-            {
+            if is_applied.contains(element) && next_shared.is_some_and(|next| next != element) {
                 // Shared, but its turn comes later, in the order of the applied list.
                 at_live += 1;
                 continue;
@@ -104,18 +101,18 @@ fn merge_items(list: List<'_>, live: &[Value], applied: &[Value]) -> Vec<Value> 
         }
         if at_live < live.len() {
             let element = &live_elements[at_live];
-            if !applied_elements.contains(element) {
+            if !is_applied.contains(element) {
                 out.push(live[at_live].clone());
                 at_live += 1;
                 continue;
             }
-            if done.contains(&element) {
+            if done.contains(element) {
                 at_live += 1;
             }
         }
         if at_applied < applied.len() {
             let element = &applied_elements[at_applied];
-            done.push(element);
+            done.insert(element);
             out.extend(merged(at_applied));
             at_applied += 1;
             if next_shared == Some(element) {

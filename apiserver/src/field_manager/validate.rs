@@ -1,5 +1,7 @@
 //! Whether an applied configuration fits the schema, in the words of structured-merge-diff.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Number, Value};
 
 use super::path::PathElement;
@@ -125,7 +127,7 @@ impl Walk<'_> {
     }
 
     fn items(&mut self, schema: &Schema, shape: Shape<'_>, items: &[Value]) {
-        let mut seen: Vec<PathElement> = Vec::new();
+        let mut seen = BTreeSet::new();
         for (index, item) in items.iter().enumerate() {
             let element = match shape {
                 Shape::List(list) => match list.element(item) {
@@ -138,7 +140,7 @@ impl Walk<'_> {
                 self.fault(format!("duplicate entries for key {element}"));
             }
             self.at(&element.to_string(), |walk| walk.value(schema, None, item));
-            seen.push(element);
+            seen.insert(element);
         }
     }
 }

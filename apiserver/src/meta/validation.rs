@@ -7,6 +7,8 @@ mod label_selector;
 mod names;
 mod owner_references;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::status::{CauseReason, FieldErrors, FieldPath};
@@ -244,7 +246,7 @@ fn validate_no_new_finalizers(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let held = strings(old, "finalizers");
+    let held: BTreeSet<&str> = strings(old, "finalizers").into_iter().collect();
     let mut added = strings(new, "finalizers");
     added.retain(|finalizer| !held.contains(finalizer));
     added.sort_unstable();

@@ -1,7 +1,7 @@
 //! Keys of a pod's own labels in the terms by which it is placed: the values are those that the
 //! pod has when it is made.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -69,21 +69,23 @@ pub(super) fn validate(term: &Value, path: &FieldPath, errors: &mut FieldErrors)
         }
     }
     let wanted: Vec<&str> = items(&term["matchLabelKeys"]).map(text).collect();
+    let last: BTreeMap<&str, usize> = wanted.iter().copied().zip(0..).collect();
     let selector = &term["labelSelector"];
     let own = entries(&selector["matchLabels"]).map(|(key, _)| key.as_str());
     let mut selected: BTreeSet<&str> = own.collect();
     for expression in items(&selector["matchExpressions"]) {
         let key = text(&expression["key"]);
-        let index = wanted.iter().rposition(|own| *own == key);
-        if let Some(index) = index.filter(|_| selected.contains(key)) {
+        let index = last.get(key).filter(|_| selected.contains(key));
+        if let Some(&index) = index {
             // Upstream's path leaves out the field.
             let detail = "exists in both matchLabelKeys and labelSelector";
             errors.invalid(&path.index(index), &key.into(), detail);
         }
         selected.insert(key);
     }
+    let unwanted: BTreeSet<&str> = items(&term["mismatchLabelKeys"]).map(text).collect();
     for (index, key) in wanted.iter().enumerate() {
-        if items(&term["mismatchLabelKeys"]).any(|own| own == key) {
+        if unwanted.contains(key) {
             let path = path.child("matchLabelKeys").index(index);
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&path, &(*key).into(), detail);

@@ -136,6 +136,11 @@ fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErro
             field("whenUnsatisfiable")
         )
     };
+    // The fault is at the first of two that are alike.
+    let pairs: Vec<String> = items(constraints).map(pair).collect();
+    let mut later = BTreeSet::new();
+    let mut is_repeated: Vec<bool> = pairs.iter().rev().map(|own| !later.insert(own)).collect();
+    is_repeated.reverse();
     for (index, constraint) in items(constraints).enumerate() {
         let path = path.index(index);
         let number = |field: &str| constraint[field].as_i64();
@@ -151,14 +156,9 @@ fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErro
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         let action_path = path.child("whenUnsatisfiable");
         one_of(&action.into(), &action_path, &actions, errors);
-        // The fault is at the first of two that are alike.
-        let own = pair(constraint);
-        if items(constraints)
-            .skip(index + 1)
-            .any(|other| pair(other) == own)
-        {
+        if is_repeated[index] {
             let path = path.child("{topologyKey, whenUnsatisfiable}");
-            errors.duplicate(&path, &own.into());
+            errors.duplicate(&path, &pairs[index].as_str().into());
         }
         if let Some(domains) = number("minDomains") {
             let path = path.child("minDomains");

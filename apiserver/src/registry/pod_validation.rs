@@ -22,7 +22,7 @@ use super::pod_resources::{validate_files_of_variables, validate_pod_resources};
 use super::seccomp;
 use super::security_context::{validate_container_security, validate_os};
 use super::volume_sources::validate_source;
-use super::volume_validation::validate_mounts;
+use super::volume_validation::{Volumes, validate_mounts};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 use container_policies::{
@@ -67,13 +67,13 @@ fn validate_own_claims(pod: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     let volumes = &pod["spec"]["volumes"];
     let name = text(&pod["metadata"]["name"]);
     let made = |own: &&Value| !own["ephemeral"].is_null();
-    let made: Vec<String> = items(volumes)
+    let made: BTreeSet<String> = items(volumes)
         .filter(made)
         .map(|own| format!("{name}-{}", text(&own["name"])))
         .collect();
     for (index, volume) in items(volumes).enumerate() {
         let claim = &volume["persistentVolumeClaim"]["claimName"];
-        if !name.is_empty() && made.iter().any(|own| own == text(claim)) {
+        if !name.is_empty() && made.contains(text(claim)) {
             let path = path.index(index).child("persistentVolumeClaim");
             let detail = "must not reference a PVC that gets created for an ephemeral volume";
             errors.invalid(&path.child("claimName"), claim, detail);
@@ -200,7 +200,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
         let claims = path.child("resources").child("claims");
         validate_resource_claims(
             spec,
-            &Surroundings::of(spec, Vec::new()),
+            &Surroundings::of(spec, Volumes::new()),
             &claims,
             &mut errors,
         );
@@ -227,7 +227,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
 /// What a container's faults depend on of its pod.
 struct Surroundings<'a> {
     /// Those without faults of their own.
-    volumes: Vec<&'a Value>,
+    volumes: Volumes<'a>,
     /// The names of its claims of resources.
     claims: BTreeSet<&'a str>,
     grace: Option<i64>,
@@ -236,7 +236,7 @@ struct Surroundings<'a> {
 }
 
 impl<'a> Surroundings<'a> {
-    fn of(spec: &'a Value, volumes: Vec<&'a Value>) -> Self {
+    fn of(spec: &'a Value, volumes: Volumes<'a>) -> Self {
         let claims = items(&spec["resourceClaims"]).map(|claim| text(&claim["name"]));
         Self {
             volumes,
@@ -392,18 +392,20 @@ fn validate_volumes<'a>(
     volumes: &'a Value,
     path: &FieldPath,
     errors: &mut FieldErrors,
-) -> Vec<&'a Value> {
-    let mut valid: Vec<&Value> = Vec::new();
+) -> Volumes<'a> {
+    let mut valid = Volumes::new();
     for (index, volume) in items(volumes).enumerate() {
         let path = path.index(index);
         let mut own = FieldErrors::new();
         validate_source(volume, &path, &mut own);
         validate_label(volume, &path, &mut own);
-        if valid.iter().any(|other| other["name"] == volume["name"]) {
+        if valid.contains_key(text(&volume["name"])) {
             own.duplicate(&path.child("name"), &volume["name"]);
         }
         match own.is_empty() {
-            true => valid.push(volume),
+            true => {
+                valid.insert(text(&volume["name"]), volume);
+            }
             false => errors.extend(own),
         }
     }

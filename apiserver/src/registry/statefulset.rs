@@ -1,5 +1,7 @@
 //! StatefulSets.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::checks::{invalid_as, invalid_each, items, text};
@@ -8,6 +10,7 @@ use super::pod_template::default_pod_spec;
 use super::workload::validate_labels_match;
 use super::{Context, Strategy, pod_validation, pod_warnings};
 use crate::meta::object::{child_mut, default};
+use crate::meta::order::Ordered;
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{NameRule, dns1123_label, validate_label_selector};
 use crate::status::{FieldErrors, FieldPath};
@@ -335,7 +338,8 @@ fn as_made(template: &Value, claims: &Value) -> Value {
             .or_insert_with(|| json!([]))
             .as_array_mut(),
     ) {
-        volumes.retain(|own| !claimed.iter().any(|claim| claim["name"] == own["name"]));
+        let names: BTreeSet<_> = claimed.iter().map(|own| Ordered(&own["name"])).collect();
+        volumes.retain(|own| !names.contains(&Ordered(&own["name"])));
         claimed.append(volumes);
         *volumes = claimed;
     }

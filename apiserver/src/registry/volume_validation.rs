@@ -63,10 +63,13 @@ fn has_backsteps(value: &Value) -> bool {
     text(value).split('/').any(|part| part == "..")
 }
 
+/// The volumes of a pod by name.
+pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
+
 /// Faults of a container's mounts and block devices; `volumes` are the pod's.
 pub(super) fn validate_mounts(
     container: &Value,
-    volumes: &[&Value],
+    volumes: &Volumes<'_>,
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
@@ -74,6 +77,7 @@ pub(super) fn validate_mounts(
     let devices: BTreeMap<&str, &str> = items(&container["volumeDevices"])
         .map(|device| (text(&device["name"]), text(&device["devicePath"])))
         .collect();
+    let device_paths: BTreeSet<&str> = devices.values().copied().collect();
     let mounts = path.child("volumeMounts");
     let mut mounted = BTreeSet::new();
     for (index, mount) in items(&container["volumeMounts"]).enumerate() {
@@ -81,7 +85,7 @@ pub(super) fn validate_mounts(
         let name = text(&mount["name"]);
         let name_path = path.child("name");
         required(&mount["name"], &name_path, errors);
-        if volumes.iter().all(|volume| volume["name"] != *name) {
+        if !volumes.contains_key(name) {
             errors.not_found(&name_path, &name.into());
         }
         let at = &mount["mountPath"];
@@ -94,7 +98,7 @@ pub(super) fn validate_mounts(
             let detail = "must not already exist in volumeDevices";
             errors.invalid(&name_path, &name.into(), detail);
         }
-        if devices.values().any(|device| *device == text(at)) {
+        if device_paths.contains(text(at)) {
             let detail = "must not already exist as a path in volumeDevices";
             errors.invalid(&at_path, at, detail);
         }
@@ -151,7 +155,7 @@ fn validate_propagation(
 
 fn validate_devices(
     container: &Value,
-    volumes: &[&Value],
+    volumes: &Volumes<'_>,
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
@@ -160,6 +164,7 @@ fn validate_devices(
     let mounts: BTreeMap<&str, &str> = items(&container["volumeMounts"])
         .map(|mount| (text(&mount["name"]), text(&mount["mountPath"])))
         .collect();
+    let mount_paths: BTreeSet<&str> = mounts.values().copied().collect();
     for (index, device) in items(&container["volumeDevices"]).enumerate() {
         let path = path.child("volumeDevices").index(index);
         let (name, at) = (&device["name"], &device["devicePath"]);
@@ -168,7 +173,7 @@ fn validate_devices(
         if names.contains(text(name)) {
             errors.invalid(&name_path, name, "must be unique");
         }
-        match volumes.iter().find(|volume| volume["name"] == *name) {
+        match volumes.get(text(name)) {
             None => errors.not_found(&name_path, name),
             Some(own) if own["persistentVolumeClaim"].is_null() && own["ephemeral"].is_null() => {
                 let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
@@ -189,7 +194,7 @@ fn validate_devices(
             let detail = "must not already exist in volumeMounts";
             errors.invalid(&name_path, name, detail);
         }
-        if mounts.values().any(|mount| *mount == text(at)) {
+        if mount_paths.contains(text(at)) {
             let detail = "must not already exist as a path in volumeMounts";
             errors.invalid(&at_path, at, detail);
         }

@@ -1,6 +1,5 @@
 //! One connection for one call.
 
-use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;

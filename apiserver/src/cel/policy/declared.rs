@@ -160,6 +160,13 @@ pub(super) fn object(name: &str, fields: BTreeMap<String, Type>) -> Arc<DeclType
     declared(kind)
 }
 
+/// Adds a field to a type, which is copied only if somebody else holds it.
+pub(super) fn add_field(object: &mut Arc<DeclType>, name: &str, of: Type) {
+    if let DeclKind::Object { fields, .. } = &mut Arc::make_mut(object).kind {
+        fields.insert(name.to_owned(), declared(DeclKind::Simple(of)));
+    }
+}
+
 fn declared(kind: DeclKind) -> Arc<DeclType> {
     Arc::new(DeclType {
         kind,

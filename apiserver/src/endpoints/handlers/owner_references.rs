@@ -1,9 +1,12 @@
 //! Owner references given twice: the repetition is dropped, and the client told.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Request;
 use crate::endpoints::request_info::Verb;
+use crate::meta::order::Ordered;
 
 /// Drops owner references that repeat an earlier one. Upstream looks at those of a patch late,
 /// and says so.
@@ -12,16 +15,17 @@ pub(super) fn dedup(request: &Request<'_>, object: &mut Value) {
     let Some(all) = references.and_then(Value::as_array_mut) else {
         return;
     };
-    let mut kept: Vec<Value> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let is_first: Vec<bool> = all.iter().map(|own| seen.insert(Ordered(own))).collect();
     let mut repeated: Vec<String> = Vec::new();
-    for reference in std::mem::take(all) {
-        if kept.contains(&reference) {
+    let mut is_first = is_first.into_iter();
+    all.retain(|reference| {
+        let is_kept = is_first.next().unwrap_or(true);
+        if !is_kept {
             repeated.push(reference["uid"].as_str().unwrap_or_default().to_owned());
-        } else {
-            kept.push(reference);
         }
-    }
-    *all = kept;
+        is_kept
+    });
     if !repeated.is_empty() {
         let when = match request.info.verb {
             Some(Verb::Patch) => " after mutating admission happens",

@@ -1,5 +1,6 @@
 //! Merging of lists: items find each other by a merge key, scalars by their value.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{self, Discriminant};
 
 use serde_json::{Map, Value};
@@ -7,6 +8,7 @@ use serde_json::{Map, Value};
 use super::fields::Field;
 use super::text::{bad_arg_type, bad_patch_type, no_merge_key, show_list};
 use super::{PATCH, SET_ELEMENT_ORDER, merge_map, unknown, unprocessable};
+use crate::meta::order::Ordered;
 use crate::status::ApiError;
 
 type Items = Vec<Value>;
@@ -23,15 +25,16 @@ pub(super) fn merge_list(
     }
     if item_kind(&[&original, &patch])? != mem::discriminant(&Value::Object(Map::new())) {
         if deletes {
-            let keep = |item: &Value| !patch.contains(item);
+            let gone: BTreeSet<_> = patch.iter().map(Ordered).collect();
+            let keep = |item: &Value| !gone.contains(&Ordered(item));
             return Ok(original.into_iter().filter(keep).collect());
         }
-        let mut merged: Items = Vec::new();
-        for item in original.iter().chain(&patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let all = original.iter().chain(&patch);
+        let merged: Items = all
+            .filter(|item| seen.insert(Ordered(item)))
+            .cloned()
+            .collect();
         return in_order(merged, &patch, &original, None);
     }
     let Some(merge_key) = field.merge_key else {
@@ -83,6 +86,7 @@ fn follow_directives(
     merge_key: &str,
 ) -> Result<(Items, Items), ApiError> {
     let mut plain = Vec::new();
+    let mut deleted = Vec::new();
     let mut replace = false;
     for item in patch {
         let map = item.as_object().expect("all items are objects");
@@ -95,7 +99,7 @@ fn follow_directives(
                 let value = map
                     .get(merge_key)
                     .ok_or_else(|| no_merge_key(map, merge_key))?;
-                original.retain(|held| held.get(merge_key) != Some(value));
+                deleted.push(value.clone());
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -108,6 +112,14 @@ fn follow_directives(
     if replace {
         return Ok((plain, Vec::new()));
     }
+    if !deleted.is_empty() {
+        let deleted: BTreeSet<_> = deleted.iter().map(Ordered).collect();
+        let is_deleted = |held: &Value| {
+            held.get(merge_key)
+                .is_some_and(|own| deleted.contains(&Ordered(own)))
+        };
+        original.retain(|held| !is_deleted(held));
+    }
     Ok((original, plain))
 }
 
@@ -117,6 +129,13 @@ fn merge_items(
     merge_key: &str,
     field: &Field<'_>,
 ) -> Result<Items, ApiError> {
+    // Of items with the same key the first is merged with.
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for (place, item) in items.iter().enumerate() {
+        if let Some(value) = item.get(merge_key) {
+            places.entry(value.to_string()).or_insert(place);
+        }
+    }
     for item in patch {
         let map = match item {
             Value::Object(map) => map,
@@ -125,12 +144,14 @@ fn merge_items(
         let value = map
             .get(merge_key)
             .ok_or_else(|| no_merge_key(&map, merge_key))?;
-        let held = items
-            .iter_mut()
-            .find(|held| held.get(merge_key) == Some(value));
-        match held {
+        let key = value.to_string();
+        let place = *places.entry(key.clone()).or_insert(items.len());
+        match items.get_mut(place) {
             Some(Value::Object(held)) => {
                 *held = merge_map(mem::take(held), map, field.of)?;
+                if !held.contains_key(merge_key) {
+                    places.remove(&key);
+                }
             }
             _ => items.push(Value::Object(map)),
         }
@@ -156,33 +177,47 @@ pub(super) fn in_order(
             }
         }
     }
-    let rank = |list: &[Value], item: &Value| {
-        let same = |other: &Value| identity(other, merge_key) == identity(item, merge_key);
-        list.iter().position(same)
+    let [order, live] = [order, live].map(|list| ranks(list, merge_key));
+    let rank = |ranks: &BTreeMap<_, usize>, item: &Value| {
+        let own = identity(item, merge_key).map(Ordered);
+        ranks.get(&own).copied()
     };
-    let (mut named, mut others): (Items, Items) = items
-        .into_iter()
-        .partition(|item| rank(order, item).is_some());
-    named.sort_by_key(|item| rank(order, item));
-    others.sort_by_key(|item| rank(live, item).unwrap_or(usize::MAX));
+    let (mut named, mut others) = (Vec::new(), Vec::new());
+    for item in items {
+        let in_live = rank(&live, &item);
+        match rank(&order, &item) {
+            Some(place) => named.push((place, in_live, item)),
+            None => others.push((in_live, item)),
+        }
+    }
+    named.sort_by_key(|(place, ..)| *place);
+    others.sort_by_key(|(in_live, _)| in_live.unwrap_or(usize::MAX));
 
     let mut merged = Vec::with_capacity(named.len() + others.len());
     let mut named = named.into_iter().peekable();
     let mut others = others.into_iter().peekable();
-    while let (Some(of_order), Some(other)) = (named.peek(), others.peek()) {
-        let stands_before = match (rank(live, other), rank(live, of_order)) {
+    while let (Some((_, of_order, _)), Some((other, _))) = (named.peek(), others.peek()) {
+        let stands_before = match (other, of_order) {
             (Some(other), Some(of_order)) => other < of_order,
             _ => false,
         };
-        let next = if stands_before {
-            others.next()
+        if stands_before {
+            merged.extend(others.next().map(|(_, item)| item));
         } else {
-            named.next()
-        };
-        merged.extend(next);
+            merged.extend(named.next().map(|(.., item)| item));
+        }
     }
-    merged.extend(named.chain(others));
+    merged.extend(named.map(|(.., item)| item));
+    merged.extend(others.map(|(_, item)| item));
     Ok(merged)
+}
+
+/// The places of items by what they are told apart by; of equal ones the first place.
+fn ranks<'v>(list: &'v [Value], merge_key: Option<&str>) -> BTreeMap<Option<Ordered<'v>>, usize> {
+    let items = list.iter().enumerate().rev();
+    items
+        .map(|(place, item)| (identity(item, merge_key).map(Ordered), place))
+        .collect()
 }
 
 fn identity<'v>(item: &'v Value, merge_key: Option<&str>) -> Option<&'v Value> {

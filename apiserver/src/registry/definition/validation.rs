@@ -11,9 +11,12 @@ mod structural;
 mod version;
 pub(super) mod webhook_client;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{approval, conditions};
+use crate::meta::order::Ordered;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1035_label, dns1123_subdomain};
 
 use crate::status::{CauseReason, FieldErrors, FieldPath};
@@ -96,6 +99,30 @@ fn common<'v>(versions: &'v [Value], field: &str) -> Option<&'v Value> {
     same.then_some(first)
 }
 
+/// Which fields all versions have in common, to be told once for all of them.
+struct CommonFields(BTreeSet<&'static str>);
+
+impl CommonFields {
+    fn of(versions: &[Value]) -> Self {
+        let fields = [
+            "schema",
+            "subresources",
+            "additionalPrinterColumns",
+            "selectableFields",
+        ];
+        let is_common = |field: &&'static str| common(versions, field).is_some();
+        Self(fields.into_iter().filter(is_common).collect())
+    }
+
+    /// A field of one version; null where all versions have it in common.
+    fn own<'v>(&self, version: &'v Value, field: &str) -> &'v Value {
+        match self.0.contains(field) {
+            true => &Value::Null,
+            false => &version[field],
+        }
+    }
+}
+
 fn has_status(subresources: &Value) -> bool {
     subresources["status"].is_object()
 }
@@ -124,9 +151,10 @@ fn validate_spec(spec: &Value, checks_authority: bool, errors: &mut FieldErrors)
         let detail = "must be false in order to use defaults in the schema";
         errors.invalid(&path.child("preserveUnknownFields"), &true.into(), detail);
     }
+    let common_fields = CommonFields::of(versions);
     for (index, version) in versions.iter().enumerate() {
         let path = path.child("versions").index(index);
-        version::validate(versions, version, &path, errors);
+        version::validate(&common_fields, version, &path, errors);
     }
     validate_version_list(spec, &path, errors);
     names::validate_required(&spec["names"], &path.child("names"), errors);
@@ -176,8 +204,8 @@ fn validate_group(group: &str, path: &FieldPath, errors: &mut FieldErrors) {
 /// Names and storage of the versions as a whole.
 fn validate_version_list(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let versions = list(&spec["versions"]);
-    let shown = shown_versions(&spec["versions"]);
     let mut invalid = |detail: &str| {
+        let shown = shown_versions(&spec["versions"]);
         let text = format!("Invalid value: {shown}: {detail}");
         errors.push(CauseReason::Invalid, &path.child("versions"), text);
     };
@@ -185,8 +213,8 @@ fn validate_version_list(spec: &Value, path: &FieldPath, errors: &mut FieldError
         .iter()
         .map(|version| text(version, "name"))
         .collect();
-    let is_repeated = |(index, name): (usize, &&str)| names[..index].contains(name);
-    if names.iter().enumerate().any(is_repeated) {
+    let mut seen = BTreeSet::new();
+    if names.iter().any(|name| !seen.insert(name)) {
         invalid("must contain unique version names");
     }
     let stored = versions.iter().filter(|version| version["storage"] == true);
@@ -206,10 +234,8 @@ fn shown_versions(versions: &Value) -> String {
     let Some(versions) = versions.as_array() else {
         return "null".to_owned();
     };
-    let own = |version: &Value, field: &str| match common(versions, field) {
-        Some(_) => Value::Null,
-        None => version[field].clone(),
-    };
+    let common_fields = CommonFields::of(versions);
+    let own = |version: &Value, field: &str| common_fields.own(version, field).clone();
     let shown = versions.iter().map(|version| {
         let fields = [
             ("Name", version["name"].clone()),
@@ -285,8 +311,9 @@ fn validate_review_versions(versions: &Value, path: &FieldPath, errors: &mut Fie
         return;
     }
     let mut is_known = false;
+    let mut seen = BTreeSet::new();
     for (index, version) in listed.iter().enumerate() {
-        if listed[..index].contains(version) {
+        if !seen.insert(Ordered(version)) {
             errors.invalid(&path.index(index), version, "duplicate version");
             continue;
         }
@@ -321,14 +348,16 @@ fn validate_status(definition: &Value, errors: &mut FieldErrors) {
         return;
     }
     let versions = list(&definition["spec"]["versions"]);
+    let is_stored: BTreeSet<_> = stored.iter().map(Ordered).collect();
     for version in versions {
-        if version["storage"] == true && !stored.contains(&version["name"]) {
+        if version["storage"] == true && !is_stored.contains(&Ordered(&version["name"])) {
             let detail = format!("must have the storage version {}", text(version, "name"));
             errors.invalid(&path, &status["storedVersions"], &detail);
         }
     }
+    let names: BTreeSet<_> = versions.iter().map(|own| Ordered(&own["name"])).collect();
     for (index, name) in stored.iter().enumerate() {
-        if !versions.iter().any(|version| version["name"] == *name) {
+        if !names.contains(&Ordered(name)) {
             let shown = name.as_str().unwrap_or_default();
             let detail = format!(
                 "missing from spec.versions; {shown} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {shown} and removes {shown} from status.storedVersions"

@@ -1,6 +1,6 @@
 //! What a pod's status says of the resources that it claims.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -20,10 +20,12 @@ pub(super) fn validate_statuses(
 ) {
     let at = path.child("resourceClaimStatuses");
     let mut names = BTreeSet::new();
+    let claims = items(&spec["resourceClaims"]).map(|claim| text(&claim["name"]));
+    let claims: BTreeSet<&str> = claims.collect();
     for (index, own) in items(&status["resourceClaimStatuses"]).enumerate() {
         let path = at.index(index);
         let name = &own["name"];
-        if !items(&spec["resourceClaims"]).any(|claim| claim["name"] == *name) {
+        if !claims.contains(text(name)) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&path.child("name"), name, detail);
         }
@@ -50,12 +52,13 @@ fn validate_extended(status: &Value, spec: &Value, path: &FieldPath, errors: &mu
         errors.required(&mappings, "at least one request mapping is required");
     }
     let lists = ["containers", "initContainers"];
+    let all = lists.iter().flat_map(|list| items(&spec[*list]));
+    let containers = by_name(all);
     let mut seen = BTreeSet::new();
     for (index, own) in items(&status["requestMappings"]).enumerate() {
         let at = mappings.index(index);
-        let mut all = lists.iter().flat_map(|list| items(&spec[*list]));
         let resource = text(&own["resourceName"]);
-        match all.find(|container| container["name"] == own["containerName"]) {
+        match containers.get(text(&own["containerName"])) {
             Some(container) if container["resources"]["requests"].get(resource).is_some() => {}
             Some(_) => {
                 let detail = "must match the extended resource name of an entry in \
@@ -102,6 +105,7 @@ pub(super) fn validate_health(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
+    let containers = by_name(items(containers));
     for (index, status) in items(statuses).enumerate() {
         let path = path.index(index).child("allocatedResourcesStatus");
         let allocated = &status["allocatedResourcesStatus"];
@@ -111,28 +115,54 @@ pub(super) fn validate_health(
             }
             continue;
         }
-        let container = items(containers).find(|own| own["name"] == status["name"]);
+        let container = containers.get(text(&status["name"])).copied();
+        let claims = container.filter(|_| !is_empty(allocated)).map(claimed);
         for (index, own) in items(allocated).enumerate() {
             let path = path.index(index);
-            if let Some(container) = container {
-                validate_known(&own["name"], container, &path.child("name"), errors);
+            if let (Some(container), Some(claims)) = (container, &claims) {
+                let path = path.child("name");
+                validate_known(&own["name"], container, claims, &path, errors);
             }
             validate_devices(&own["resources"], &path.child("resources"), errors);
         }
     }
 }
 
-fn validate_known(name: &Value, container: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+/// Containers by name; of those with the same name the first.
+fn by_name<'v>(containers: impl Iterator<Item = &'v Value>) -> BTreeMap<&'v str, &'v Value> {
+    let mut named = BTreeMap::new();
+    for container in containers {
+        named.entry(text(&container["name"])).or_insert(container);
+    }
+    named
+}
+
+/// The claims of a container, `name` or `name/request`.
+fn claimed(container: &Value) -> BTreeSet<String> {
+    let claims = items(&container["resources"]["claims"]);
+    claims
+        .map(
+            |claim| match (text(&claim["name"]), text(&claim["request"])) {
+                (name, "") => name.to_owned(),
+                (name, request) => format!("{name}/{request}"),
+            },
+        )
+        .collect()
+}
+
+fn validate_known(
+    name: &Value,
+    container: &Value,
+    claims: &BTreeSet<String>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let resources = &container["resources"];
     let (known, detail) = match text(name).strip_prefix("claim:") {
         Some(own) => {
-            let claimed = |claim: &Value| match text(&claim["request"]) {
-                "" => text(&claim["name"]) == own,
-                request => format!("{}/{request}", text(&claim["name"])) == own,
-            };
             let detail = "must match one of the container's resource claims in a format \
                           'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
-            (items(&resources["claims"]).any(claimed), detail)
+            (claims.contains(own), detail)
         }
         None => {
             let detail = "must match one of the container's resource requests";

@@ -1,5 +1,7 @@
 //! Faults of the annotations that mean something to pods.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{entries, items};
@@ -28,9 +30,15 @@ pub(super) fn validate(
         errors.invalid(&path.key(DELETION_COST), cost, "must be a 32bit integer");
     }
     validate_seccomp(annotations, path, errors);
-    for (name, profile) in entries(annotations) {
-        if let Some(container) = name.strip_prefix(APP_ARMOR) {
-            validate_profile(container, profile, spec, &path.key(name), errors);
+    let profiles = entries(annotations)
+        .filter_map(|(name, profile)| Some((name, name.strip_prefix(APP_ARMOR)?, profile)));
+    let mut profiles = profiles.peekable();
+    if profiles.peek().is_some() {
+        let lists = ["containers", "initContainers", "ephemeralContainers"];
+        let containers = lists.iter().flat_map(|list| items(&spec[*list]));
+        let names: BTreeSet<&str> = containers.filter_map(|own| own["name"].as_str()).collect();
+        for (name, container, profile) in profiles {
+            validate_profile(container, profile, &names, &path.key(name), errors);
         }
     }
 }
@@ -83,13 +91,11 @@ fn is_cost(cost: &str) -> bool {
 fn validate_profile(
     container: &str,
     profile: &Value,
-    spec: &Value,
+    containers: &BTreeSet<&str>,
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    let lists = ["containers", "initContainers", "ephemeralContainers"];
-    let mut containers = lists.iter().flat_map(|list| items(&spec[*list]));
-    if !containers.any(|own| own["name"] == container) {
+    if !containers.contains(container) {
         errors.invalid(path, &container.into(), "container not found");
     }
     let own = profile.as_str().unwrap_or_default();

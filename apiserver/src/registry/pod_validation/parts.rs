@@ -1,6 +1,6 @@
 //! Faults of ephemeral containers, and of writes through `pods/ephemeralcontainers`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -83,9 +83,13 @@ pub(crate) fn validate_ephemeral_containers(new: &Value, old: &Value) -> FieldEr
     let mut errors = super::validate_pod(new);
     let path = FieldPath::new("spec.ephemeralContainers");
     let spec = &new["spec"];
+    // Of containers with the same name the first counts.
+    let mut named = BTreeMap::new();
+    for container in items(&spec["ephemeralContainers"]) {
+        named.entry(text(&container["name"])).or_insert(container);
+    }
     for had in items(&old["spec"]["ephemeralContainers"]) {
-        let mut now = items(&spec["ephemeralContainers"]);
-        let (fate, diff) = match now.find(|container| container["name"] == had["name"]) {
+        let (fate, diff) = match named.get(&text(&had["name"])).copied() {
             None => ("removed", String::new()),
             Some(now) if now != had => {
                 let diff = go_struct::diff("EphemeralContainer", had, now);

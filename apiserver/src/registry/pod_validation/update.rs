@@ -1,11 +1,14 @@
 //! Faults of an update of a pod: only images, deadlines, added tolerations and lifted gates may change.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{
     annotations, entries, invalid_as, is_empty, items, text, validate_image_space, validate_pod,
 };
 use crate::meta::object::child_mut;
+use crate::meta::order::Ordered;
 use crate::registry::go_struct;
 use crate::registry::pod_placement::validate_tolerations;
 use crate::status::{FieldErrors, FieldPath};
@@ -48,8 +51,9 @@ pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> Fiel
         }
     }
     let (now, before) = (&new["spec"], &old["spec"]);
+    let gates: BTreeSet<_> = items(&before["schedulingGates"]).map(Ordered).collect();
     for (index, gate) in items(&now["schedulingGates"]).enumerate() {
-        if !items(&before["schedulingGates"]).any(|own| own == gate) {
+        if !gates.contains(&Ordered(gate)) {
             let detail = "only deletion is allowed, but found new scheduling gate";
             let path = path.child("schedulingGates").index(index).child("name");
             errors.forbidden(&path, &format!("{detail} '{}'", text(&gate["name"])));
@@ -204,13 +208,11 @@ fn validate_deadline(new: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
 
 /// Whether each toleration is still there, for however long.
 fn keeps_tolerations(new: &Value, old: &Value) -> bool {
-    let same = |own: &Value, other: &Value| {
-        ["key", "operator", "value", "effect"]
-            .iter()
-            .all(|field| text(&own[*field]) == text(&other[*field]))
-    };
-    items(&old["spec"]["tolerations"])
-        .all(|kept| items(&new["spec"]["tolerations"]).any(|own| same(own, kept)))
+    fn matched(own: &Value) -> [&str; 4] {
+        ["key", "operator", "value", "effect"].map(|field| text(&own[field]))
+    }
+    let now: BTreeSet<_> = items(&new["spec"]["tolerations"]).map(matched).collect();
+    items(&old["spec"]["tolerations"]).all(|kept| now.contains(&matched(kept)))
 }
 
 #[cfg(test)]

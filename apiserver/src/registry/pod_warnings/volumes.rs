@@ -1,5 +1,7 @@
 //! Volumes of kinds that nothing mounts any more, and files that hide each other.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::super::checks::{entries, items, text};
@@ -107,14 +109,14 @@ fn warn_of_files(volume: &Value, warnings: &mut Vec<String>) {
             "" => kind.to_owned(),
             field => format!("{kind} {:?}", text(&own[field])),
         };
-        let mut files = Vec::new();
+        let mut files = Files::default();
         for item in items(&own["items"]) {
-            for overlap in add((text(&item["path"]), String::new()), &mut files) {
+            for overlap in files.add((text(&item["path"]), String::new())) {
                 warn(&what, overlap);
             }
         }
     }
-    let mut files = Vec::new();
+    let mut files = Files::default();
     for source in items(&volume["projected"]["sources"]) {
         if entries(source).all(|(_, own)| own.is_null()) {
             warnings.push(format!(
@@ -123,7 +125,7 @@ fn warn_of_files(volume: &Value, warnings: &mut Vec<String>) {
             continue;
         }
         for file in files_of(source) {
-            for overlap in add(file, &mut files) {
+            for overlap in files.add(file) {
                 warnings.push(format!(
                     "volume {name:?} (Projected): overlapping paths: {overlap}"
                 ));
@@ -175,21 +177,49 @@ fn files_of(source: &Value) -> Vec<File<'_>> {
     files.filter(|(path, _)| !path.is_empty()).collect()
 }
 
-/// Adds a file; which of those before it is at the same place, above or below.
-fn add<'v>((path, from): File<'v>, files: &mut Vec<File<'v>>) -> Vec<String> {
-    let path = path.trim_end_matches('/');
-    let shown = |(path, from): &File<'_>| match from.as_str() {
-        "" => format!("{path:?}"),
-        from => format!("{path:?} ({from})"),
-    };
-    let file = (path, from);
-    let is_below = |one: &str, other: &str| format!("{one}/").starts_with(&format!("{other}/"));
-    let overlaps = files.iter().filter(|(other, _)| {
-        let both = !path.is_empty() && !other.is_empty();
-        both && (is_below(other, path) || is_below(path, other))
-    });
-    let overlaps = overlaps.map(|other| format!("{} with {}", shown(&file), shown(other)));
-    let overlaps = overlaps.collect();
-    files.push(file);
-    overlaps
+/// Files by their paths, so that those at one place or below another are found without a walk
+/// over all.
+#[derive(Default)]
+struct Files<'v> {
+    by_path: BTreeMap<&'v str, Vec<(usize, String)>>,
+    count: usize,
+}
+
+impl<'v> Files<'v> {
+    /// Adds a file; which of those before it is at the same place, above or below.
+    fn add(&mut self, (path, from): File<'v>) -> Vec<String> {
+        let path = path.trim_end_matches('/');
+        if path.is_empty() {
+            return Vec::new();
+        }
+        let shown = |path: &str, from: &str| match from {
+            "" => format!("{path:?}"),
+            from => format!("{path:?} ({from})"),
+        };
+        let file = shown(path, &from);
+        let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+        let below = format!("{path}/");
+        let inside = self.by_path.range(below.as_str()..);
+        let inside = inside.take_while(|(other, _)| other.starts_with(&below));
+        let around = above
+            .chain([path])
+            .filter_map(|place| self.by_path.get_key_value(place));
+        let mut overlaps: Vec<_> = around
+            .chain(inside)
+            .flat_map(|(other, files)| files.iter().map(move |(order, from)| (order, other, from)))
+            .collect();
+        overlaps.sort_by_key(|(order, ..)| **order);
+        let overlaps = overlaps.into_iter();
+        let overlaps = overlaps
+            .map(|(_, other, from)| format!("{file} with {}", shown(other, from)))
+            .collect();
+        let order = self.count;
+        self.count += 1;
+        let held = self.by_path.entry(path).or_default();
+        // A warning is given once, so one file of each source will do.
+        if held.iter().all(|(_, other)| *other != from) {
+            held.push((order, from));
+        }
+        overlaps
+    }
 }

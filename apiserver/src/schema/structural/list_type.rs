@@ -1,8 +1,11 @@
 //! Lists whose items must be unique.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::{ListType, Structural};
+use crate::meta::order::Ordered;
 use crate::status::{FieldErrors, FieldPath};
 
 impl Structural {
@@ -67,12 +70,11 @@ fn keyed(schema: &Structural, items: &[Value], path: &FieldPath, errors: &mut Fi
 
 /// The second of each value; the third is no news.
 fn repeated(values: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
+    let mut counts: BTreeMap<Ordered<'_>, usize> = BTreeMap::new();
     for (index, value) in values.iter().enumerate() {
-        let before = values[..index]
-            .iter()
-            .filter(|other| *other == value)
-            .count();
-        if before == 1 {
+        let count = counts.entry(Ordered(value)).or_default();
+        *count += 1;
+        if *count == 2 {
             errors.duplicate(&path.index(index), value);
         }
     }

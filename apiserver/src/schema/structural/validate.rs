@@ -4,27 +4,30 @@ mod fault;
 mod old;
 mod scalar;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::{AdditionalProperties, Structural};
+use crate::cancellation;
+use crate::meta::order::Ordered;
 use crate::status::{FieldErrors, FieldPath};
-use fault::{Fault, Kind};
+use fault::{Fault, Faults, Kind};
 use old::Old;
 
 /// The faults of a value, and how many checks it passed: where alternatives fail, the faults of
 /// the one that the value comes closest to are told.
 #[derive(Debug, Default)]
 struct Outcome {
-    faults: Vec<Fault>,
+    faults: Faults,
     matches: usize,
 }
 
 impl Outcome {
     fn of(fault: Fault) -> Self {
-        Self {
-            faults: vec![fault],
-            matches: 0,
-        }
+        let mut outcome = Self::default();
+        outcome.add(fault);
+        outcome
     }
 
     fn is_valid(&self) -> bool {
@@ -32,13 +35,11 @@ impl Outcome {
     }
 
     fn add(&mut self, fault: Fault) {
-        if self.faults.iter().all(|held| held.message != fault.message) {
-            self.faults.push(fault);
-        }
+        self.faults.add(fault);
     }
 
     fn merge(&mut self, other: Self) {
-        other.faults.into_iter().for_each(|fault| self.add(fault));
+        self.faults.merge(other.faults);
         self.matches += other.matches;
     }
 }
@@ -66,8 +67,8 @@ impl Structural {
 /// Checks a value that may have an old one: if they are equal, nothing is wrong.
 fn ratcheted(schema: &Structural, path: &str, value: &Value, old: Option<Old<'_>>) -> Outcome {
     let mut outcome = validate(schema, path, value, old);
-    if old.is_some_and(|old| old.is(value)) {
-        outcome.faults.clear();
+    if !outcome.is_valid() && old.is_some_and(|old| old.is(value)) {
+        outcome.faults = Faults::default();
     }
     outcome
 }
@@ -224,9 +225,13 @@ fn enumeration(schema: &Structural, path: &str, value: &Value) -> Outcome {
 fn list(schema: &Structural, path: &str, items: &[Value], old: Option<Old<'_>>) -> Outcome {
     let mut outcome = Outcome::default();
     if let Some(item_schema) = &schema.items {
+        let old = old.and_then(Old::items);
         for (index, item) in items.iter().enumerate() {
+            if cancellation::is_requested() {
+                break;
+            }
             let path = format!("{path}[{index}]");
-            let old = old.and_then(|old| old.item(item));
+            let old = old.as_ref().and_then(|old| old.item(item));
             outcome.merge(ratcheted(item_schema, &path, item, old));
         }
     }
@@ -239,8 +244,9 @@ fn list(schema: &Structural, path: &str, items: &[Value], old: Option<Old<'_>>) 
         let why = format!("should have at most {max} items");
         outcome.add(Fault::at(path, Kind::TooMany { actual: size, max }, &why));
     }
-    let is_repeated = |(index, item): (usize, &Value)| items[..index].contains(item);
-    if schema.value.unique_items && items.iter().enumerate().any(is_repeated) {
+    let mut seen = BTreeSet::new();
+    let mut is_repeated = |item| !seen.insert(Ordered(item));
+    if schema.value.unique_items && items.iter().any(&mut is_repeated) {
         let kind = Kind::Invalid("".into());
         outcome.add(Fault::at(path, kind, "shouldn't contain duplicates"));
     }

@@ -449,6 +449,7 @@ fn unique_items(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// The rules of `x-kubernetes-validations` as far as that does not take their language.
 fn rules(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let has_breaks = |text: &str| text.contains(['\n', '\r']);
+    let mut structural = None;
     for (index, rule) in list(&schema["x-kubernetes-validations"]).iter().enumerate() {
         let path = path.child("x-kubernetes-validations").index(index);
         let (expression, message) = (text(rule, "rule"), text(rule, "message"));
@@ -489,9 +490,9 @@ fn rules(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         if has_breaks(field) {
             errors.invalid(&path, &field.into(), "must not contain line breaks");
         }
-        let structural = Structural::parse(schema);
+        let structural = structural.get_or_insert_with(|| Structural::parse(schema));
         let brackets = field_path::Notation::DotsAndBrackets;
-        if field_path::resolve(field, &structural, brackets).is_err() {
+        if field_path::resolve(field, structural, brackets).is_err() {
             errors.invalid(&path, &field.into(), "must be a valid path");
         }
     }

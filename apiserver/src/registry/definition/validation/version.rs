@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use super::{common, field_path, has_status, list, schema, text};
+use super::{CommonFields, field_path, has_status, list, schema, text};
 use crate::meta::validation::dns1035_label;
 use crate::schema::structural::Structural;
 use crate::status::{FieldErrors, FieldPath};
@@ -36,7 +36,7 @@ static UNPRINTABLE: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The faults of a version, apart from what it has in common with all the others.
 pub(super) fn validate(
-    versions: &[Value],
+    common: &CommonFields,
     version: &Value,
     path: &FieldPath,
     errors: &mut FieldErrors,
@@ -47,10 +47,7 @@ pub(super) fn validate(
         errors.invalid(&path.child("name"), &name.into(), &faults.join(","));
     }
     validate_warning(version, &path.child("deprecationWarning"), errors);
-    let own = |field: &str| match common(versions, field) {
-        Some(_) => &Value::Null,
-        None => &version[field],
-    };
+    let own = |field: &str| common.own(version, field);
     let status = has_status(&version["subresources"]);
     schema::validate(own("schema"), status, &path.child("schema"), errors);
     validate_subresources(own("subresources"), &path.child("subresources"), errors);

@@ -1,5 +1,8 @@
 //! Faults of a value, and how a status tells them.
 
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use serde_json::Value;
 
 use crate::schema::number::printed_float;
@@ -11,7 +14,7 @@ pub(super) struct Fault {
     path: String,
     kind: Kind,
     /// What is wrong; faults with one text are one fault.
-    pub(super) message: String,
+    message: Rc<str>,
 }
 
 /// The classes of faults, with what their texts show.
@@ -39,7 +42,7 @@ impl Fault {
         Self {
             path: path.to_owned(),
             kind,
-            message: format!("{path} in body {why}"),
+            message: format!("{path} in body {why}").into(),
         }
     }
 
@@ -48,7 +51,7 @@ impl Fault {
         Self {
             path: String::new(),
             kind: Kind::Whole,
-            message,
+            message: message.into(),
         }
     }
 
@@ -58,7 +61,8 @@ impl Fault {
         Self {
             path: path.to_owned(),
             kind: Kind::Invalid(value),
-            message: format!("factor MultipleOf declared for {path} must be positive: {shown}"),
+            message: format!("factor MultipleOf declared for {path} must be positive: {shown}")
+                .into(),
         }
     }
 
@@ -67,16 +71,43 @@ impl Fault {
         Self {
             path: path.to_owned(),
             kind: Kind::Invalid(name.into()),
-            message: format!("{path}.{name} in body is a forbidden property"),
+            message: format!("{path}.{name} in body is a forbidden property").into(),
+        }
+    }
+}
+
+/// Faults in the order they were found, each text once.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    held: Vec<Fault>,
+    messages: BTreeSet<Rc<str>>,
+}
+
+impl Faults {
+    pub(super) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    pub(super) fn add(&mut self, fault: Fault) {
+        if self.messages.insert(Rc::clone(&fault.message)) {
+            self.held.push(fault);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+        } else {
+            other.held.into_iter().for_each(|fault| self.add(fault));
         }
     }
 }
 
 /// The faults as causes, their paths below `root`.
-pub(super) fn errors(root: &FieldPath, faults: Vec<Fault>) -> FieldErrors {
+pub(super) fn errors(root: &FieldPath, faults: Faults) -> FieldErrors {
     let root_text = root.to_string();
     let mut errors = FieldErrors::new();
-    for fault in faults {
+    for fault in faults.held {
         let path = match fault.path.strip_prefix('.').unwrap_or(&fault.path) {
             // Where there is no path at all, Go prints its null pointer.
             "" if root_text.is_empty() => FieldPath::new("<nil>"),

@@ -1,7 +1,10 @@
 //! What a value was before an update, as far as it can be told which parts belong together.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
+use crate::meta::order::Ordered;
 use crate::schema::structural::{ListType, Structural};
 
 /// The old value that belongs to a value.
@@ -34,17 +37,41 @@ impl<'o> Old<'o> {
         })
     }
 
-    /// The old value of a list's item, which only lists with keys can tell.
-    pub(super) fn item(self, item: &Value) -> Option<Self> {
+    /// The old values of a list's items, which only lists with keys can tell.
+    pub(super) fn items(self) -> Option<OldItems<'o>> {
         let items = self.value?.as_array()?;
         if self.schema.list_type != Some(ListType::Map) {
             return None;
         }
         let keys = &self.schema.list_map_keys;
-        let same_keys = |old: &&Value| keys.iter().all(|key| old.get(key) == item.get(key));
-        Some(Self {
+        // Of items with the same keys the first counts.
+        let by_keys = items.iter().rev().map(|item| (values(keys, item), item));
+        Some(OldItems {
             schema: self.schema.items.as_deref()?,
-            value: Some(items.iter().find(same_keys)?),
+            keys,
+            by_keys: by_keys.collect(),
         })
     }
+}
+
+/// The items of an old list by the values of their keys.
+pub(super) struct OldItems<'o> {
+    schema: &'o Structural,
+    keys: &'o [String],
+    by_keys: BTreeMap<Vec<Option<Ordered<'o>>>, &'o Value>,
+}
+
+impl<'o> OldItems<'o> {
+    /// The old value of an item of the new list.
+    pub(super) fn item(&self, item: &Value) -> Option<Old<'o>> {
+        let value = *self.by_keys.get(&values(self.keys, item))?;
+        Some(Old {
+            schema: self.schema,
+            value: Some(value),
+        })
+    }
+}
+
+fn values<'v>(keys: &[String], item: &'v Value) -> Vec<Option<Ordered<'v>>> {
+    keys.iter().map(|key| item.get(key).map(Ordered)).collect()
 }

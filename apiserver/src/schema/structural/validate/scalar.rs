@@ -41,8 +41,8 @@ pub(super) fn types(schema: &Structural, path: &str, value: &Value) -> Outcome {
     let types = schema.types();
     let has = |wanted: &str| types.split(',').any(|own| own == wanted);
     let passed = || Outcome {
-        faults: Vec::new(),
         matches: 1,
+        ..Outcome::default()
     };
     let wrong = |wanted: &str, found: &str| {
         let kind = Kind::TypeInvalid(found.into());
