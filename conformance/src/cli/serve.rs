@@ -14,6 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
+use http::HeaderValue;
 use kubeproof::log::{Moment, State};
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
@@ -91,7 +92,10 @@ pub(super) fn serve(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(serve_until_signal(args))?;
+    let served = runtime.block_on(serve_until_signal(args));
+    // A request that was given up may still be computing; the process does not wait for it.
+    runtime.shutdown_background();
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -102,33 +106,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     args.identity.check_listen(args.listen)?;
     let clock = Clock::real();
     let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
-    let builder = ApiServer::builder()
-        .clock(clock.clone())
-        .service_account_admission(args.service_account_admission);
-    let mut builder = args.identity.apply(builder, tls.as_ref())?;
-    let token = args.identity.token.as_deref();
-    for service in &args.service {
-        let Service {
-            namespace,
-            name,
-            port,
-            address,
-        } = service;
-        builder = builder.resolve_service(namespace, name, *port, *address);
-    }
-    let bearer = token.map(in_process::bearer);
-    let bearer = bearer.map(|header| header.context("the token cannot be sent in a header"));
-    let bearer = bearer.transpose()?;
-    // What a log holds may be OpenKruise's.
-    if args.kruise || args.log.is_some() {
-        let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
-        let webhook = kruise::webhook(Gates::default(), bearer.clone());
-        builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
-    }
-    let server = match &args.log {
-        None => builder.build(),
-        Some(path) => open(path, args.at.unwrap_or(Moment::End), builder)?,
-    };
+    let (server, bearer) = build(&args, clock.clone(), tls.as_ref())?;
     let client = in_process::client(&server, bearer);
     let mut controllers = match args.log {
         None => super::controller_names(&args.controllers)?,
@@ -181,7 +159,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let scheme = if args.tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     if let Some(path) = &args.kubeconfig_out {
-        write_kubeconfig(path, &url, tls.as_ref(), token)?;
+        write_kubeconfig(path, &url, tls.as_ref(), args.identity.token.as_deref())?;
     }
     server.set_external_url(&url);
     println!("listening on {url}");
@@ -197,6 +175,41 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     }
     manager.shutdown().await;
     Ok(())
+}
+
+/// Builds the server that the arguments describe, and the header that its own clients send.
+fn build(
+    args: &ServeArgs,
+    clock: Clock,
+    tls: Option<&Tls>,
+) -> anyhow::Result<(ApiServer, Option<HeaderValue>)> {
+    let builder = ApiServer::builder()
+        .clock(clock)
+        .service_account_admission(args.service_account_admission);
+    let mut builder = args.identity.apply(builder, tls)?;
+    for service in &args.service {
+        let Service {
+            namespace,
+            name,
+            port,
+            address,
+        } = service;
+        builder = builder.resolve_service(namespace, name, *port, *address);
+    }
+    let bearer = args.identity.token.as_deref().map(in_process::bearer);
+    let bearer = bearer.map(|header| header.context("the token cannot be sent in a header"));
+    let bearer = bearer.transpose()?;
+    // A log may hold OpenKruise's objects.
+    if args.kruise || args.log.is_some() {
+        let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
+        let webhook = kruise::webhook(Gates::default(), bearer.clone());
+        builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
+    }
+    let server = match &args.log {
+        None => builder.build(),
+        Some(path) => open(path, args.at.unwrap_or(Moment::End), builder)?,
+    };
+    Ok((server, bearer))
 }
 
 /// A server that holds what there was in the log at `path`.
