@@ -130,6 +130,9 @@ async fn the_mode_that_last_succeeded_words_the_refusal() {
     );
 }
 
+/// A resource to list, the headers of the request, and a part of the answer.
+type Row<'r> = (&'r str, &'r [(&'r str, &'r str)], &'r str);
+
 #[tokio::test]
 async fn a_constrained_mode_needs_the_user_and_the_request_to_be_granted() {
     let server = server();
@@ -144,7 +147,7 @@ async fn a_constrained_mode_needs_the_user_and_the_request_to_be_granted() {
     assert_eq!(ask(&server, &bearer, "/api", &[user]).await, "APIVersions");
     let as_joe = "configmaps is forbidden: User \"joe\" cannot list";
     let extra = "impersonate-extra-a.io%2Fb";
-    let rows: [(&str, &[(&str, &str)], &str); 7] = [
+    let rows: [Row<'_>; 7] = [
         ("configmaps", &[user], as_joe),
         (
             "configmaps",

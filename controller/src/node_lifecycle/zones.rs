@@ -199,7 +199,6 @@ impl Zones {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::later;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
