@@ -433,7 +433,7 @@ fn serve_answers_while_thousands_of_half_sent_requests_hold_its_descriptors() {
         stream
     };
     let path = "/api/v1/namespaces/default/configmaps";
-    let head = "HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut watch = connect(&format!("GET {path}?watch=1 {head}"));
     let mut begun = [0; 12];
     watch.read_exact(&mut begun).unwrap();

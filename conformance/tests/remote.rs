@@ -24,7 +24,7 @@ fn kubeconfig(test: &str) -> String {
 /// Reads the watch at `path` until an event that `is_awaited`.
 fn await_event(url: &str, path: &str, is_awaited: impl Fn(&Value) -> bool) {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
-    let request = format!("GET {path}?watch=true HTTP/1.1\r\nHost: x\r\n\r\n");
+    let request = format!("GET {path}?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
     for line in BufReader::new(stream).lines() {
         let line = line.expect("the watch goes on");
