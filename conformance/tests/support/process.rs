@@ -54,7 +54,8 @@ pub(crate) fn serve(arguments: &[&str]) -> (Child, String) {
 
 pub(crate) fn get(url: &str, path: &str, header: &str) -> String {
     let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{header}\r\n");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers");
