@@ -15,7 +15,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Token>> = const { RefCell::new(None) };
 }
 
-/// The state of one request, shared by its thread and whoever waits for it.
+/// The state of one request, shared by its thread and the task that awaits it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Token(Arc<AtomicBool>);
 
@@ -68,14 +68,14 @@ pub(crate) fn is_requested() -> bool {
     })
 }
 
-/// What upstream answers when the time of a write is over.
+/// The answer of upstream when the time of a write is over.
 pub(crate) const WRITE_TIMEOUT_MESSAGE: &str =
     "request did not complete within requested timeout - context deadline exceeded";
 
 /// Ends the work of this thread if it should end.
 ///
 /// # Errors
-/// `Timeout`, which nobody sees.
+/// `Timeout`, which no client sees.
 pub(crate) fn check() -> Result<(), ApiError> {
     match is_requested() {
         false => Ok(()),

@@ -13,7 +13,7 @@
 //! - `auth`: who sends a request, and whether they may
 //! - `kubelet`: what the server asks of nodes
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
-//! - `cancellation`: whether anybody still waits for the outcome of a long request
+//! - `cancellation`: whether a client still waits for the outcome of a long request
 //! - [`clock`]: time and randomness
 //! - [`fault`]: what a test has go wrong between clients and server
 //! - `storage`: objects and their past events, by resource

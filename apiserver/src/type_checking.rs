@@ -12,11 +12,11 @@ use crate::cel::{Scope, resource_type};
 /// A kind of objects, with the OpenAPI v3 document of its group version.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind<'d> {
-    /// Its group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'d str,
-    /// Its version.
+    /// The API version.
     pub version: &'d str,
-    /// Its name.
+    /// The name of the kind.
     pub kind: &'d str,
     /// The document, or `None` if the server has none for that group version.
     pub document: Option<&'d Value>,

@@ -1,7 +1,7 @@
 //! Certificates as Go's `crypto/x509` judges them, and in its words.
 //!
 //! Chains are verified by webpki. Three kinds of certificates that Go takes and webpki does not are
-//! judged here: one that is itself among the authorities, an authority's in the place of an end
+//! judged here: one that is itself among the authorities, an authority's instead of an end
 //! entity's, and one of version 1, as `openssl x509 -req` makes them without further options.
 
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ const SHOWN_NAMES_MAX: usize = 100;
 pub(crate) static PROVIDER: LazyLock<Arc<CryptoProvider>> =
     LazyLock::new(|| Arc::new(ring::default_provider()));
 
-/// What a certificate is shown for.
+/// The purpose that a certificate is shown for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
     Server,
@@ -70,7 +70,7 @@ struct Authority {
     anchor: Option<TrustAnchor<'static>>,
 }
 
-/// What the subject of a certificate says of a user.
+/// The user that the subject of a certificate describes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// The last one, as Go takes it.

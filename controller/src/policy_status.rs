@@ -35,11 +35,11 @@ const WORKERS: usize = 5;
 /// A kind of objects, with the OpenAPI v3 document of its group version.
 #[derive(Clone, Copy, Debug)]
 pub struct TypedKind<'d> {
-    /// Its group; empty for the core group.
+    /// The API group; empty for the core group.
     pub group: &'d str,
-    /// Its version.
+    /// The API version.
     pub version: &'d str,
-    /// Its name.
+    /// The name of the kind.
     pub kind: &'d str,
     /// The document, or `None` if the server has none for that group version.
     pub document: Option<&'d Value>,
@@ -48,7 +48,7 @@ pub struct TypedKind<'d> {
 /// A policy to be checked.
 #[derive(Clone, Copy, Debug)]
 pub struct TypedPolicy<'d> {
-    /// Its spec.
+    /// The policy's spec.
     pub spec: &'d Value,
     /// The kinds it matches, by group, version and name.
     pub kinds: &'d [TypedKind<'d>],

@@ -18,10 +18,10 @@ use crate::server::{Core, Peer, check_local};
 use crate::status::{ApiError, quoted};
 use crate::storage::ObjectKey;
 
-/// The user of a request: the holder of its certificate or bearer token, or nobody in particular.
+/// The user of a request: the holder of its certificate or bearer token, or the anonymous user.
 ///
 /// # Errors
-/// `Unauthorized` for credentials that nobody holds; `Forbidden` for what a web page may have sent to
+/// `Unauthorized` for unknown credentials; `Forbidden` for what a web page may have sent to
 /// a server that asks for none.
 pub(crate) fn authenticate(core: &Core, parts: &Parts) -> Result<User, ApiError> {
     let peer = parts.extensions.get::<Peer>();

@@ -7,7 +7,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use super::{CREDENTIAL_ID, User};
 use crate::x509::{Authorities, Certificate, Usage};
 
-/// The user that a client's chain of certificates stands for; nobody if its subject has no common name.
+/// The user that a client's chain of certificates stands for; `None` if its subject has no common name.
 ///
 /// # Errors
 /// Why the certificate is refused.

@@ -206,12 +206,12 @@ fn node_name(user_name: &str) -> Option<&str> {
 struct Check<'a> {
     core: &'a Core,
     requester: &'a User,
-    /// What the request asks for.
+    /// The access that the request asks for.
     attributes: &'a Attributes,
 }
 
 impl Check<'_> {
-    /// The wanted user with the groups that it has besides those asked for.
+    /// The wanted user with the groups that it has in addition to those asked for.
     fn mode(&self, mode: Mode, wanted: &User) -> Result<User, ApiError> {
         if mode.is_constrained() {
             let verb = self.attributes.verb();

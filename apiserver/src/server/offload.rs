@@ -1,4 +1,4 @@
-//! Requests whose work may take long: they run beside the runtime's workers, so that others are
+//! Requests whose work may take long: they run on threads of their own, so that others are
 //! served meanwhile, and are answered with 504 when their time is over.
 //!
 //! Small requests stay on their worker: a hand-over costs more than most of them take. Under

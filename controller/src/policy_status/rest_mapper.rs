@@ -41,7 +41,7 @@ struct Served {
     kind: GroupVersionKind,
 }
 
-/// What is served, group by group.
+/// The served resources, group by group.
 #[derive(Debug)]
 pub(super) struct RestMapper(Vec<Served>);
 

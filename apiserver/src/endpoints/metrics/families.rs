@@ -41,7 +41,7 @@ impl Histogram {
         self.observe_times(value, 1);
     }
 
-    /// Observes the same number so many times.
+    /// Observes one number `times` times.
     pub(crate) fn observe_times(&self, value: u64, times: u64) {
         let bucket = self.scale.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket].fetch_add(times, Ordering::Relaxed);
