@@ -23,6 +23,8 @@ use serde_json::value::RawValue;
 /// How many objects a thread remembers: those of one burst, which one watch reads whole before the
 /// next begins.
 const REMEMBERED_MAX: usize = 512;
+/// Bytes of the texts of those objects: some bursts of ordinary objects, few of the largest.
+const REMEMBERED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The beginning of an object has its uid and version, by which objects differ.
 const HASHED_BYTES_MAX: usize = 512;
 
@@ -149,6 +151,8 @@ struct Recent {
     objects: BTreeMap<Key, (Box<RawValue>, Arc<dyn Any + Send + Sync>)>,
     /// The keys of `objects`, oldest first.
     order: VecDeque<Key>,
+    /// Bytes of the texts in `objects`.
+    bytes: usize,
 }
 
 impl Recent {
@@ -156,6 +160,7 @@ impl Recent {
         Self {
             objects: BTreeMap::new(),
             order: VecDeque::new(),
+            bytes: 0,
         }
     }
 
@@ -165,13 +170,17 @@ impl Recent {
     }
 
     fn put(&mut self, key: Key, text: Box<RawValue>, object: Arc<dyn Any + Send + Sync>) {
-        if self.objects.insert(key, (text, object)).is_none() {
-            self.order.push_back(key);
+        self.bytes += text.get().len();
+        match self.objects.insert(key, (text, object)) {
+            Some((replaced, _)) => self.bytes -= replaced.get().len(),
+            None => self.order.push_back(key),
         }
-        if self.order.len() > REMEMBERED_MAX
+        while (self.order.len() > REMEMBERED_MAX || self.bytes > REMEMBERED_BYTES_MAX)
             && let Some(oldest) = self.order.pop_front()
         {
-            self.objects.remove(&oldest);
+            if let Some((forgotten, _)) = self.objects.remove(&oldest) {
+                self.bytes -= forgotten.get().len();
+            }
         }
     }
 }
@@ -247,6 +256,27 @@ mod tests {
             assert_eq!(recent.order.len(), REMEMBERED_MAX);
             assert_eq!(recent.objects.len(), REMEMBERED_MAX);
         });
+    }
+
+    #[test]
+    fn remembered_objects_are_bounded_in_bytes() {
+        let large = |index: usize| {
+            let fill = index.to_string().repeat(REMEMBERED_BYTES_MAX / 4);
+            json!({ "metadata": { "name": "large" }, "data": { "fill": fill } })
+        };
+        for index in 0..10 {
+            let _: Arc<ConfigMap> = read(&large(index));
+        }
+        RECENT.with_borrow(|recent| {
+            let texts = recent.objects.values().map(|(text, _)| text.get().len());
+            assert_eq!(texts.sum::<usize>(), recent.bytes);
+            assert_eq!(recent.order.len(), 3, "the newest that fit");
+        });
+        let whole: Arc<ConfigMap> = read(&large(9));
+        assert!(Arc::ptr_eq(&whole, &read(&large(9))));
+        let huge = json!({ "data": { "fill": "x".repeat(REMEMBERED_BYTES_MAX) } });
+        let _: Arc<ConfigMap> = read(&huge);
+        RECENT.with_borrow(|recent| assert_eq!((recent.order.len(), recent.bytes), (0, 0)));
     }
 
     #[test]
