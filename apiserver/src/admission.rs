@@ -5,6 +5,7 @@ mod certificates;
 pub(crate) mod devices;
 mod ingress_class;
 mod limit_ranger;
+pub(crate) mod plugin;
 pub(crate) mod plugins;
 pub(crate) mod pod_resources;
 mod pod_security;
@@ -21,6 +22,8 @@ pub(crate) mod webhook;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+
+use plugin::{Course, Plugin};
 
 use crate::meta::object::{child_mut, finalizers, is_terminating, name, namespace, set_finalizers};
 use crate::meta::{GroupResource, GroupVersionResource};
@@ -40,33 +43,14 @@ pub(crate) fn admit_create(
     core: &Core,
     resource: &ResourceInfo,
     object: &mut Value,
+    course: &mut Course<'_>,
 ) -> Result<(), ApiError> {
-    if resource
-        .custom
-        .as_ref()
-        .is_some_and(|custom| custom.terminating)
-    {
-        return Err(ApiError::Forbidden {
-            resource: resource.gvr().group_resource(),
-            name: name(object).to_owned(),
-            message: "create not allowed while custom resource definition is terminating"
-                .to_owned(),
-            causes: Vec::new(),
-        });
-    }
     if resource.namespaced {
-        admit_into(core, resource, namespace(object), name(object))?;
+        let admitted = admit_into(core, resource, namespace(object), name(object));
+        course.asked(Plugin::NamespaceLifecycle, admitted)?;
     }
     if is_core(resource, "pods") {
-        limit_ranger::default_pod(core, object);
-        if core.service_accounts {
-            service_account::admit_pod(core, object)?;
-        }
-        priority::admit_pod(core, object)?;
-        default_toleration_seconds(object);
-        runtime_class::admit_pod(core, object)?;
-        let node = object["spec"]["nodeName"].as_str().map(str::to_owned);
-        topology::label(core, &node.unwrap_or_default(), object);
+        admit_new_pod(core, object, course)?;
     }
     match (
         resource.gvr().group.as_str(),
@@ -74,17 +58,68 @@ pub(crate) fn admit_create(
     ) {
         ("", "persistentvolumeclaims") => {
             protect(object, "kubernetes.io/pvc-protection");
+            course.passed(Plugin::StorageObjectInUseProtection);
             storage::default_class(core, object);
+            course.passed(Plugin::DefaultStorageClass);
         }
-        ("", "nodes") => taint_new_node(object),
-        ("networking.k8s.io", "ingresses") => ingress_class::default_class(core, object),
-        ("scheduling.k8s.io", "priorityclasses") => priority::admit_class(core, object)?,
-        ("", "persistentvolumes") => protect(object, "kubernetes.io/pv-protection"),
+        ("", "nodes") => {
+            taint_new_node(object);
+            course.passed(Plugin::TaintNodesByCondition);
+        }
+        ("networking.k8s.io", "ingresses") => {
+            ingress_class::default_class(core, object);
+            course.passed(Plugin::DefaultIngressClass);
+        }
+        ("scheduling.k8s.io", "priorityclasses") => {
+            let admitted = priority::admit_class(core, object);
+            course.asked_ahead(Plugin::Priority, admitted)?;
+        }
+        ("", "persistentvolumes") => {
+            protect(object, "kubernetes.io/pv-protection");
+            course.passed(Plugin::StorageObjectInUseProtection);
+        }
         ("storage.k8s.io", "volumeattributesclasses") => {
             protect(object, "kubernetes.io/vac-protection");
+            course.passed(Plugin::StorageObjectInUseProtection);
         }
         _ => {}
     }
+    Ok(())
+}
+
+/// Checks that custom objects are still to be created: upstream refuses them before admission.
+///
+/// # Errors
+/// `Forbidden` while the definition is terminating.
+pub(crate) fn check_definition(resource: &ResourceInfo, object: &Value) -> Result<(), ApiError> {
+    let custom = resource.custom.as_ref();
+    if !custom.is_some_and(|custom| custom.terminating) {
+        return Ok(());
+    }
+    Err(ApiError::Forbidden {
+        resource: resource.gvr().group_resource(),
+        name: name(object).to_owned(),
+        message: "create not allowed while custom resource definition is terminating".to_owned(),
+        causes: Vec::new(),
+    })
+}
+
+fn admit_new_pod(core: &Core, object: &mut Value, course: &mut Course<'_>) -> Result<(), ApiError> {
+    limit_ranger::default_pod(core, object);
+    course.passed(Plugin::LimitRanger);
+    if core.service_accounts {
+        let admitted = service_account::admit_pod(core, object);
+        course.asked(Plugin::ServiceAccount, admitted)?;
+    }
+    let admitted = priority::admit_pod(core, object);
+    course.asked(Plugin::Priority, admitted)?;
+    default_toleration_seconds(object);
+    course.passed(Plugin::DefaultTolerationSeconds);
+    let admitted = runtime_class::admit_pod(core, object);
+    course.asked(Plugin::RuntimeClass, admitted)?;
+    let node = object["spec"]["nodeName"].as_str().map(str::to_owned);
+    topology::label(core, &node.unwrap_or_default(), object);
+    course.passed(Plugin::PodTopologyLabels);
     Ok(())
 }
 
@@ -95,8 +130,8 @@ pub(crate) fn admit_create(
 pub(crate) fn admit_update(
     core: &Core,
     resource: &ResourceInfo,
-    object: &mut Value,
-    old: &Value,
+    (object, old): (&mut Value, &Value),
+    course: &mut Course<'_>,
 ) -> Result<(), ApiError> {
     if is_core(resource, "pods") {
         for field in ["priority", "preemptionPolicy"] {
@@ -104,14 +139,22 @@ pub(crate) fn admit_update(
                 object["spec"][field] = old["spec"][field].clone();
             }
         }
+        course.passed(Plugin::Priority);
         default_toleration_seconds(object);
+        course.passed(Plugin::DefaultTolerationSeconds);
     }
     match (
         resource.gvr().group.as_str(),
         resource.gvr().resource.as_str(),
     ) {
-        ("", "persistentvolumeclaims") => storage::admit_growth(core, object, old),
-        ("scheduling.k8s.io", "priorityclasses") => priority::admit_class(core, object),
+        ("", "persistentvolumeclaims") => {
+            let admitted = storage::admit_growth(core, object, old);
+            course.asked_ahead(Plugin::PersistentVolumeClaimResize, admitted)
+        }
+        ("scheduling.k8s.io", "priorityclasses") => {
+            let admitted = priority::admit_class(core, object);
+            course.asked_ahead(Plugin::Priority, admitted)
+        }
         _ => Ok(()),
     }
 }
@@ -120,14 +163,23 @@ pub(crate) fn admit_update(
 ///
 /// # Errors
 /// `Forbidden` for the namespaces and priority classes a cluster can't do without.
-pub(crate) fn admit_delete(resource: &ResourceInfo, object: &Value) -> Result<(), ApiError> {
-    if is_core(resource, "namespaces") && PROTECTED_NAMESPACES.contains(&name(object)) {
-        return Err(ApiError::Forbidden {
-            resource: resource.gvr().group_resource(),
-            name: name(object).to_owned(),
-            message: "this namespace may not be deleted".to_owned(),
-            causes: Vec::new(),
-        });
+pub(crate) fn admit_delete(
+    resource: &ResourceInfo,
+    object: &Value,
+    course: &mut Course<'_>,
+) -> Result<(), ApiError> {
+    if is_core(resource, "namespaces") {
+        let is_protected = PROTECTED_NAMESPACES.contains(&name(object));
+        let admitted = match is_protected {
+            false => Ok(()),
+            true => Err(ApiError::Forbidden {
+                resource: resource.gvr().group_resource(),
+                name: name(object).to_owned(),
+                message: "this namespace may not be deleted".to_owned(),
+                causes: Vec::new(),
+            }),
+        };
+        course.asked(Plugin::NamespaceLifecycle, admitted)?;
     }
     let (group, plural) = ("scheduling.k8s.io", "priorityclasses");
     let class = resource.gvr().group == group && resource.gvr().resource == plural;

@@ -23,7 +23,7 @@ use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::quoted;
 
 pub(crate) use authentication::{authenticate, review_token};
-pub(crate) use impersonation::{LastModes, impersonate};
+pub(crate) use impersonation::{LastModes, Mode, impersonate};
 pub(crate) use rbac::{Attributes, Decision, authorize, decide, rules_of};
 pub use token_keys::{TokenKeyError, TokenKeys};
 pub(crate) use tokens::{
@@ -122,6 +122,11 @@ impl User {
             info.insert("extra".to_owned(), json!(self.extra));
         }
         Value::Object(info)
+    }
+
+    /// Whether the user may do everything, whatever authorizers say.
+    pub(crate) fn is_privileged(&self) -> bool {
+        self.is_in(MASTERS)
     }
 
     fn is_in(&self, group: &str) -> bool {

@@ -149,6 +149,13 @@ pub(crate) fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(last)
 }
 
+/// The nanoseconds from one time to another; none if the clock was set back.
+#[must_use]
+pub(crate) fn nanos_between(from: Timestamp, to: Timestamp) -> u64 {
+    let elapsed = Duration::try_from(to.duration_since(from)).unwrap_or_default();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Where an [`Entropy`] begins: 256 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seed([u8; 32]);

@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -37,10 +38,12 @@ use tokio::time::Instant;
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::auth::{self, Attributes, Authorization, Decision, LastModes, Tokens, User};
-use crate::clock::{Clock, Entropy};
+use crate::clock::{Clock, Entropy, nanos_between};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
-use crate::endpoints::metrics::{Metrics, RequestLabels};
+use crate::endpoints::metrics::access::Authenticated;
+use crate::endpoints::metrics::families::number;
+use crate::endpoints::metrics::{Ended, Metrics, RequestLabels};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::Query;
@@ -305,8 +308,10 @@ impl ApiServer {
             Err(error) => return failed(&error),
         };
         let is_mutating = !matches!(parts.method, Method::GET | Method::HEAD);
-        let _in_flight = (!is_long_running).then(|| self.core.metrics.in_flight(is_mutating));
-        let (user, attributes) = match self.identify(&parts, info.as_ref()) {
+        let metrics = &self.core.metrics;
+        let _in_flight = (!is_long_running).then(|| metrics.in_flight(is_mutating));
+        let received = self.core.clock.now();
+        let (user, attributes) = match self.identify(&parts, info.as_ref(), received) {
             Ok(identified) => identified,
             Err(error) => return failed(&error),
         };
@@ -321,24 +326,27 @@ impl ApiServer {
             attributes: &attributes,
             timeout: timeout.unwrap_or(deadline::REQUEST_TIMEOUT),
             is_watch,
+            is_mutating,
+            metrics,
         };
         let seat = match flow {
             Some(flow) => flow.seat(asking, &self.core.clock).await.map(Some),
             None => Ok(None),
         };
-        let _seat = match seat {
+        let seat = match seat {
             Ok(seat) => seat,
             Err(too_many) => {
                 if let Some(info) = &info {
-                    let labels = RequestLabels::new(info, &query, false);
-                    self.core.metrics.dropped(labels);
+                    metrics.dropped(RequestLabels::stated(info, &query));
                 }
                 return response::too_many_requests(too_many.retry_after);
             }
         };
+        let seated = seat.as_ref().map(|seat| (seat.since, seat.waited));
+        let (asked, queued) = seated.unwrap_or_else(|| (self.core.clock.now(), 0));
         let decision = auth::authorize(&self.core, &user, &attributes);
-        let access = &self.core.metrics.access;
-        access.decided(matches!(decision, Decision::Allowed(_)));
+        let nanos = nanos_between(asked, self.core.clock.now());
+        metrics.access().authorized(&decision, nanos);
         if let Decision::Denied(why) = decision {
             return failed(&attributes.forbidden(&user, &why));
         }
@@ -405,6 +413,8 @@ impl ApiServer {
             body,
             accepted,
             upgrade,
+            received,
+            queued,
         };
         let response = match refusal {
             Some(error) => paths::unrouted(&error, &incoming.headers, &incoming.query),
@@ -425,6 +435,7 @@ impl ApiServer {
         &self,
         parts: &Parts,
         info: Option<&RequestInfo>,
+        received: Timestamp,
     ) -> Result<(User, Attributes), ApiError> {
         let attributes = info.map_or_else(
             || Attributes::Path {
@@ -433,12 +444,16 @@ impl ApiServer {
             },
             RequestInfo::attributes,
         );
-        let access = &self.core.metrics.access;
+        let access = self.core.metrics.access();
         let user = auth::authenticate(&self.core, parts);
-        let user = user.inspect_err(|_| {
-            access.unauthenticated(parts.headers.contains_key(AUTHORIZATION));
-        })?;
-        access.authenticated(&user.name);
+        let outcome = match &user {
+            Ok(_) => Authenticated::Success,
+            Err(_) if parts.headers.contains_key(AUTHORIZATION) => Authenticated::Error,
+            Err(_) => Authenticated::Failure,
+        };
+        access.authenticated(outcome, nanos_between(received, self.core.clock.now()));
+        let user = user?;
+        access.knows(&user.name);
         let user = auth::impersonate(&self.core, user, &parts.headers, &attributes)?;
         Ok((user, attributes))
     }
@@ -455,6 +470,10 @@ struct Incoming {
     body: Bytes,
     accepted: Accepted,
     upgrade: Option<OnUpgrade>,
+    /// When the request came.
+    received: Timestamp,
+    /// The nanoseconds that it waited for a seat.
+    queued: u64,
 }
 
 impl ApiServer {
@@ -471,6 +490,10 @@ impl ApiServer {
             accepted: incoming.accepted,
             upgrade: Mutex::new(incoming.upgrade),
             warnings: Mutex::default(),
+            received: incoming.received,
+            queued: incoming.queued,
+            webhooks: AtomicU64::new(0),
+            listed: OnceLock::new(),
         };
         respond(request).await
     }
@@ -488,7 +511,12 @@ async fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
     let mut response = answer.unwrap_or_else(failed);
     // A watch counts itself when it is over; what no route serves, upstream does not count.
     if let Some(body) = response.body().bytes().filter(|_| !unserved) {
-        meter.finish(response.status().as_u16(), Some(body.len()));
+        meter.finish(Ended {
+            code: response.status().as_u16(),
+            bytes: Some(body.len()),
+            webhooks: number(&request.webhooks),
+            listed: request.listed.get().copied(),
+        });
     }
     let deprecation = request.resource.warning.clone().filter(|_| !unserved);
     let mut warnings: Vec<String> = deprecation.into_iter().collect();

@@ -86,7 +86,37 @@ pub(crate) enum CallError {
     Config(String),
     /// The call came to nothing.
     #[error("failed to call webhook: {0}")]
-    Failed(String),
+    Failed(Failed),
+}
+
+/// Why a call came to nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub(crate) struct Failed {
+    why: String,
+    /// The status code of an answer that is no success; 503 where there is no answer.
+    code: u16,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Self {
+        Self { why, code: 503 }
+    }
+}
+
+impl CallError {
+    /// The status code that upstream gives the error.
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::Config(_) => 500,
+            Self::Failed(failed) => failed.code,
+        }
+    }
+
+    /// A call whose answer is of no use.
+    pub(crate) fn failed(why: String) -> Self {
+        Self::Failed(why.into())
+    }
 }
 
 /// Posts `document`, and reads the answer.
@@ -102,7 +132,7 @@ pub(crate) async fn post(
 ) -> Result<Value, CallError> {
     if let Some((webhook, path)) = caller.services.local(call.config) {
         let server = caller.services.asking();
-        let server = server.ok_or_else(|| CallError::Failed("the server is gone".to_owned()))?;
+        let server = server.ok_or_else(|| CallError::failed("the server is gone".to_owned()))?;
         return Ok(webhook.answer(server, &path, document.clone()).await);
     }
     let target = Target::of(caller, call)?;
@@ -110,9 +140,9 @@ pub(crate) async fn post(
     // Boxed, or every request of the server were as large as this, which few come to.
     let posted = Box::pin(target.post(body.into()));
     let posted = caller.clock.on_the_wire(call.timeout, posted).await;
-    let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded")));
+    let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded").into()));
     let body = posted.map_err(CallError::Failed)?;
-    decoded(&body).map_err(CallError::Failed)
+    decoded(&body).map_err(CallError::failed)
 }
 
 /// Reads an answer: JSON when it begins with a brace, YAML otherwise, as upstream's decoder does.

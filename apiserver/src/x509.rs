@@ -108,17 +108,18 @@ impl Certificate {
         subject
     }
 
+    /// When the certificate ceases to be valid.
+    pub(crate) fn expires(&self) -> Timestamp {
+        instant(&self.tbs().validity().not_after)
+    }
+
     /// Checks that the certificate is valid at `now`.
     ///
     /// # Errors
     /// Go's text.
     pub(crate) fn check_time(&self, now: Timestamp) -> Result<(), String> {
         let validity = self.tbs().validity();
-        let time = |time: &x509_cert::time::Time| {
-            let seconds = time.to_unix_duration().as_secs();
-            Timestamp::from_second(seconds.try_into().unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX)
-        };
-        let (from, until) = (time(&validity.not_before), time(&validity.not_after));
+        let (from, until) = (instant(&validity.not_before), instant(&validity.not_after));
         let (side, limit) = match () {
             () if now < from => ("before", from),
             () if now > until => ("after", until),
@@ -443,6 +444,12 @@ impl Authority {
             certificate,
         }
     }
+}
+
+/// A certificate's time.
+fn instant(time: &x509_cert::time::Time) -> Timestamp {
+    let seconds = time.to_unix_duration().as_secs();
+    Timestamp::from_second(seconds.try_into().unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX)
 }
 
 /// Whether a name in a certificate, which may begin with `*.`, stands for `host`.

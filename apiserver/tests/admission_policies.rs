@@ -5,6 +5,8 @@
 #[path = "support/requests.rs"]
 mod requests;
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::ApiServer;
 use requests::{Answer, send, send_as};
 use serde_json::{Value, json};
@@ -80,6 +82,81 @@ async fn a_denied_write_says_who_denied_it_and_why() {
     );
     let got = send(&server, &format!("GET {CONFIGMAPS}/b"), Value::Null).await;
     assert_eq!(got.code, 404);
+}
+
+async fn checks(server: &ApiServer) -> Vec<String> {
+    let request = http::Request::get("/metrics").body(Full::<Bytes>::default());
+    let response = server.handle(request.unwrap()).await;
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let lines = text.lines().filter(|line| {
+        let is_count = line.contains("_check_total{") || line.contains("_duration_seconds_count{");
+        let is_condition = line.starts_with("apiserver_admission_match_condition_")
+            && (line.contains("_count{") || line.contains("_total{"));
+        (is_count && line.contains("policy=")) || is_condition
+    });
+    lines.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn checks_of_policies_are_counted_until_the_policies_are_gone() {
+    let server = ApiServer::builder().build();
+    let spec = json!({
+        "matchConditions": [{ "name": "n", "expression": "object.metadata.name != 'free'" }],
+        "validations": [
+            { "expression": "object.metadata.name != 'bad'" },
+            { "expression": "object.data.k == 'v'" },
+        ],
+    });
+    validating(
+        &server,
+        spec,
+        json!({ "validationActions": ["Deny", "Audit"] }),
+    )
+    .await;
+    let mutation = json!({ "expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}" });
+    let mutation = json!({ "patchType": "ApplyConfiguration", "applyConfiguration": mutation });
+    mutating(&server, "m", "Never", mutation).await;
+    assert_eq!(configmap(&server, "a", json!({"k": "v"})).await.code, 201);
+    assert_eq!(configmap(&server, "free", json!({})).await.code, 201);
+    // One validation is false, and the other can't be told.
+    assert_eq!(configmap(&server, "bad", json!({})).await.code, 422);
+    let of = |name: &str, labels: &str| {
+        let labels = format!("{{{labels}}}");
+        let (start, total) = (format!("apiserver_{name}_admission_policy_check"), "_total");
+        [
+            format!("{start}_duration_seconds_count{labels}"),
+            format!("{start}{total}{labels}"),
+        ]
+    };
+    let [mutated_seconds, mutated] = of(
+        "mutating",
+        "error_type=\"no_error\",policy=\"m\",policy_binding=\"m\"",
+    );
+    let denied = |action: &str| {
+        let rest = "error_type=\"invalid_error\",policy=\"p\",policy_binding=\"b\"";
+        of(
+            "validating",
+            &format!("enforcement_action=\"{action}\",{rest}"),
+        )
+    };
+    let [audit_seconds, audit] = denied("audit");
+    let [deny_seconds, deny] = denied("deny");
+    let condition = "apiserver_admission_match_condition_evaluation_seconds_count\
+                     {kind=\"policy\",name=\"p\",operation=\"CREATE\",type=\"validate\"} 1";
+    let wanted = [
+        condition.to_owned(),
+        format!("{mutated_seconds} 3"),
+        format!("{mutated} 3"),
+        format!("{audit_seconds} 2"),
+        format!("{deny_seconds} 2"),
+        format!("{audit} 2"),
+        format!("{deny} 2"),
+    ];
+    assert_eq!(checks(&server).await, wanted);
+    let path = format!("DELETE {GROUP}/validatingadmissionpolicies/p");
+    assert_eq!(send(&server, &path, Value::Null).await.code, 200);
+    assert_eq!(checks(&server).await, wanted[1..3]);
 }
 
 #[tokio::test]

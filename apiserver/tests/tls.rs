@@ -124,13 +124,21 @@ async fn clients_that_trust_the_authority_reach_the_server_by_all_its_names() {
 async fn alpn_chooses_http2_and_plain_text_costs_only_its_own_connection() {
     let tls = generated();
     let authority = tls.authority_pem().to_owned();
-    let running = start(tls).await;
+    let server = ApiServer::builder().build();
+    let running = start_server(server.clone(), tls).await;
     let mut plain = TcpStream::connect(running.address).await.unwrap();
     let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     plain.write_all(request).await.unwrap();
     let mut answer = Vec::new();
     drop(plain.read_to_end(&mut answer).await);
     assert!(!answer.starts_with(b"HTTP"), "nothing is told without TLS");
+    let metrics = Request::get("/metrics")
+        .body(Empty::<Bytes>::new())
+        .unwrap();
+    let metrics = server.handle(metrics).await.into_body();
+    let metrics = metrics.collect().await.unwrap().to_bytes();
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    assert!(metrics.contains("\napiserver_tls_handshake_errors_total 1\n"));
 
     let stream = connect(running.address, &authority, "localhost", "h2").await;
     let stream = stream.unwrap();

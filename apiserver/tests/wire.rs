@@ -4,6 +4,8 @@
 
 #[path = "wire/flow_control.rs"]
 mod flow_control;
+#[path = "wire/metrics.rs"]
+mod metrics;
 #[path = "wire/pages.rs"]
 mod pages;
 #[path = "wire/protobuf.rs"]

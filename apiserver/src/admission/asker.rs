@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::webhook::Admission;
 use crate::auth::{self, Attributes, Authorization, Decision, User};
 use crate::cel::{Authorizer, Question, Verdict};
+use crate::endpoints::metrics::Metrics;
 use crate::storage::Storage;
 
 /// Answers for the user of a request.
@@ -13,6 +14,7 @@ struct Asker {
     authorization: Authorization,
     storage: Arc<Storage>,
     user: User,
+    metrics: Arc<Metrics>,
 }
 
 impl Authorizer for Asker {
@@ -35,7 +37,10 @@ impl Authorizer for Asker {
                 path: path.to_owned(),
             },
         };
-        match auth::decide(self.authorization, &self.storage, user, &attributes) {
+        let decision = auth::decide(self.authorization, &self.storage, user, &attributes);
+        let access = self.metrics.access();
+        access.decided(self.authorization, user, &decision);
+        match decision {
             Decision::Allowed(reason) => Verdict {
                 allowed: true,
                 reason,
@@ -55,6 +60,7 @@ impl Admission<'_> {
             authorization: self.core.authorization,
             storage: Arc::clone(&self.core.storage),
             user: self.requester.user.clone(),
+            metrics: Arc::clone(&self.core.metrics),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::plugin::Plugin;
 use super::plugins::Written;
 use crate::auth::{Attributes, Decision, User, authorize};
 use crate::registry::certificate_signing_request::request::der_of;
@@ -13,14 +14,14 @@ const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const MASTERS: &[u8] = b"system:masters";
 const ORGANIZATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
 
-/// Asks whether the user may do that to a certificate signing request.
+/// Asks whether the user may do that to a certificate signing request, and which plugin minds;
+/// `None` where none does.
 ///
-/// # Errors
-/// `Forbidden`.
-pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
+/// The refusal is `Forbidden`.
+pub(super) fn check(written: Written<'_>) -> Option<(Plugin, Result<(), ApiError>)> {
     let gvr = written.resource.gvr();
     if gvr.group != GROUP || gvr.resource != "certificatesigningrequests" {
-        return Ok(());
+        return None;
     }
     let (request, signer) = (written.object, &written.object["spec"]["signerName"]);
     let signer = signer.as_str().unwrap_or_default();
@@ -30,18 +31,24 @@ pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
             .old
             .is_some_and(|old| status(old) != status(request))
     };
-    let (verb, what) = match (written.subresource, written.old) {
-        ("", None) => return check_subject(written, signer),
-        ("approval", _) => ("approve", "approve"),
-        ("status", Some(_)) if changed("certificate") || changed("conditions") => ("sign", "sign"),
-        _ => return Ok(()),
+    let (plugin, verb) = match (written.subresource, written.old) {
+        ("", None) => {
+            let checked = check_subject(written, signer);
+            return Some((Plugin::CertificateSubjectRestriction, checked));
+        }
+        ("approval", _) => (Plugin::CertificateApproval, "approve"),
+        ("status", Some(_)) if changed("certificate") || changed("conditions") => {
+            (Plugin::CertificateSigning, "sign")
+        }
+        _ => return None,
     };
-    match written.user {
+    let checked = match written.user {
         Some(user) if !may(written, user, verb, signer) => Err(written.forbidden(format!(
-            "user not permitted to {what} requests with signerName {signer:?}"
+            "user not permitted to {verb} requests with signerName {signer:?}"
         ))),
         _ => Ok(()),
-    }
+    };
+    Some((plugin, checked))
 }
 
 /// Signers are named in roles one by one, or all of a domain.

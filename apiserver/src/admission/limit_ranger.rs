@@ -95,16 +95,15 @@ fn fill(
     names
 }
 
-/// Refuses new pods and claims beyond the limits of their namespace.
+/// Refuses new pods and claims beyond the limits of their namespace; `None` where there are none.
 ///
-/// # Errors
-/// `Forbidden`.
-pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
+/// The refusal is `Forbidden`.
+pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
     let gvr = written.resource.gvr();
     let is_pod = match gvr.resource.as_str() {
         "pods" => true,
         "persistentvolumeclaims" => false,
-        _ => return Ok(()),
+        _ => return None,
     };
     // What a pod's containers take changes by a resize alone.
     let asks = match (written.subresource, written.old) {
@@ -114,11 +113,11 @@ pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
         _ => false,
     };
     if !gvr.group.is_empty() || !asks {
-        return Ok(());
+        return None;
     }
     let ranges = written.core.tables.limit_ranges(&written.core.storage);
     if ranges.len() == 0 {
-        return Ok(());
+        return None;
     }
     let ranges = ranges.snapshot();
     let own = namespace(written.object);
@@ -129,11 +128,14 @@ pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
         };
         match faults.as_slice() {
             [] => {}
-            [fault] => return Err(written.forbidden(fault.clone())),
-            faults => return Err(written.forbidden(format!("[{}]", faults.join(", ")))),
+            [fault] => return Some(Err(written.forbidden(fault.clone()))),
+            faults => {
+                let faults = format!("[{}]", faults.join(", "));
+                return Some(Err(written.forbidden(faults)));
+            }
         }
     }
-    Ok(())
+    Some(Ok(()))
 }
 
 fn claim_faults(range: &Value, claim: &Value) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::plugin::{Course, Plugin};
 use super::{certificates, limit_ranger, pod_security};
 use crate::auth::User;
 use crate::meta::GroupVersionResource;
@@ -69,10 +70,17 @@ impl Written<'_> {
     ///
     /// # Errors
     /// The first refusal.
-    pub(crate) fn check(self) -> Result<(), ApiError> {
-        pod_security::check(self)?;
-        limit_ranger::check(self)?;
-        certificates::check(self)
+    pub(crate) fn check(self, course: &mut Course<'_>) -> Result<(), ApiError> {
+        if let Some(checked) = pod_security::check(self) {
+            course.asked(Plugin::PodSecurity, checked)?;
+        }
+        if let Some(checked) = limit_ranger::check(self) {
+            course.asked(Plugin::LimitRanger, checked)?;
+        }
+        match certificates::check(self) {
+            Some((plugin, checked)) => course.asked(plugin, checked),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn warn(self, warning: String) {

@@ -28,13 +28,12 @@ const IGNORED: [&str; 8] = [
 /// How many pods are looked at when a namespace gets stricter.
 const PODS_MAX: usize = 3000;
 
-/// Refuses pods that their namespace does not allow, and warns of others.
+/// Refuses pods that their namespace does not allow, and warns of others; `None` for other kinds.
 ///
-/// # Errors
-/// `Forbidden` for pods, `Invalid` for labels of namespaces.
-pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
+/// The refusal is `Forbidden` for pods, `Invalid` for labels of namespaces.
+pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
     let gvr = written.resource.gvr();
-    match (gvr.group.as_str(), gvr.resource.as_str()) {
+    let checked = match (gvr.group.as_str(), gvr.resource.as_str()) {
         ("", "pods") => check_pod(written),
         ("", "namespaces") if written.subresource.is_empty() => check_namespace(written),
         ("", "replicationcontrollers")
@@ -42,8 +41,9 @@ pub(super) fn check(written: Written<'_>) -> Result<(), ApiError> {
         | ("batch", "jobs") => check_template(written, "/spec/template"),
         ("batch", "cronjobs") => check_template(written, "/spec/jobTemplate/spec/template"),
         ("", "podtemplates") => check_template(written, "/template"),
-        _ => Ok(()),
-    }
+        _ => return None,
+    };
+    Some(checked)
 }
 
 /// The policy of the namespace that is written into, if it has one of its own.

@@ -6,7 +6,7 @@ mod mutate;
 mod params;
 mod validate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -59,6 +59,18 @@ impl Policies {
                 resource: plural.to_owned(),
             })
         })
+    }
+
+    /// The names of all policies.
+    pub(super) fn names(&self, storage: &Storage) -> BTreeSet<String> {
+        let families = [Family::Mutating, Family::Validating].into_iter();
+        let policies = families.map(|family| self.policies(family, storage).snapshot());
+        let names = policies.flat_map(|policies| {
+            let policies = policies.range(None, None);
+            let names = policies.map(|policy| name(&policy.value()).to_owned());
+            names.collect::<Vec<_>>()
+        });
+        names.collect()
     }
 
     fn policies(&self, family: Family, storage: &Storage) -> &Table {

@@ -32,25 +32,30 @@ struct Used {
 }
 
 impl Written<'_> {
-    /// Counts what is written as used.
+    /// Counts what is written as used; `None` where no quota could mind.
     ///
-    /// # Errors
-    /// `Forbidden` for what is beyond a quota.
-    pub(crate) fn charge(self, charge: Charge<'_>) -> Result<(), ApiError> {
+    /// The refusal is `Forbidden` for what is beyond a quota.
+    pub(crate) fn charge(self, charge: Charge<'_>) -> Option<Result<(), ApiError>> {
         let quotas = self.core.tables.quotas(&self.core.storage);
         if quotas.len() == 0 || !self.resource.namespaced || !self.subresource.is_empty() {
-            return Ok(());
+            return None;
         }
         let resource = self.resource.gvr().group_resource();
         let core = resource.group.is_empty();
         let may_grow = core && matches!(&*resource.resource, "services" | "persistentvolumeclaims");
         if self.old.is_some() && !may_grow {
-            return Ok(());
+            return None;
         }
         let new = usage::of(&resource, self.object);
         let old = self.old.map(|old| usage::of(&resource, old));
-        while !self.charge_all(&new, old.as_ref().unwrap_or(&Amounts::new()), charge)? {}
-        Ok(())
+        let old = old.unwrap_or_default();
+        loop {
+            match self.charge_all(&new, &old, charge) {
+                Ok(false) => {}
+                Ok(true) => return Some(Ok(())),
+                Err(refusal) => return Some(Err(refusal)),
+            }
+        }
     }
 
     /// Counts it in every quota; answers whether nobody else has changed one of them meanwhile.

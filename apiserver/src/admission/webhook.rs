@@ -9,15 +9,20 @@ mod review;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::plugin::{Course, Plugin};
 use super::policy::Policies;
 use crate::auth::User;
 use crate::cel::{Expression, Returns, Scope};
+use crate::clock::nanos_between;
+use crate::endpoints::metrics::admission::{Configured, Rejection, WebhookCall};
 use crate::endpoints::options::Query;
 use crate::meta::object::{meta_mut, namespace};
 use crate::meta::{GroupVersionKind, GroupVersionResource};
@@ -66,6 +71,17 @@ impl Configurations {
             .into_iter()
             .any(|phase| self.table(phase, storage).len() > 0)
             || self.policies.are_bound(storage)
+    }
+
+    /// The names of all webhooks and policies.
+    pub(crate) fn configured(&self, storage: &Storage) -> Configured {
+        let phases = [Phase::Mutating, Phase::Validating];
+        let webhooks = phases.map(|phase| self.webhooks(phase, storage));
+        let webhooks = webhooks.iter().flat_map(|own| own.iter());
+        Configured {
+            webhooks: webhooks.map(|webhook| webhook.name.clone()).collect(),
+            policies: self.policies.names(storage),
+        }
     }
 
     /// The condition that an expression is, read once for all requests.
@@ -119,11 +135,29 @@ impl Configurations {
     }
 }
 
+/// Forgets what was counted of webhooks and policies that a write has removed.
+pub(crate) fn after_write(core: &Core, resource: &ResourceInfo) {
+    if resource.gvr().group == GROUP {
+        let configured = || core.webhooks.configured(&core.storage);
+        core.metrics.forget_names(configured);
+    }
+}
+
 /// When a webhook is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Mutating,
     Validating,
+}
+
+impl Phase {
+    /// The phase as metrics of webhooks call it.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Mutating => "admit",
+            Self::Validating => "validating",
+        }
+    }
 }
 
 /// What a request does to an object.
@@ -137,7 +171,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
@@ -161,6 +195,8 @@ pub(crate) struct Requester<'a> {
     pub(crate) kind: &'a GroupVersionKind,
     /// The options in the body of a DELETE.
     pub(crate) delete_options: Option<&'a Value>,
+    /// Where the nanoseconds are added up for which webhooks are waited for.
+    pub(crate) waited: &'a AtomicU64,
 }
 
 /// A write that webhooks may change or refuse.
@@ -201,15 +237,19 @@ impl Admission<'_> {
         &self,
         mut object: Option<&mut Value>,
         old: Option<&Value>,
+        course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
         let mut left = Vec::new();
         let before = object.as_deref().map(|own| namespace(own).to_owned());
         if let Some(object) = object.as_deref_mut() {
-            self.mutate_by_policies(object, old, &mut left)?;
+            let mutated = self.mutate_by_policies(object, old, &mut left);
+            course.asked(Plugin::MutatingAdmissionPolicy, mutated)?;
         }
-        self.mutate_by_webhooks(object.as_deref_mut(), old).await?;
+        let mutated = self.mutate_by_webhooks(object.as_deref_mut(), old, course);
+        mutated.await?;
         if let Some(object) = object.as_deref_mut().filter(|_| !left.is_empty()) {
-            self.mutate_again(object, old, &left)?;
+            let mutated = self.mutate_again(object, old, &left);
+            course.asked(Plugin::MutatingAdmissionPolicy, mutated)?;
         }
         let now = object.as_deref().map_or("", namespace);
         match before {
@@ -224,24 +264,26 @@ impl Admission<'_> {
         &self,
         mut object: Option<&mut Value>,
         old: Option<&Value>,
+        course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
+        const PLUGIN: Plugin = Plugin::MutatingAdmissionWebhook;
         let webhooks = self.webhooks(Phase::Mutating);
         let mut reinvocation = Reinvocation::default();
-        if !self
-            .mutating_round(&webhooks, object.as_deref_mut(), old, &mut reinvocation, 0)
-            .await?
-        {
+        let round =
+            self.mutating_round(&webhooks, object.as_deref_mut(), old, &mut reinvocation, 0);
+        if !course.asked(PLUGIN, round.await)? {
             return Ok(());
         }
+        course.again();
         if let Some(object) = object.as_deref_mut() {
             let before = object.clone();
-            self.admit_again(object, old)?;
+            self.admit_again(object, old, course)?;
             if *object != before {
                 reinvocation.changed();
             }
         }
-        self.mutating_round(&webhooks, object, old, &mut reinvocation, 1)
-            .await?;
+        let round = self.mutating_round(&webhooks, object, old, &mut reinvocation, 1);
+        course.asked(PLUGIN, round.await)?;
         Ok(())
     }
 
@@ -256,12 +298,14 @@ impl Admission<'_> {
     ) -> Result<bool, ApiError> {
         let mut any_changed = false;
         for webhook in webhooks {
-            let Some(invocation) = self.invocation(webhook, object.as_deref(), old)? else {
+            let asked = (object.as_deref(), old);
+            let Some(invocation) = self.invocation(webhook, Phase::Mutating, asked)? else {
                 continue;
             };
             if round > 0 && !reinvocation.due.contains(&webhook.id) {
                 continue;
             }
+            let started = self.core.clock.now();
             let asked = self.ask(
                 webhook,
                 &invocation,
@@ -269,13 +313,12 @@ impl Admission<'_> {
                 object.as_deref(),
                 old,
             );
-            let changed = match self.outcome(webhook, asked.await)? {
-                None => false,
-                Some(answer) => {
-                    self.patched(webhook, &answer, &invocation, object.as_deref_mut())?
-                }
+            let patched = match asked.await {
+                Ok(answer) => self.patched(webhook, &answer, &invocation, object.as_deref_mut()),
+                Err(failure) => Err(failure),
             };
-            if changed {
+            let changed = self.outcome(webhook, (Phase::Mutating, started), patched)?;
+            if changed == Some(true) {
                 any_changed = true;
                 reinvocation.changed();
             }
@@ -294,20 +337,33 @@ impl Admission<'_> {
         &self,
         object: Option<&Value>,
         old: Option<&Value>,
+        course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
-        self.validate_by_policies(object, old)?;
+        let validated = self.validate_by_policies(object, old);
+        course.asked(Plugin::ValidatingAdmissionPolicy, validated)?;
+        let validated = self.validate_by_webhooks(object, old).await;
+        course.asked(Plugin::ValidatingAdmissionWebhook, validated)
+    }
+
+    async fn validate_by_webhooks(
+        &self,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        const PHASE: Phase = Phase::Validating;
         let mut matching = Vec::new();
-        let webhooks = self.webhooks(Phase::Validating);
+        let webhooks = self.webhooks(PHASE);
         for webhook in &*webhooks {
-            if let Some(invocation) = self.invocation(webhook, object, old)? {
+            if let Some(invocation) = self.invocation(webhook, PHASE, (object, old))? {
                 matching.push((webhook, invocation));
             }
         }
         let mut refused = Ok(());
         // Upstream asks all at once: each is asked, and one refusal is passed on.
         for (webhook, invocation) in matching {
-            let asked = self.ask(webhook, &invocation, Phase::Validating, object, old);
-            let outcome = self.outcome(webhook, asked.await).map(drop);
+            let started = self.core.clock.now();
+            let asked = self.ask(webhook, &invocation, PHASE, object, old).await;
+            let outcome = self.outcome(webhook, (PHASE, started), asked).map(drop);
             refused = refused.and(outcome);
         }
         refused
@@ -342,7 +398,7 @@ impl Admission<'_> {
         old: Option<&Value>,
     ) -> Result<Answer, Failure> {
         if self.dry_run && !webhook.allows_dry_run() {
-            return Err(Failure::Refused(ApiError::BadRequest(format!(
+            return Err(Failure::Internal(ApiError::BadRequest(format!(
                 "admission webhook {:?} does not support dry run",
                 webhook.name
             ))));
@@ -350,7 +406,8 @@ impl Admission<'_> {
         let Some(version) = webhook.review_version() else {
             let why = "could not create admission objects: webhook does not accept known \
                        AdmissionReview versions (v1, v1beta1)";
-            return Err(Failure::Call(why.to_owned()));
+            let why = why.to_owned();
+            return Err(Failure::Call { why, code: 400 });
         };
         let uid = self.core.entropy.review_uid();
         let review = self.review(&uid, version, invocation, object, old);
@@ -360,13 +417,16 @@ impl Admission<'_> {
         };
         let posted = webhook::post(&self.core.caller(), &call, &review).await;
         let decoded = posted.and_then(|response| {
-            answer::check_decodes(&response, version).map_err(CallError::Failed)?;
+            answer::check_decodes(&response, version).map_err(CallError::failed)?;
             Ok(response)
         });
-        let response = decoded.map_err(|error| Failure::Call(error.to_string()))?;
-        let answer = Answer::read(&response, &uid, version, phase);
-        let answer = answer
-            .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;
+        let response = decoded.map_err(|error| Failure::Call {
+            code: error.code(),
+            why: error.to_string(),
+        })?;
+        let answer = Answer::read(&response, &uid, version, phase).map_err(|why| {
+            Failure::unavailable(format!("received invalid webhook response: {why}"))
+        })?;
         if let Some(warnings) = self.warnings {
             let mut warnings = warnings.lock();
             for warning in &answer.warnings {
@@ -382,15 +442,37 @@ impl Admission<'_> {
     }
 
     /// What follows from having asked a webhook: nothing, where it could not be and need not be.
-    fn outcome(
+    fn outcome<T>(
         &self,
         webhook: &Webhook,
-        asked: Result<Answer, Failure>,
-    ) -> Result<Option<Answer>, ApiError> {
+        (phase, started): (Phase, Timestamp),
+        asked: Result<T, Failure>,
+    ) -> Result<Option<T>, ApiError> {
+        let nanos = nanos_between(started, self.core.clock.now());
+        self.requester.waited.fetch_add(nanos, Ordering::Relaxed);
+        let (code, rejection) = match &asked {
+            Ok(_) => (200, None),
+            Err(Failure::Refused(error)) => (error.code(), Some(Rejection::NoError)),
+            Err(Failure::Internal(_)) => (0, Some(Rejection::ServerInternal)),
+            Err(Failure::Call { code, .. }) => {
+                let rejects = !webhook.ignores_failure;
+                (*code, rejects.then_some(Rejection::CallingWebhook))
+            }
+        };
+        let call = WebhookCall {
+            webhook: &webhook.name,
+            step: phase.as_str(),
+            operation: self.operation,
+            code,
+            rejection,
+            fails_open: asked.is_err() && rejection.is_none(),
+            nanos,
+        };
+        self.core.metrics.admission().named().called(call);
         match asked {
             Ok(answer) => Ok(Some(answer)),
-            Err(Failure::Refused(error)) => Err(error),
-            Err(Failure::Call(why)) => {
+            Err(Failure::Refused(error) | Failure::Internal(error)) => Err(error),
+            Err(Failure::Call { why, .. }) => {
                 let message = format!("failed calling webhook {:?}: {why}", webhook.name);
                 if webhook.ignores_failure {
                     tracing::warn!(webhook = webhook.name, why, "webhook failed open");
@@ -402,7 +484,12 @@ impl Admission<'_> {
     }
 
     /// What built-in plugins make of the object after webhooks have changed it.
-    fn admit_again(&self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+    fn admit_again(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        course: &mut Course<'_>,
+    ) -> Result<(), ApiError> {
         // They have nothing to say of subresources.
         if !self.requester.subresource.is_empty() {
             return Ok(());
@@ -416,8 +503,8 @@ impl Admission<'_> {
             return Ok(());
         }
         match old {
-            None => super::admit_create(self.core, self.resource, object),
-            Some(old) => super::admit_update(self.core, self.resource, object, old),
+            None => super::admit_create(self.core, self.resource, object, course),
+            Some(old) => super::admit_update(self.core, self.resource, (object, old), course),
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn authenticate(core: &Core, parts: &Parts) -> Result<User, ApiError>
     let peer = parts.extensions.get::<Peer>();
     let certificates = peer.map(Peer::certificates).unwrap_or_default();
     let known = match &core.client_authorities {
-        Some(authorities) => certificate::user(authorities, certificates, core.clock.now()),
+        Some(authorities) => certificate::user(core, authorities, certificates),
         None => Ok(None),
     };
     if let Ok(Some(user)) = known {
@@ -95,6 +95,9 @@ pub(crate) fn review_token(
     let now = core.clock.now();
     claims.check_time(now).map_err(refused)?;
     check_objects(core, &claims, now).map_err(|why| refused(&why))?;
+    if let Some(warn_after) = claims.warn_after {
+        core.metrics.access().token_used(now > warn_after);
+    }
     Ok((holder(&claims), meant))
 }
 

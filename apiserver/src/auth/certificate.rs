@@ -1,10 +1,10 @@
 //! From a client's certificate to a user.
 
-use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::{CREDENTIAL_ID, User};
+use crate::server::Core;
 use crate::x509::{Authorities, Certificate, Usage};
 
 /// The user that a client's chain of certificates stands for; `None` if its subject has no common name.
@@ -12,14 +12,17 @@ use crate::x509::{Authorities, Certificate, Usage};
 /// # Errors
 /// Why the certificate is refused.
 pub(super) fn user(
+    core: &Core,
     authorities: &Authorities,
     chain: &[CertificateDer<'static>],
-    now: Timestamp,
 ) -> Result<Option<User>, String> {
     let Some((leaf, intermediates)) = chain.split_first() else {
         return Ok(None);
     };
     let leaf = Certificate::read(leaf)?;
+    let now = core.clock.now();
+    let left = leaf.expires().duration_since(now);
+    core.metrics.access().certificate_shown(left.as_secs());
     authorities.verify(&leaf, intermediates, Usage::Client, now)?;
     let subject = leaf.subject();
     if subject.common_name.is_empty() {

@@ -15,6 +15,7 @@ use percent_encoding::percent_decode_str;
 use super::rbac::{Attributes, Decision, authorize};
 use super::{ANONYMOUS, AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED, User};
 use super::{service_account, service_account_groups};
+use crate::clock::nanos_between;
 use crate::endpoints::options::is_well_escaped;
 use crate::meta::validation::{dns1123_subdomain, validate_domain_prefixed_path};
 use crate::server::Core;
@@ -34,7 +35,7 @@ const LAST_MODES_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("10,000 is
 
 /// A way to be permitted an impersonation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
     /// A service account as the node that its pod runs on.
     AssociatedNode,
     ArbitraryNode,
@@ -46,7 +47,7 @@ enum Mode {
 
 impl Mode {
     /// The order in which modes are tried.
-    const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::AssociatedNode,
         Self::ArbitraryNode,
         Self::ServiceAccount,
@@ -54,7 +55,7 @@ impl Mode {
         Self::Legacy,
     ];
 
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::AssociatedNode => "associated-node",
             Self::ArbitraryNode => "arbitrary-node",
@@ -129,24 +130,39 @@ pub(crate) fn impersonate(
     let Some(wanted) = wanted(headers)? else {
         return Ok(requester);
     };
+    let started = core.clock.now();
+    let permitted = permitted(core, &requester, &wanted, attributes);
+    let nanos = nanos_between(started, core.clock.now());
+    let mode = permitted.as_ref().ok().map(|(mode, _)| *mode);
+    core.metrics.access().impersonated(mode, nanos);
+    permitted.map(|(_, user)| user)
+}
+
+/// The first mode that permits the impersonation, and the user as it has them.
+fn permitted(
+    core: &Core,
+    requester: &User,
+    wanted: &User,
+    attributes: &Attributes,
+) -> Result<(Mode, User), ApiError> {
     let check = Check {
         core,
-        requester: &requester,
+        requester,
         attributes,
     };
-    let last = core.last_modes.of(&requester);
+    let last = core.last_modes.of(requester);
     let others = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
     let mut first_refusal = None;
     for mode in last.into_iter().chain(others) {
-        if !mode.applies(&wanted, &requester) {
+        if !mode.applies(wanted, requester) {
             continue;
         }
-        match check.mode(mode, &wanted) {
+        match check.mode(mode, wanted) {
             Ok(user) => {
                 if last != Some(mode) {
-                    core.last_modes.set(&requester, mode);
+                    core.last_modes.set(requester, mode);
                 }
-                return Ok(user);
+                return Ok((mode, user));
             }
             Err(refusal) => {
                 first_refusal.get_or_insert(refusal);
@@ -216,12 +232,12 @@ impl Check<'_> {
         if mode.is_constrained() {
             let verb = self.attributes.verb();
             let verb = format!("impersonate-on:{}:{verb}", mode.as_str());
-            self.permit(&self.attributes.with_verb(verb))?;
+            self.permit(mode, &self.attributes.with_verb(verb))?;
         }
         let mut user = wanted.clone();
         self.name(mode, wanted, &mut user)?;
         if !wanted.uid.is_empty() {
-            self.permit(&of(mode, AUTHENTICATION, "uids", &wanted.uid))?;
+            self.permit(mode, &of(mode, AUTHENTICATION, "uids", &wanted.uid))?;
         }
         self.groups(mode, &wanted.groups)?;
         self.extra(mode, &wanted.extra)?;
@@ -244,11 +260,11 @@ impl Check<'_> {
             } else {
                 node
             };
-            return self.permit(&of(mode, AUTHENTICATION, "nodes", name));
+            return self.permit(mode, &of(mode, AUTHENTICATION, "nodes", name));
         }
         let group = group_of(mode);
         let Some((namespace, name)) = service_account(&wanted.name) else {
-            return self.permit(&of(mode, group, "users", &wanted.name));
+            return self.permit(mode, &of(mode, group, "users", &wanted.name));
         };
         if wanted.groups.is_empty() {
             user.groups = service_account_groups(namespace).into();
@@ -257,7 +273,7 @@ impl Check<'_> {
         if let Attributes::Resource { namespace: own, .. } = &mut attributes {
             namespace.clone_into(own);
         }
-        self.permit(&attributes)
+        self.permit(mode, &attributes)
     }
 
     fn groups(&self, mode: Mode, groups: &[String]) -> Result<(), ApiError> {
@@ -272,13 +288,13 @@ impl Check<'_> {
                 let why = "impersonating the system:masters group is not allowed";
                 return Err(asked(MASTERS).forbidden(self.requester, why));
             }
-            if groups.len() >= MANY && self.permit(&asked("*")).is_ok() {
+            if groups.len() >= MANY && self.permit(mode, &asked("*")).is_ok() {
                 return Ok(());
             }
         }
         groups
             .iter()
-            .try_for_each(|group| self.permit(&asked(group)))
+            .try_for_each(|group| self.permit(mode, &asked(group)))
     }
 
     fn extra(&self, mode: Mode, extra: &BTreeMap<String, Vec<String>>) -> Result<(), ApiError> {
@@ -294,18 +310,25 @@ impl Check<'_> {
                 return Err(asked("", "").forbidden(self.requester, &why));
             }
             let count: usize = extra.values().map(Vec::len).sum();
-            if count >= MANY && self.permit(&asked("*", "*")).is_ok() {
+            if count >= MANY && self.permit(mode, &asked("*", "*")).is_ok() {
                 return Ok(());
             }
         }
         let mut pairs = extra
             .iter()
             .flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
-        pairs.try_for_each(|(key, value)| self.permit(&asked(key, value)))
+        pairs.try_for_each(|(key, value)| self.permit(mode, &asked(key, value)))
     }
 
-    fn permit(&self, attributes: &Attributes) -> Result<(), ApiError> {
-        match authorize(self.core, self.requester, attributes) {
+    fn permit(&self, mode: Mode, attributes: &Attributes) -> Result<(), ApiError> {
+        let clock = &self.core.clock;
+        let started = clock.now();
+        let decision = authorize(self.core, self.requester, attributes);
+        let nanos = nanos_between(started, clock.now());
+        let is_allowed = matches!(decision, Decision::Allowed(_));
+        let access = self.core.metrics.access();
+        access.asked(mode, is_allowed, nanos);
+        match decision {
             Decision::Allowed(_) => Ok(()),
             Decision::Denied(why) => Err(attributes.forbidden(self.requester, &why)),
         }

@@ -168,7 +168,10 @@ fn has(rule: &Value, field: &str, wanted: &str) -> bool {
 
 /// Whether `user` may do it.
 pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes) -> Decision {
-    decide(core.authorization, &core.storage, user, attributes)
+    let decision = decide(core.authorization, &core.storage, user, attributes);
+    let access = core.metrics.access();
+    access.decided(core.authorization, user, &decision);
+    decision
 }
 
 /// Whether `user` may do it, by the roles in `storage` where they count.

@@ -27,17 +27,19 @@ mod update;
 mod watch;
 pub(crate) mod yaml;
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response};
 use hyper::upgrade::OnUpgrade;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::body::ResponseBody;
-use super::metrics::{RequestLabels, RequestMeter};
+use super::metrics::{Listed, RequestLabels, RequestMeter};
 use super::negotiation::{self, Accepted, Produces, Transform};
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
@@ -79,6 +81,14 @@ pub(crate) struct Request<'a> {
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     /// Texts for `Warning` headers, in the order they came up.
     pub(crate) warnings: Mutex<Vec<String>>,
+    /// When the request came.
+    pub(crate) received: Timestamp,
+    /// The nanoseconds that it waited for a seat.
+    pub(crate) queued: u64,
+    /// The nanoseconds for which admission webhooks have been waited for.
+    pub(crate) webhooks: AtomicU64,
+    /// What a list was made of.
+    pub(crate) listed: OnceLock<Listed>,
 }
 
 impl Request<'_> {
@@ -135,8 +145,17 @@ impl Request<'_> {
         let is_apply = self
             .patch_type()
             .is_ok_and(|patch| patch == PatchType::Apply);
-        let labels = RequestLabels::new(&self.info, &self.query, is_apply);
-        RequestMeter::start(&self.core.metrics, &self.core.clock, labels)
+        let asked = (&self.info, &self.query);
+        let labels = RequestLabels::served(&self.resource, asked, is_apply)
+            .with_body(self.info.verb, self.body.len())
+            .of_agent(&self.user_agent);
+        RequestMeter {
+            metrics: Arc::clone(&self.core.metrics),
+            clock: self.core.clock.clone(),
+            received: self.received,
+            queued: self.queued,
+            labels: Arc::new(labels),
+        }
     }
 
     /// What admission webhooks are told of the request.
@@ -149,6 +168,7 @@ impl Request<'_> {
             subresource: self.info.subresource.as_deref().unwrap_or_default(),
             kind: self.resource.gvk(),
             delete_options: None,
+            waited: &self.webhooks,
         }
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct WatchRequest {
     pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) namespace: Option<String>,
     pub(crate) selectors: Selectors,
+    /// The scope of what is watched, as metrics call it.
+    pub(crate) scope: &'static str,
     pub(crate) start: Start,
     pub(crate) bookmarks: bool,
     /// How often, if nothing else is delivered.
@@ -92,6 +94,12 @@ struct Cursor {
     request: WatchRequest,
     /// The version up to which everything has been looked at.
     rv: u64,
+    /// The version that the table had when the watch began: older events were there before.
+    began: u64,
+    /// When the watch began.
+    since: Instant,
+    /// Whether the window has had all that the watch missed; if it has not then, the watch is slow.
+    keeps_up: bool,
     changed: Arc<Notify>,
     asked: Asked,
     /// Objects still to be delivered before any event.
@@ -140,6 +148,9 @@ impl Cursor {
         let deadline = now + request.timeout.min(TIMEOUT_MAX);
         let mut cursor = Self {
             rv: 0,
+            began: request.table.facts().rv,
+            since: now,
+            keeps_up: false,
             changed: request.table.changed(),
             asked: request.table.asked(),
             initial: Vec::new().into_iter(),
@@ -219,12 +230,19 @@ impl Cursor {
             snapshot = self.request.table.snapshot_behind(lag);
         }
         let namespace = self.request.namespace.as_deref();
+        let mut present = 0;
         let selected: Vec<_> = snapshot
             .range(namespace, None)
+            .inspect(|_| present += 1)
             .filter(|object| self.request.selectors.matches(namespace, object))
             .cloned()
             .collect();
+        if awaited > 0 {
+            self.request.meter.fresh(self.since.elapsed());
+        }
+        self.request.meter.began_with(present);
         self.rv = snapshot.rv;
+        self.began = snapshot.rv;
         self.initial = selected.into_iter();
         self.bookmark_due = matches!(
             self.request.start,
@@ -361,7 +379,9 @@ impl Cursor {
             return Some(self.frame_of(EventType::Added, &object));
         }
         if std::mem::take(&mut self.bookmark_due) {
-            return Some(self.bookmark(true));
+            let bookmark = self.bookmark(true);
+            self.request.meter.listed(self.request.scope);
+            return Some(bookmark);
         }
         self.frames.pop_front().map(Some)
     }
@@ -389,6 +409,7 @@ impl Cursor {
         let horizon = self.horizon(self.view());
         match self.request.table.events_after(self.rv, EVENTS_MAX) {
             Ok((mut events, mut reached)) => {
+                self.keeps_up = true;
                 if let Some(shown) = self.converted.into_iter().chain(horizon).min() {
                     events.retain(|event| event.rv <= shown);
                     reached = reached.min(shown).max(self.rv);
@@ -406,10 +427,17 @@ impl Cursor {
                         }
                     }
                 }
+                if self.rv < self.began {
+                    let before = events.iter().take_while(|event| event.rv <= self.began);
+                    self.request.meter.began_with(before.count());
+                }
                 self.rv = reached;
                 !events.is_empty()
             }
             Err(error) => {
+                if self.keeps_up {
+                    self.request.meter.terminated();
+                }
                 self.fail(&expired(self.rv, error));
                 true
             }

@@ -194,8 +194,8 @@ fn versions() -> (&'static str, &'static str) {
     (binary, emulated)
 }
 
-/// Metrics of the build and the start of a server.
-pub(crate) fn families(started: Timestamp) -> Vec<Family> {
+/// Metrics of the build, of its versions and of the feature gate that can be set.
+pub(crate) fn families(max_unavailable_stateful_set: bool) -> Vec<Family> {
     let version: Value = serde_json::from_str(discovery::VERSION).unwrap_or_default();
     let labels = [
         ("build_date", "buildDate"),
@@ -214,12 +214,28 @@ pub(crate) fn families(started: Timestamp) -> Vec<Family> {
         "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
     );
     build.add(&labels, 1);
-    let mut start = Family::gauge(
-        "process_start_time_seconds",
-        "Start time of the process since unix epoch in seconds.",
+    let (binary, emulation) = versions();
+    let text = |field: &str| version[field].as_str().unwrap_or_default();
+    let (major, minor) = ("minCompatibilityMajor", "minCompatibilityMinor");
+    let min_compat = format!("{}.{}", text(major), text(minor));
+    let mut info = Family::gauge(
+        "version_info",
+        "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the component, usually kube, but is relevant for aggregated-apiservers.",
     );
-    start.add_number(&[], started.as_duration().as_secs_f64());
-    vec![build, start]
+    let labels = [
+        ("binary", binary),
+        ("component", "kube"),
+        ("emulation", emulation),
+        ("min_compat", &min_compat),
+    ];
+    info.add(&labels, 1);
+    let mut features = Family::gauge(
+        "kubernetes_feature_enabled",
+        "[BETA] This metric records the data about the stage and enablement of a k8s feature.",
+    );
+    let labels = [("name", "MaxUnavailableStatefulSet"), ("stage", "BETA")];
+    features.add(&labels, u64::from(max_unavailable_stateful_set));
+    vec![build, info, features]
 }
 
 /// The version of Go that `/version` states.

@@ -20,7 +20,7 @@ use super::catalog::ResourceInfo;
 use super::conduct;
 use super::{Context, Strategy};
 use crate::admission;
-use crate::admission::webhook::{Operation, Requester};
+use crate::admission::webhook::Requester;
 use crate::cancellation;
 use crate::clock::rfc3339;
 use crate::endpoints::options::Preconditions;
@@ -142,8 +142,8 @@ impl Store<'_> {
         self.strategy.default(&mut object);
         self.check_escalation(&object, None)?;
         self.own_created(&mut object);
-        admission::admit_create(self.core, self.resource, &mut object)?;
-        self.mutate(Operation::Create, &mut object, None).await?;
+        admission::check_definition(self.resource, &object)?;
+        self.admit_new(&mut object).await?;
         self.fill_system_fields(&mut object);
         if self.resource.subresource("status").is_some() && !self.strategy.brings_status() {
             self.clear_status(&mut object);
@@ -325,12 +325,7 @@ impl Store<'_> {
             self.own_updated(current, &mut next);
             self.set_namespace(&mut next, namespace)?;
             self.check_escalation(&next, Some(current))?;
-            // Built-in plugins have nothing to say of subresources.
-            if part == Part::Main {
-                admission::admit_update(self.core, self.resource, &mut next, current)?;
-            }
-            self.mutate(Operation::Update, &mut next, Some(current))
-                .await?;
+            self.admit_changed(&mut next, current, part).await?;
             self.check_preconditions(&next, current, name)?;
             self.keep_system_fields(&mut next, current, part);
             self.prepare_for_update(&mut next, current, part)?;

@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::auth::{Attributes, User};
-use crate::clock::Clock;
+use crate::clock::{Clock, nanos_between};
+use crate::endpoints::metrics::Metrics;
 use crate::endpoints::metrics::families::Family;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta, name};
@@ -74,6 +75,9 @@ pub(super) struct Asking<'r> {
     /// How long the whole request may take.
     pub(super) timeout: Duration,
     pub(super) is_watch: bool,
+    pub(super) is_mutating: bool,
+    /// Where the request is counted while it waits.
+    pub(super) metrics: &'r Metrics,
 }
 
 /// The seat of a request that executes, until it is dropped.
@@ -81,7 +85,9 @@ pub(super) struct Asking<'r> {
 pub(super) struct Seat<'c> {
     flow: Arc<Flow>,
     clock: &'c Clock,
-    since: Timestamp,
+    pub(super) since: Timestamp,
+    /// The nanoseconds that the request waited for the seat.
+    pub(super) waited: u64,
     is_watch: bool,
 }
 
@@ -211,16 +217,20 @@ impl Flow {
         clock: &'c Clock,
     ) -> Result<Seat<'c>, TooMany> {
         let mut since = clock.now();
+        let mut waited = 0;
         if !self.level.is_exempt {
             let entry = self.level.enter(|| self.hash(&asking));
             let outcome = match entry {
                 Entry::Seated => Ok(()),
                 Entry::Refused(reason) => Err(reason),
-                Entry::Waits(place) => self.wait(place, asking.timeout / WAIT_PART).await,
+                Entry::Waits(place) => {
+                    let _queued = asking.metrics.in_queue(asking.is_mutating);
+                    self.wait(place, asking.timeout / WAIT_PART).await
+                }
             };
-            let waited = nanos_since(clock, since);
+            let arrived = std::mem::replace(&mut since, clock.now());
+            waited = nanos_between(arrived, since);
             self.counters.waited(outcome.is_ok(), waited);
-            since = clock.now();
             if let Err(reason) = outcome {
                 self.counters.refused(reason);
                 let retry_after = self.level.refuse(since.as_second());
@@ -232,6 +242,7 @@ impl Flow {
             flow: Arc::clone(self),
             clock,
             since,
+            waited,
             is_watch: asking.is_watch,
         })
     }
@@ -275,15 +286,10 @@ impl Drop for Queued<'_> {
 
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        let nanos = nanos_since(self.clock, self.since);
+        let nanos = nanos_between(self.since, self.clock.now());
         self.flow.counters.ended(self.is_watch, nanos);
         if !self.flow.level.is_exempt {
             self.flow.level.leave();
         }
     }
-}
-
-fn nanos_since(clock: &Clock, then: Timestamp) -> u64 {
-    let nanos = clock.now().duration_since(then).as_nanos();
-    u64::try_from(nanos).unwrap_or_default()
 }

@@ -69,6 +69,11 @@ async fn accept(
     acceptor: Option<TlsAcceptor>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let failed = Arc::clone(&server.core.metrics);
+    let acceptor = acceptor.map(|acceptor| Handshake {
+        acceptor,
+        failed: Arc::new(move || failed.tls_handshake_failed()),
+    });
     let answer = move |request| {
         let server = server.clone();
         async move {
@@ -78,7 +83,7 @@ async fn accept(
             }
         }
     };
-    serve_requests(listener, acceptor, shutdown, answer).await
+    serve_connections(listener, acceptor, shutdown, answer).await
 }
 
 /// Serves the answers of any HTTP service, over TLS if there is an acceptor, under the rules of
@@ -89,6 +94,33 @@ async fn accept(
 pub async fn serve_requests<A, F, B>(
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
+    shutdown: impl Future<Output = ()>,
+    answer: A,
+) -> io::Result<()>
+where
+    A: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let acceptor = acceptor.map(|acceptor| Handshake {
+        acceptor,
+        failed: Arc::new(|| ()),
+    });
+    serve_connections(listener, acceptor, shutdown, answer).await
+}
+
+/// The TLS handshake of connections.
+#[derive(Clone)]
+struct Handshake {
+    acceptor: TlsAcceptor,
+    /// Called when one fails.
+    failed: Arc<dyn Fn() + Send + Sync>,
+}
+
+async fn serve_connections<A, F, B>(
+    listener: TcpListener,
+    acceptor: Option<Handshake>,
     shutdown: impl Future<Output = ()>,
     answer: A,
 ) -> io::Result<()>

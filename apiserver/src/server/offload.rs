@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::{ApiServer, Incoming};
 use crate::cancellation::{Token, WRITE_TIMEOUT_MESSAGE};
 use crate::endpoints::body::ResponseBody;
+use crate::endpoints::metrics::RequestLabels;
 use crate::endpoints::request_info::{RequestInfo, Verb};
 use crate::endpoints::response;
 use crate::status::ApiError;
@@ -103,6 +104,7 @@ impl ApiServer {
             return self.respond(incoming).await;
         };
         let accepted = incoming.accepted;
+        let labels = RequestLabels::stated(&incoming.info, &incoming.query);
         let answer = async {
             match Handle::try_current() {
                 Ok(runtime) if self.may_take_long(&incoming) => {
@@ -112,7 +114,12 @@ impl ApiServer {
             }
         };
         let answered = tokio::time::timeout_at(limit.until, answer).await;
-        answered.unwrap_or_else(|_| response::error(&limit.error(), accepted))
+        answered.unwrap_or_else(|_| {
+            if limit.message != WRITE_TIMEOUT_MESSAGE {
+                self.core.metrics.timed_out(labels);
+            }
+            response::error(&limit.error(), accepted)
+        })
     }
 
     /// Runs a request on a thread for blocking work. Dropping the call cancels the work.

@@ -11,9 +11,10 @@ use http::{HeaderMap, Method, Response};
 use serde_json::Value;
 
 use super::{ApiServer, control, header};
+use crate::admission::plugin::Plugin;
 use crate::auth::{ISSUER, ISSUER_PATH, KEY_SET_PATH};
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::metrics::families;
+use crate::endpoints::metrics::{Shown, families, process};
 use crate::endpoints::negotiation::{self, Accepted, Produces};
 use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::zpages::{Facts, Page};
@@ -167,8 +168,18 @@ impl ApiServer {
         let is_served = |group: &str, resource: &str| names.contains(&(group, resource));
         let storage = &self.core.storage;
         let mut others = self.core.flow_control.families(storage);
-        others.extend(zpages::families(self.core.started));
-        let text = self.core.metrics.text(storage, &is_served, others);
+        let core = &self.core;
+        others.extend(zpages::families(core.max_unavailable_stateful_set));
+        others.extend(process::families(&core.clock, core.started));
+        let has_plugin = |plugin| plugin != Plugin::ServiceAccount || core.service_accounts;
+        let shown = Shown {
+            now: core.clock.now(),
+            storage,
+            is_served: &is_served,
+            has_plugin: &has_plugin,
+            configured: &core.webhooks.configured(storage),
+        };
+        let text = core.metrics.text(&shown, others);
         response::whole(200, metrics::CONTENT_TYPE, text)
     }
 }

@@ -114,6 +114,19 @@ impl Snapshot {
     }
 }
 
+/// Numbers about a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// How many objects there are.
+    pub(crate) objects: usize,
+    /// The version up to which the table is known.
+    pub(crate) rv: u64,
+    /// How many events there were since the table was opened.
+    pub(crate) events: u64,
+    /// How many events the window holds at most.
+    pub(crate) capacity: usize,
+}
+
 /// What a commit does to a key.
 #[derive(Debug)]
 pub(crate) enum Change {
@@ -219,6 +232,7 @@ impl Table {
             limits,
             weighed: 0,
             window_bytes: 0,
+            events: 0,
             awake: VecDeque::new(),
             awake_bytes: 0,
         };
@@ -263,6 +277,7 @@ impl Table {
             limits: state.limits,
             weighed,
             window_bytes: state.window_bytes - cut,
+            events: 0,
             awake: VecDeque::new(),
             awake_bytes: 0,
         };
@@ -313,6 +328,17 @@ impl Table {
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<StoredObject>> {
         self.state.read().objects.get(key).cloned()
+    }
+
+    /// What the table knows of itself.
+    pub(crate) fn facts(&self) -> Facts {
+        let state = self.state.read();
+        Facts {
+            objects: state.objects.len(),
+            rv: self.revisions.current(),
+            events: state.events,
+            capacity: state.limits.events,
+        }
     }
 
     /// How many objects there are.

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{Call, CallError, Caller, ca_bundle, service, tls};
+use super::{Call, CallError, Caller, Failed, ca_bundle, service, tls};
 
 /// How the server names itself to webhooks.
 const AGENT: &str = "kube-apiserver-admission";
@@ -110,7 +110,7 @@ impl Target {
     ///
     /// # Errors
     /// What upstream's client would say.
-    pub(super) async fn post(&self, body: Bytes) -> Result<Bytes, String> {
+    pub(super) async fn post(&self, body: Bytes) -> Result<Bytes, Failed> {
         let refused = |why: String| self.refused(&why);
         let limit = ANSWER_BYTES.saturating_add(body.len().saturating_mul(ANSWER_FACTOR));
         let stream = self.connect().await.map_err(refused)?;
@@ -152,12 +152,16 @@ impl Target {
                     let media = media
                         .and_then(|media| media.to_str().ok())
                         .unwrap_or_default();
-                    Err(format!(
+                    let why = format!(
                         "0-length response with status code: {code} and content type: {media}"
-                    ))
+                    );
+                    Err(why.into())
                 }
                 200..=206 => Ok(body),
-                code => Err(status_error(code, &parts.headers, &body)),
+                code => Err(Failed {
+                    why: status_error(code, &parts.headers, &body),
+                    code,
+                }),
             }
         };
         // The connection moves only while somebody looks at it, and lives no longer than the call.

@@ -354,6 +354,40 @@ async fn a_token_of_a_pod_names_its_node_and_may_outlive_its_time() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn uses_of_a_projected_token_are_counted_as_valid_and_later_as_stale() {
+    let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
+    let builder = ApiServer::builder().clock(Clock::simulated(epoch));
+    let server = builder.token(Some("secret".to_owned())).build();
+    let pod = json!({ "metadata": { "name": "p" },
+        "spec": { "nodeName": "n", "serviceAccountName": "robot",
+            "containers": [{ "name": "c", "image": "i" }] } });
+    let pods = "POST /api/v1/namespaces/default/pods";
+    assert_eq!(send(&server, pods, &[ADMIN], pod).await.0, 201);
+    let bound = json!({ "kind": "Pod", "apiVersion": "v1", "name": "p" });
+    let spec = json!({ "expirationSeconds": 3607, "boundObjectRef": bound });
+    let bearer = format!("Bearer {}", issue(&server, "robot", spec).await);
+    let used = async || {
+        let own = [("authorization", bearer.as_str())];
+        let (code, _) = send(&server, &format!("POST {SELF}"), &own, json!({})).await;
+        assert_eq!(code, 201);
+        let request = Request::get("/metrics").header(ADMIN.0, ADMIN.1);
+        let request = request.body(Full::<bytes::Bytes>::default()).unwrap();
+        let body = server.handle(request).await.into_body();
+        let text = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        ["valid", "stale"].map(|kind| {
+            let start = format!("serviceaccount_{kind}_tokens_total ");
+            let mut lines = text.lines();
+            let count = lines.find_map(|line| line.strip_prefix(&start));
+            count.unwrap().parse::<u32>().unwrap()
+        })
+    };
+    assert_eq!(used().await, [1, 0]);
+    tokio::time::advance(Duration::from_secs(3_608)).await;
+    assert_eq!(used().await, [1, 1]);
+}
+
 #[tokio::test]
 async fn a_request_for_a_token_may_name_the_uid_that_the_account_has() {
     let server = server();

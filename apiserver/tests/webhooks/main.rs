@@ -4,6 +4,7 @@
 
 mod answers;
 mod certificates;
+mod metrics;
 mod subresources;
 #[path = "../support/webhook_server.rs"]
 mod webhook_server;

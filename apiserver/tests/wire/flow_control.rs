@@ -160,6 +160,8 @@ async fn a_level_with_queues_lets_requests_wait_for_a_quarter_of_their_time() {
     let labels = "{flow_schema=\"noxus\",priority_level=\"narrow\"}";
     let waiting = format!("apiserver_flowcontrol_current_inqueue_requests{labels}");
     assert_eq!(metric(&server, &waiting).await, "2");
+    let kind = "apiserver_current_inqueue_requests{request_kind=\"mutating\"}";
+    assert_eq!(metric(&server, kind).await, "2");
     let (_fourth_body, fourth) = slow(&server);
     assert_eq!(fourth.await.status(), 429, "the queue is full");
     // The first waiting request takes the seat of the finished one.
@@ -182,6 +184,31 @@ async fn a_level_with_queues_lets_requests_wait_for_a_quarter_of_their_time() {
     };
     assert_eq!(metric(&server, &wait("true")).await, "2");
     assert_eq!(metric(&server, &wait("false")).await, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_a_queue_is_no_part_of_the_indicated_latency() {
+    let server = server();
+    let queuing = json!({"queues": 1, "handSize": 1, "queueLengthLimit": 2});
+    level_of_noxu(&server, json!({"type": "Queue", "queuing": queuing})).await;
+    let (first_body, first) = slow(&server);
+    let mut first = pin!(first);
+    assert!(first.as_mut().now_or_never().is_none());
+    let (second_body, second) = slow(&server);
+    let mut second = pin!(second);
+    assert!(second.as_mut().now_or_never().is_none());
+    tokio::time::advance(Duration::from_secs(5)).await;
+    finish(first_body).await;
+    assert_eq!(first.await.status(), 201);
+    finish(second_body).await;
+    assert_eq!(second.await.status(), 201);
+    let labels = "group=\"authorization.k8s.io\",resource=\"selfsubjectaccessreviews\",\
+                  scope=\"resource\",subresource=\"\",verb=\"POST\",version=\"v1\"}";
+    // The first took five seconds itself, the second waited for as long.
+    let whole = "apiserver_request_duration_seconds_sum{component=\"apiserver\",dry_run=\"\"";
+    assert_eq!(metric(&server, &format!("{whole},{labels}")).await, "10");
+    let own = "apiserver_request_sli_duration_seconds_sum{component=\"apiserver\"";
+    assert_eq!(metric(&server, &format!("{own},{labels}")).await, "5");
 }
 
 #[tokio::test(start_paused = true)]

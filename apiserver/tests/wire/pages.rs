@@ -132,9 +132,18 @@ async fn metrics_of_a_definition_go_with_it() {
     .await;
     assert_eq!(created.status(), 201);
     ask(&server, "GET /apis/example.com/v1/tabs").await;
+    let tab = json!({"apiVersion": "example.com/v1", "kind": "Tab", "metadata": {"name": "a"}});
+    let path = "/apis/example.com/v1/namespaces/default/tabs";
+    let (post, tab) = (format!("POST {path}"), tab.to_string());
+    let posted = respond(&server, &post, &json, tab.as_bytes()).await;
+    assert_eq!(posted.status(), 201);
+    ask(&server, &format!("GET {path}?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")).await;
     let (_, text) = ask(&server, "GET /metrics").await;
     assert!(text.contains("apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"example.com\",resource=\"tabs\""));
-    assert!(text.contains("apiserver_resource_objects{group=\"example.com\",resource=\"tabs\"} 0"));
+    assert!(text.contains("apiserver_resource_objects{group=\"example.com\",resource=\"tabs\"} 1"));
+    assert!(text.contains("apiserver_cache_list_total{group=\"example.com\""));
+    assert!(text.contains("apiserver_init_events_total{group=\"example.com\""));
+    assert!(text.contains("apiserver_request_body_size_bytes_count{group=\"example.com\""));
     assert!(
         text.contains("\nauthenticated_user_requests{username=\"other\"} "),
         "{text}"

@@ -5,6 +5,8 @@ use serde_json::{Map, Value, json};
 use super::compiled::Policy;
 use crate::admission::webhook::{Admission, Invocation};
 use crate::cel::{Activation, Outcome};
+use crate::clock::nanos_between;
+use crate::endpoints::metrics::admission::ConditionCheck;
 use crate::meta::GroupVersionResource;
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
@@ -93,15 +95,53 @@ pub(super) fn prepare(activation: &mut Activation, policy: &Policy, param: &Valu
     }
 }
 
-/// Whether all conditions of a policy hold. One that does not outweighs those that can't be told.
-///
-/// # Errors
-/// Why it can't be told.
-pub(super) fn conditions_hold(
+impl Admission<'_> {
+    /// Whether all conditions of a policy hold. One that does not outweighs those that can't be told.
+    ///
+    /// # Errors
+    /// Why it can't be told.
+    pub(super) fn applies(
+        &self,
+        activation: &mut Activation,
+        policy: &Policy,
+    ) -> Result<bool, String> {
+        if policy.conditions.is_empty() {
+            return Ok(true);
+        }
+        let started = self.core.clock.now();
+        let mut faults = Vec::new();
+        let holds = conditions_hold(activation, policy, &mut faults);
+        if holds != Ok(true) {
+            // Upstream measures no conditions that all hold.
+            let nanos = nanos_between(started, self.core.clock.now());
+            let check = ConditionCheck {
+                kind: "policy",
+                name: &policy.name,
+                step: "validate",
+                operation: self.operation,
+            };
+            let named = self.core.metrics.admission().named();
+            named.conditions(check, faults.len(), nanos);
+        }
+        holds
+    }
+}
+
+/// The kind of an error by its text, or of what was said to a denial, as metrics of policies call it.
+pub(super) fn error_type(message: &str) -> &'static str {
+    const SPENT: &str = "validation failed due to running out of cost budget";
+    match message {
+        own if own.starts_with("compilation") => "compile_error",
+        own if own.starts_with(SPENT) => "out_of_budget",
+        _ => "invalid_error",
+    }
+}
+
+fn conditions_hold(
     activation: &mut Activation,
     policy: &Policy,
+    faults: &mut Vec<String>,
 ) -> Result<bool, String> {
-    let mut faults = Vec::new();
     for condition in &policy.conditions {
         let outcome = condition
             .as_ref()

@@ -3,10 +3,12 @@
 use serde_json::Value;
 
 use super::compiled::Policy;
-use super::evaluate::{conditions_hold, prepare};
+use super::evaluate::{error_type, prepare};
 use super::{Bound, Family, config_fault, text_of};
 use crate::admission::webhook::{Admission, Invocation};
 use crate::cel::Outcome;
+use crate::clock::nanos_between;
+use crate::endpoints::metrics::admission::PolicyCheck;
 use crate::field_manager::merge_configuration;
 use crate::meta::object::name;
 use crate::meta::{GroupVersion, GroupVersionKind};
@@ -130,7 +132,8 @@ impl Admission<'_> {
                 }
             };
             for param in params {
-                if let Err(why) = self.mutations(policy, &matching, &param, object, old)? {
+                let mutated = self.mutations((policy, binding), &matching, &param, object, old)?;
+                if let Err(why) = mutated {
                     fail(Some(binding), &why, "Invalid");
                 }
             }
@@ -141,7 +144,7 @@ impl Admission<'_> {
     /// Runs the mutations of a policy in turn.
     fn mutations(
         &self,
-        policy: &Policy,
+        (policy, binding): (&Policy, &Value),
         matching: &Invocation,
         param: &Value,
         object: &mut Value,
@@ -150,13 +153,14 @@ impl Admission<'_> {
         let namespace = self.namespace_object()?;
         let mut activation = self.activation(matching, Some(object), old, &namespace);
         prepare(&mut activation, policy, param);
-        match conditions_hold(&mut activation, policy) {
+        match self.applies(&mut activation, policy) {
             Ok(true) => {}
             Ok(false) => return Ok(Ok(())),
             Err(why) => return Ok(Err(why)),
         }
         let mut outcome = Ok(());
         for mutation in &policy.mutations {
+            let started = self.core.clock.now();
             let shown = self.in_form(Some(object), matching);
             activation.set("object", &shown);
             prepare(&mut activation, policy, param);
@@ -165,12 +169,24 @@ impl Admission<'_> {
                 .map_err(|why| format!("compilation error: {why}"))
                 .and_then(|expression| activation.evaluate(expression));
             let changed = match changed {
-                Ok(Outcome::Configuration(applied)) => self.merged(matching, &shown, applied),
-                Ok(Outcome::Patch(operations)) => self.patched_by(matching, &shown, &operations)?,
-                Ok(_) => Ok(None),
-                Err(why) => Err(why),
+                Ok(Outcome::Configuration(applied)) => Ok(self.merged(matching, &shown, applied)),
+                Ok(Outcome::Patch(operations)) => self.patched_by(matching, &shown, &operations),
+                Ok(_) => Ok(Ok(None)),
+                Err(why) => Ok(Err(why)),
             };
-            match changed {
+            let error_type = match &changed {
+                Ok(Ok(_)) => "no_error",
+                Ok(Err(why)) => error_type(why),
+                Err(_) => "invalid_error",
+            };
+            let check = PolicyCheck {
+                policy: &policy.name,
+                binding: name(binding),
+                error_type,
+                nanos: nanos_between(started, self.core.clock.now()),
+            };
+            self.core.metrics.admission().named().mutated(check);
+            match changed? {
                 Ok(Some(next)) => {
                     *object = self.out_of_form(next, matching);
                     self.strategy.default(object);

@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::compiled::{Policy, Validation};
-use super::evaluate::{conditions_hold, prepare};
+use super::compiled::{Compiled, Policy, Validation};
+use super::evaluate::{error_type, prepare};
 use super::{Family, config_fault, text_of};
 use crate::admission::webhook::Admission;
 use crate::cel::{Activation, Outcome};
+use crate::clock::nanos_between;
+use crate::endpoints::metrics::admission::PolicyCheck;
 use crate::meta::object::name;
 use crate::status::ApiError;
 
@@ -75,7 +77,7 @@ impl Admission<'_> {
                 let mut activation = self.activation(&matching, object, old, &namespace);
                 for param in found {
                     prepare(&mut activation, policy, &param);
-                    for denial in denials(&mut activation, policy, binding) {
+                    for denial in self.denials(&mut activation, policy, binding) {
                         self.warn_of(policy, binding, &denial);
                         if denial.counts {
                             denied.get_or_insert_with(|| {
@@ -183,56 +185,95 @@ struct Found {
     warns: bool,
 }
 
-/// What a policy has against the write.
-fn denials(activation: &mut Activation, policy: &Policy, binding: &Value) -> Vec<Found> {
-    let acts = |action: &str| {
+impl Admission<'_> {
+    /// What a policy has against the write.
+    fn denials(&self, activation: &mut Activation, policy: &Policy, binding: &Value) -> Vec<Found> {
         let actions = binding["spec"]["validationActions"].as_array();
-        actions.into_iter().flatten().any(|own| own == action)
-    };
-    let found = |denial: Denial| Found {
-        denial,
-        counts: acts("Deny"),
-        warns: acts("Warn"),
-    };
-    match conditions_hold(activation, policy) {
-        Ok(true) => {}
-        Ok(false) => return Vec::new(),
-        Err(why) => return vec![found(Denial::failure(why))],
+        let actions = || actions.into_iter().flatten().filter_map(Value::as_str);
+        let acts = |action: &str| actions().any(|own| own == action);
+        // The denial has the consequences that the binding states.
+        let found = |denial: Denial, nanos: u64| {
+            for action in actions() {
+                let action = action.to_lowercase();
+                self.checked(policy, binding, &denial.message, (&action, nanos));
+            }
+            Found {
+                denial,
+                counts: acts("Deny"),
+                warns: acts("Warn"),
+            }
+        };
+        match self.applies(activation, policy) {
+            Ok(true) => {}
+            Ok(false) => return Vec::new(),
+            Err(why) => return vec![found(Denial::failure(why), 0)],
+        }
+        let mut denials = Vec::new();
+        for validation in &policy.validations {
+            let (outcome, nanos) = self.evaluated(activation, &validation.expression);
+            match outcome {
+                Ok(Outcome::Bool(true)) => {}
+                Ok(_) => {
+                    let denial = Denial {
+                        message: message(activation, validation),
+                        reason: validation.reason.clone(),
+                    };
+                    denials.push(found(denial, nanos));
+                }
+                Err(why) if policy.ignores_failure => {
+                    self.checked(policy, binding, &why, ("allow", nanos));
+                }
+                Err(why) => denials.push(found(Denial::failure(why), nanos)),
+            }
+        }
+        for annotation in &policy.annotations {
+            let (outcome, nanos) = self.evaluated(activation, annotation);
+            if let Err(why) = outcome
+                && !policy.ignores_failure
+            {
+                self.checked(policy, binding, &why, ("deny", nanos));
+                // Whatever the binding says of denials.
+                denials.push(Found {
+                    denial: Denial::failure(why),
+                    counts: true,
+                    warns: false,
+                });
+            }
+        }
+        denials
     }
-    let mut denials = Vec::new();
-    for validation in &policy.validations {
-        let outcome = validation
-            .expression
+
+    /// The outcome of an expression, and the nanoseconds that it took.
+    fn evaluated(
+        &self,
+        activation: &mut Activation,
+        expression: &Compiled,
+    ) -> (Result<Outcome, String>, u64) {
+        let started = self.core.clock.now();
+        let outcome = expression
             .as_ref()
             .map_err(|why| format!("compilation error: {why}"))
             .and_then(|expression| activation.evaluate(expression));
-        match outcome {
-            Ok(Outcome::Bool(true)) => {}
-            Ok(_) => denials.push(found(Denial {
-                message: message(activation, validation),
-                reason: validation.reason.clone(),
-            })),
-            Err(_) if policy.ignores_failure => {}
-            Err(why) => denials.push(found(Denial::failure(why))),
-        }
+        (outcome, nanos_between(started, self.core.clock.now()))
     }
-    for annotation in &policy.annotations {
-        let outcome = annotation
-            .as_ref()
-            .map_err(|why| format!("compilation error: {why}"))
-            .and_then(|expression| activation.evaluate(expression));
-        if let Err(why) = outcome
-            && !policy.ignores_failure
-        {
-            // Whatever the binding says of denials.
-            denials.push(Found {
-                denial: Denial::failure(why),
-                counts: true,
-                warns: false,
-            });
-        }
+
+    /// Counts a validation of which there is something to say, with its consequence.
+    fn checked(
+        &self,
+        policy: &Policy,
+        binding: &Value,
+        message: &str,
+        (action, nanos): (&str, u64),
+    ) {
+        let check = PolicyCheck {
+            policy: &policy.name,
+            binding: name(binding),
+            error_type: error_type(message),
+            nanos,
+        };
+        let named = self.core.metrics.admission().named();
+        named.validated(check, action);
     }
-    denials
 }
 
 /// The message that an expression makes if it is fit to be shown, or the one stated.

@@ -14,10 +14,20 @@ use crate::status::ApiError;
 
 /// Why a webhook that was to be asked does not let the write pass.
 pub(super) enum Failure {
-    /// It could not be asked or understood; whether that matters is its policy's to say.
-    Call(String),
-    /// It is not for the policy to say.
+    /// It could not be asked or understood; whether that matters is its policy's to say. Upstream
+    /// gives the failure a status code.
+    Call { why: String, code: u16 },
+    /// The webhook refuses.
     Refused(ApiError),
+    /// The server can't go on, whatever the policy says.
+    Internal(ApiError),
+}
+
+impl Failure {
+    /// A failure for which upstream holds the webhook unavailable.
+    pub(super) fn unavailable(why: String) -> Self {
+        Self::Call { why, code: 503 }
+    }
 }
 
 /// What a webhook said.
@@ -289,43 +299,43 @@ impl Admission<'_> {
     /// Applies the patch of an answer to the object; answers whether that changes it.
     ///
     /// # Errors
-    /// `InternalError` when the patch does not apply, unless the failure of the webhook is ignored.
+    /// A failure of the server when the patch does not apply, and of the webhook when it is no patch.
     pub(super) fn patched(
         &self,
         webhook: &Webhook,
         answer: &Answer,
         invocation: &Invocation,
         object: Option<&mut Value>,
-    ) -> Result<bool, ApiError> {
+    ) -> Result<bool, Failure> {
         if answer.patch.is_empty() {
             return Ok(false);
         }
-        let patch = match patch::JsonPatch::decode(&answer.patch) {
-            Ok(patch) => patch,
-            Err(why) => {
-                let why = format!("received undecodable patch in webhook response: {why}");
-                let failed = self.outcome(webhook, Err(Failure::Call(why)));
-                return failed.map(|_| false);
-            }
-        };
+        let patch = patch::JsonPatch::decode(&answer.patch).map_err(|why| {
+            Failure::unavailable(format!(
+                "received undecodable patch in webhook response: {why}"
+            ))
+        })?;
         if patch.is_empty() {
             return Ok(false);
         }
         let Some(object) = object else {
-            return Err(ApiError::Internal(format!(
+            return Err(Failure::Internal(ApiError::Internal(format!(
                 "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
                 webhook.name
-            )));
+            ))));
         };
         if answer.patch_type != "JSONPatch" {
+            // Upstream makes this failure's code of an answer that refuses nothing.
             let why = format!("unsupported patch type {:?}", answer.patch_type);
-            let failed = self.outcome(webhook, Err(Failure::Call(why)));
-            return failed.map(|_| false);
+            return Err(Failure::Call { why, code: 400 });
         }
         let shown = self.in_form(Some(object), invocation);
-        let patched = patch.apply(&shown).map_err(ApiError::Internal)?;
-        self.check_kept_kind(&patched, &invocation.kind)?;
-        let next = self.decoded(&patched, &invocation.kind)?;
+        let next = patch.apply(&shown).map_err(ApiError::Internal);
+        let next = next.and_then(|patched| {
+            self.check_kept_kind(&patched, &invocation.kind)?;
+            self.decoded(&patched, &invocation.kind)
+        });
+        let next = next.map_err(Failure::Internal)?;
         let changed = next != shown;
         *object = self.out_of_form(next, invocation);
         self.strategy.default(object);

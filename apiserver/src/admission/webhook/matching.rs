@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::configuration::Webhook;
-use super::{Admission, Operation};
+use super::{Admission, Operation, Phase};
 use crate::cel::{Activation, Outcome};
+use crate::clock::nanos_between;
+use crate::endpoints::metrics::admission::ConditionCheck;
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
 use crate::registry::event;
@@ -26,8 +28,8 @@ impl Admission<'_> {
     pub(super) fn invocation(
         &self,
         webhook: &Webhook,
-        object: Option<&Value>,
-        old: Option<&Value>,
+        phase: Phase,
+        (object, old): (Option<&Value>, Option<&Value>),
     ) -> Result<Option<Invocation>, ApiError> {
         let entry = &webhook.entry;
         let Some(invocation) = self.rule(&entry["rules"], &entry["matchPolicy"]) else {
@@ -37,7 +39,17 @@ impl Admission<'_> {
         if !matches_object(entry, object, old) || !self.matches_namespace(entry, object)? {
             return Ok(None);
         }
-        let holds = self.conditions_hold(webhook, &invocation, object, old)?;
+        let holds = self.conditions_hold((webhook, phase), &invocation, object, old)?;
+        if !holds {
+            let check = self.condition_check(webhook, phase);
+            // Upstream calls the validating phase by another name here.
+            let step = match phase {
+                Phase::Mutating => "admit",
+                Phase::Validating => "validate",
+            };
+            let named = self.core.metrics.admission().named();
+            named.excluded(ConditionCheck { step, ..check });
+        }
         Ok(holds.then_some(invocation))
     }
 
@@ -78,7 +90,7 @@ impl Admission<'_> {
     /// told, which are a failure of the webhook.
     fn conditions_hold(
         &self,
-        webhook: &Webhook,
+        (webhook, phase): (&Webhook, Phase),
         invocation: &Invocation,
         object: Option<&Value>,
         old: Option<&Value>,
@@ -98,17 +110,30 @@ impl Admission<'_> {
         let mut activation = Activation::new(data);
         let asker = self.asker();
         activation.set_authorizer(&asker, self.question());
+        let started = self.core.clock.now();
         let mut faults = Vec::new();
+        let mut fails = false;
         for condition in conditions {
             let expression = condition["expression"].as_str().unwrap_or_default();
             let compiled = self.core.webhooks.condition(expression.trim());
             match compiled.and_then(|condition| activation.evaluate(&condition)) {
                 Ok(Outcome::Bool(true)) => {}
-                Ok(_) => return Ok(false),
+                Ok(_) => {
+                    fails = true;
+                    break;
+                }
                 Err(why) => faults.push(why),
             }
         }
+        if fails || !faults.is_empty() {
+            // Upstream measures no conditions that all hold.
+            let nanos = nanos_between(started, self.core.clock.now());
+            let check = self.condition_check(webhook, phase);
+            let named = self.core.metrics.admission().named();
+            named.conditions(check, faults.len(), nanos);
+        }
         match faults.as_slice() {
+            _ if fails => Ok(false),
             [] => Ok(true),
             _ if webhook.ignores_failure => Ok(false),
             faults => Err(ApiError::Forbidden {
@@ -120,6 +145,15 @@ impl Admission<'_> {
                 },
                 causes: Vec::new(),
             }),
+        }
+    }
+
+    fn condition_check<'w>(&self, webhook: &'w Webhook, phase: Phase) -> ConditionCheck<'w> {
+        ConditionCheck {
+            kind: "webhook",
+            name: &webhook.name,
+            step: phase.as_str(),
+            operation: self.operation,
         }
     }
 

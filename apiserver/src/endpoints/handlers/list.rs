@@ -10,6 +10,7 @@ use super::list_options::{ListOptions, ReadAt};
 use super::{Answer, Request};
 use crate::cancellation;
 use crate::endpoints::compression::accepts_gzip;
+use crate::endpoints::metrics::Listed;
 use crate::endpoints::negotiation::Transform;
 use crate::endpoints::watch::expired;
 use crate::endpoints::{partial, response, table};
@@ -75,6 +76,17 @@ impl Selectors {
         {
             Some(unknown) => Err(ApiError::BadRequest(resource.field_label_error(unknown))),
             None => Ok(()),
+        }
+    }
+
+    /// The scope of what is selected, as metrics call it: one name, one namespace, or the cluster.
+    pub(super) fn scope(&self, namespace: Option<&str>) -> &'static str {
+        let exact = |field: &str| self.field.requires_exact_match(field);
+        let has_name = self.name.is_some() || exact("metadata.name").is_some();
+        match namespace.or(exact("metadata.namespace")) {
+            _ if has_name => "resource",
+            Some(_) => "namespace",
+            None => "cluster",
         }
     }
 
@@ -191,6 +203,20 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
     let read_at = options.read_at(single.is_none())?;
     let snapshot = snapshot(request, &read_at, options.asks_for_latest())?;
     let store = request.store(false);
+    let listed = |fetched: usize, returned: usize| {
+        let is_consistent = options.asks_for_latest() && !options.continues();
+        let awaits_version = match read_at {
+            ReadAt::NotOlderThan(rv) => rv > 0 || is_consistent,
+            _ => false,
+        };
+        let listed = Listed {
+            fetched,
+            returned,
+            is_consistent,
+            awaits_version,
+        };
+        let _ = request.listed.set(listed);
+    };
     let mut page = Page {
         objects: Vec::new(),
         rv: snapshot.rv,
@@ -201,6 +227,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
         let found = snapshot.get(&key).filter(|object| selectors.select(object));
         page.objects
             .extend(found.map(|object| store.shown(Arc::clone(object))));
+        listed(page.objects.len(), page.objects.len());
         return Ok(page);
     }
     let limit = options.page_size();
@@ -208,9 +235,11 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
         ReadAt::Continue(token) => Some(token.start(namespace)),
         _ => None,
     };
+    let mut fetched = 0;
     let mut rest = snapshot.range(namespace, start.as_ref());
     while let Some(object) = rest.next() {
         cancellation::check()?;
+        fetched += 1;
         if !selectors.select(object) {
             continue;
         }
@@ -226,6 +255,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
             break;
         }
     }
+    listed(fetched, page.objects.len());
     Ok(page)
 }
 

@@ -50,6 +50,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         table: request.store(false).table(),
         resource: Arc::clone(&request.resource),
         namespace: namespace.map(str::to_owned),
+        scope: selectors.scope(namespace),
         selectors,
         start: initial_events.start(rv, bookmarks),
         bookmarks,

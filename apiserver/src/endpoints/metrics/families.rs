@@ -50,31 +50,48 @@ impl Histogram {
 
     /// How many numbers were observed.
     pub(crate) fn count(&self) -> u64 {
-        let counts = self.counts.iter();
-        counts.map(|count| count.load(Ordering::Relaxed)).sum()
+        self.counts.iter().map(number).sum()
     }
 
-    fn shown(&self) -> proto::Histogram {
-        let mut count = 0;
-        let buckets = self.scale.bounds.iter().zip(&self.counts);
-        let buckets = buckets.map(|(bound, own)| {
-            count += own.load(Ordering::Relaxed);
+    /// The histogram by `bounds`, which are among its own, with `zeros` more observations of 0.
+    fn shown(&self, bounds: &[u64], zeros: u64) -> proto::Histogram {
+        let mut counts: Vec<u64> = self.counts.iter().map(number).collect();
+        counts[0] += zeros;
+        let buckets = bounds.iter().map(|bound| {
+            let below = self.scale.bounds.partition_point(|own| own <= bound);
             let mut bucket = proto::Bucket::default();
-            bucket.set_cumulative_count(count);
+            bucket.set_cumulative_count(counts[..below].iter().sum());
             bucket.set_upper_bound(ratio(*bound, self.scale.per_unit));
             bucket
         });
         let buckets: Vec<proto::Bucket> = buckets.collect();
         let mut shown = proto::Histogram::default();
         shown.set_bucket(buckets);
-        shown.set_sample_count(self.count());
-        shown.set_sample_sum(ratio(self.sum.load(Ordering::Relaxed), self.scale.per_unit));
+        shown.set_sample_count(counts.iter().sum());
+        shown.set_sample_sum(ratio(number(&self.sum), self.scale.per_unit));
         shown
+    }
+
+    /// The sum of histograms of one scale.
+    pub(crate) fn sum_of<'h>(scale: Scale, histograms: impl IntoIterator<Item = &'h Self>) -> Self {
+        let sum = Self::new(scale);
+        for histogram in histograms {
+            for (sum, own) in sum.counts.iter().zip(&histogram.counts) {
+                sum.fetch_add(number(own), Ordering::Relaxed);
+            }
+            sum.sum.fetch_add(number(&histogram.sum), Ordering::Relaxed);
+        }
+        sum
     }
 }
 
+/// The present value of a count.
+pub(crate) fn number(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-fn ratio(value: u64, per_unit: u64) -> f64 {
+pub(super) fn ratio(value: u64, per_unit: u64) -> f64 {
     value as f64 / per_unit as f64
 }
 
@@ -93,6 +110,10 @@ impl Family {
 
     pub(crate) fn histogram(name: &str, help: &str) -> Self {
         Self::new(name, help, proto::MetricType::HISTOGRAM)
+    }
+
+    pub(super) fn summary(name: &str, help: &str) -> Self {
+        Self::new(name, help, proto::MetricType::SUMMARY)
     }
 
     fn new(name: &str, help: &str, kind: proto::MetricType) -> Self {
@@ -128,8 +149,54 @@ impl Family {
 
     /// Adds a histogram.
     pub(crate) fn add_histogram(&mut self, labels: &[(&str, &str)], histogram: &Histogram) {
+        self.add_shown(labels, histogram.shown(histogram.scale.bounds, 0));
+    }
+
+    /// Adds a histogram with `zeros` more observations of 0 than were made one by one.
+    pub(crate) fn add_histogram_and_zeros(
+        &mut self,
+        labels: &[(&str, &str)],
+        histogram: &Histogram,
+        zeros: u64,
+    ) {
+        self.add_shown(labels, histogram.shown(histogram.scale.bounds, zeros));
+    }
+
+    /// Adds a histogram by `bounds`, which are among its own.
+    pub(crate) fn add_histogram_by(
+        &mut self,
+        labels: &[(&str, &str)],
+        histogram: &Histogram,
+        bounds: &[u64],
+    ) {
+        self.add_shown(labels, histogram.shown(bounds, 0));
+    }
+
+    fn add_shown(&mut self, labels: &[(&str, &str)], shown: proto::Histogram) {
         let mut metric = proto::Metric::from_label(pairs(labels));
-        metric.set_histogram(histogram.shown());
+        metric.set_histogram(shown);
+        self.0.mut_metric().push(metric);
+    }
+
+    /// Adds a summary: quantiles with their values, and the sum and number of all observations.
+    pub(super) fn add_summary(
+        &mut self,
+        labels: &[(&str, &str)],
+        quantiles: &[(f64, f64)],
+        (sum, count): (f64, u64),
+    ) {
+        let quantiles = quantiles.iter().map(|(quantile, value)| {
+            let mut shown = proto::Quantile::default();
+            shown.set_quantile(*quantile);
+            shown.set_value(*value);
+            shown
+        });
+        let mut summary = proto::Summary::default();
+        summary.set_quantile(quantiles.collect());
+        summary.set_sample_sum(sum);
+        summary.set_sample_count(count);
+        let mut metric = proto::Metric::from_label(pairs(labels));
+        metric.set_summary(summary);
         self.0.mut_metric().push(metric);
     }
 
@@ -186,5 +253,22 @@ mod tests {
                       waits_seconds_count{a=\"b\"} 4\n";
         let none = Family::gauge("none", "None.");
         assert_eq!(exposition([none, family]), wanted);
+
+        // By fewer bounds, and with those that were not observed one by one.
+        let both = Histogram::sum_of(histogram.scale, [&histogram, &histogram]);
+        let mut family = Family::histogram("waits_seconds", "Waits.");
+        family.add_histogram_by(&[], &both, &[SECOND]);
+        family.add_histogram_and_zeros(&[("a", "b")], &Histogram::new(histogram.scale), 3);
+        let wanted = "# HELP waits_seconds Waits.\n# TYPE waits_seconds histogram\n\
+                      waits_seconds_bucket{le=\"1\"} 6\n\
+                      waits_seconds_bucket{le=\"+Inf\"} 8\n\
+                      waits_seconds_sum 4.020000002\n\
+                      waits_seconds_count 8\n\
+                      waits_seconds_bucket{a=\"b\",le=\"0.005\"} 3\n\
+                      waits_seconds_bucket{a=\"b\",le=\"1\"} 3\n\
+                      waits_seconds_bucket{a=\"b\",le=\"+Inf\"} 3\n\
+                      waits_seconds_sum{a=\"b\"} 0\n\
+                      waits_seconds_count{a=\"b\"} 3\n";
+        assert_eq!(exposition([family]), wanted);
     }
 }

@@ -135,7 +135,8 @@ impl Conversion {
             |why: &str| ApiError::Unknown(format!("conversion webhook for {kind} failed: {why}"));
         let answer = webhook::post(caller, &call, &document).await;
         let answer = answer.map_err(|error| match error {
-            CallError::Config(why) | CallError::Failed(why) => failed(&why),
+            CallError::Config(why) => failed(&why),
+            CallError::Failed(why) => failed(&why.to_string()),
         })?;
         let converted = read(&answer, &uid, review).map_err(|why| failed(&why))?;
         if converted.len() != objects.len() {

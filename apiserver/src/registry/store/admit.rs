@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Store;
+use super::{Part, Store};
+use crate::admission;
+use crate::admission::plugin::{Course, Plugin};
 use crate::admission::plugins::Written;
 use crate::admission::quota::Charge;
 use crate::admission::webhook::{Admission, Operation, Requester};
 use crate::auth::escalation;
+use crate::endpoints::metrics::admission::Step;
 use crate::field_manager;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
@@ -73,31 +76,77 @@ impl Store<'_> {
         Ok(self.resource.stored(object))
     }
 
+    /// Begins a step of admission.
+    pub(super) fn course(&self, step: Step, operation: Operation) -> Course<'_> {
+        Course::start(self.requester.map(|_| self.core), step, operation)
+    }
+
+    /// Admits an object that is about to be created.
+    ///
+    /// # Errors
+    /// Those of plugins and webhooks.
+    pub(super) async fn admit_new(&self, object: &mut Value) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Admit, Operation::Create);
+        let admitted = admission::admit_create(self.core, self.resource, object, &mut course);
+        let admitted = match admitted {
+            Ok(()) => self.mutate(object, None, &mut course).await,
+            Err(error) => Err(error),
+        };
+        course.end(admitted)
+    }
+
+    /// Admits an object that is about to be stored in the place of `old`.
+    ///
+    /// # Errors
+    /// Those of plugins and webhooks.
+    pub(super) async fn admit_changed(
+        &self,
+        object: &mut Value,
+        old: &Value,
+        part: Part,
+    ) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Admit, Operation::Update);
+        // Built-in plugins have nothing to say of subresources.
+        let admitted = match part {
+            Part::Main => {
+                let written = (&mut *object, old);
+                admission::admit_update(self.core, self.resource, written, &mut course)
+            }
+            _ => Ok(()),
+        };
+        let admitted = match admitted {
+            Ok(()) => self.mutate(object, Some(old), &mut course).await,
+            Err(error) => Err(error),
+        };
+        course.end(admitted)
+    }
+
     /// Lets mutating webhooks change an object that is about to be written. A webhook may take
     /// its time, in which the object that was looked at may change: the write is still decided
     /// upon `old` alone, and so starts over when it comes to be stored.
     ///
     /// # Errors
     /// The refusal of a webhook, and a failure to ask one that must be asked.
-    pub(super) async fn mutate(
+    async fn mutate(
         &self,
-        operation: Operation,
         object: &mut Value,
         old: Option<&Value>,
+        course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
-        let Some(admission) = self.admission(operation, Some(object), old) else {
+        let Some(admission) = self.admission(course.operation(), Some(object), old) else {
             return Ok(());
         };
         let Some(view) = self.view else {
             let held = object["metadata"].get("managedFields").cloned();
-            admission.mutate(Some(object), old).await?;
+            admission.mutate(Some(object), old, course).await?;
             self.mend_managed_fields(object, held);
             return Ok(());
         };
         let mut seen = view.of(object)?;
         let before = seen.clone();
         let old = old.map(|old| view.of(old)).transpose()?;
-        admission.mutate(Some(&mut seen), old.as_ref()).await?;
+        let admitted = admission.mutate(Some(&mut seen), old.as_ref(), course);
+        admitted.await?;
         match seen == before {
             true => Ok(()),
             false => view.write(&seen, object),
@@ -157,37 +206,47 @@ impl Store<'_> {
             old,
             warnings: self.warnings,
         };
-        written.check()?;
         let operation = match old {
             None => Operation::Create,
             Some(_) => Operation::Update,
         };
-        self.approve(operation, Some(object), old).await?;
-        written.charge(Charge {
-            dry_run: self.dry_run,
-            user_agent: self.user_agent,
-        })
+        let mut course = self.course(Step::Validate, operation);
+        let mut approved = written.check(&mut course);
+        if approved.is_ok() {
+            approved = self.approve(Some(object), old, &mut course).await;
+        }
+        if approved.is_ok() {
+            let charge = Charge {
+                dry_run: self.dry_run,
+                user_agent: self.user_agent,
+            };
+            if let Some(charged) = written.charge(charge) {
+                approved = course.asked(Plugin::ResourceQuota, charged);
+            }
+        }
+        course.end(approved)
     }
 
     /// Asks validating webhooks about what is about to be stored; `None` for a deletion.
     ///
     /// # Errors
     /// The refusal of a webhook, and a failure to ask one that must be asked.
-    pub(super) async fn approve(
+    async fn approve(
         &self,
-        operation: Operation,
         object: Option<&Value>,
         old: Option<&Value>,
+        course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
-        let Some(admission) = self.admission(operation, object, old) else {
+        let Some(admission) = self.admission(course.operation(), object, old) else {
             return Ok(());
         };
         let Some(view) = self.view else {
-            return admission.validate(object, old).await;
+            return admission.validate(object, old, course).await;
         };
         let seen = object.map(|object| view.of(object)).transpose()?;
         let old = old.map(|old| view.of(old)).transpose()?;
-        admission.validate(seen.as_ref(), old.as_ref()).await
+        let approved = admission.validate(seen.as_ref(), old.as_ref(), course);
+        approved.await
     }
 
     /// Asks all webhooks about what is created below an object and stored nowhere, such as a
@@ -213,14 +272,15 @@ impl Store<'_> {
         kind: &GroupVersionKind,
         body: &mut Value,
     ) -> Result<(), ApiError> {
-        if !self.core.webhooks.are_configured(&self.core.storage) {
-            return Ok(());
-        }
         let namespace = self.requester.map(|own| own.namespace);
-        if let Some(namespace) = namespace.filter(|own| !own.is_empty()) {
+        let namespace = namespace.filter(|own| !own.is_empty());
+        if let Some(namespace) = namespace
+            && self.core.webhooks.are_configured(&self.core.storage)
+        {
             default(meta_mut(body), "namespace", namespace);
         }
-        self.below(kind).mutate(Operation::Create, body, None).await
+        let store = self.below(kind);
+        store.mutate_whole(Operation::Create, body).await
     }
 
     /// The second half, once the body is known to be valid.
@@ -233,7 +293,7 @@ impl Store<'_> {
         body: &Value,
     ) -> Result<(), ApiError> {
         let store = self.below(kind);
-        store.approve(Operation::Create, Some(body), None).await
+        store.approve_whole(Operation::Create, body).await
     }
 
     /// Asks all webhooks about a connection with these options.
@@ -246,8 +306,22 @@ impl Store<'_> {
         options: &mut Value,
     ) -> Result<(), ApiError> {
         let store = self.below(kind);
-        store.mutate(Operation::Connect, options, None).await?;
-        store.approve(Operation::Connect, Some(options), None).await
+        store.mutate_whole(Operation::Connect, options).await?;
+        store.approve_whole(Operation::Connect, options).await
+    }
+
+    /// The whole admitting step of something that no built-in plugin knows.
+    async fn mutate_whole(&self, operation: Operation, body: &mut Value) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Admit, operation);
+        let admitted = self.mutate(body, None, &mut course).await;
+        course.end(admitted)
+    }
+
+    /// The whole validating step of such a thing.
+    async fn approve_whole(&self, operation: Operation, body: &Value) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Validate, operation);
+        let approved = self.approve(Some(body), None, &mut course).await;
+        course.end(approved)
     }
 
     /// The same store for what is of another kind than its objects.
@@ -259,14 +333,25 @@ impl Store<'_> {
         }
     }
 
-    /// Asks all webhooks about a deletion.
-    pub(super) async fn admit_deletion(&self, current: &StoredObject) -> Result<(), ApiError> {
+    /// Asks all webhooks about a deletion, whose admitting step has begun.
+    pub(super) async fn admit_deletion(
+        &self,
+        current: &StoredObject,
+        mut admitting: Course<'_>,
+    ) -> Result<(), ApiError> {
         let old = &*current.value();
-        let Some(admission) = self.admission(Operation::Delete, None, Some(old)) else {
-            return Ok(());
+        let admission = self.admission(Operation::Delete, None, Some(old));
+        let admitted = match &admission {
+            Some(admission) => admission.mutate(None, Some(old), &mut admitting).await,
+            None => Ok(()),
         };
-        admission.mutate(None, Some(old)).await?;
-        admission.validate(None, Some(old)).await
+        admitting.end(admitted)?;
+        let mut course = self.course(Step::Validate, Operation::Delete);
+        let approved = match &admission {
+            Some(admission) => admission.validate(None, Some(old), &mut course).await,
+            None => Ok(()),
+        };
+        course.end(approved)
     }
 
     /// What webhooks are asked, if there are any and somebody's request is behind the write.

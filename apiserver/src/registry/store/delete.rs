@@ -6,8 +6,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Store, check_name};
+use crate::admission;
+use crate::admission::webhook::Operation;
 use crate::cancellation;
 use crate::clock::{go_seconds, later, rfc3339};
+use crate::endpoints::metrics::admission::Step;
 use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::GroupResource;
 use crate::meta::object::{finalizers, is_terminating, meta, meta_mut, set_finalizers};
@@ -58,7 +61,11 @@ impl Store<'_> {
                 None => Arc::clone(&current),
             };
             self.check_delete_preconditions(&current.value(), name, options)?;
-            crate::admission::admit_delete(self.resource, &current.value())?;
+            let mut course = self.course(Step::Admit, Operation::Delete);
+            let admitted = admission::admit_delete(self.resource, &current.value(), &mut course);
+            if let Err(refusal) = admitted {
+                return course.end(Err(refusal));
+            }
             let (next, gone) = match self.decide(&current.value(), options) {
                 Decision::Nothing => {
                     return Ok(Deleted::Terminating(Arc::clone(&current.value())));
@@ -68,7 +75,7 @@ impl Store<'_> {
             };
             // What is on its way already goes without being asked about again.
             if pending_grace(&current.value()) == 0 {
-                self.admit_deletion(&shown).await?;
+                self.admit_deletion(&shown, course).await?;
             }
             if self.dry_run || options.dry_run {
                 let value = Arc::new(next);

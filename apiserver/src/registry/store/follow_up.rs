@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Store;
+use crate::admission::webhook;
 use crate::cancellation;
 use crate::registry::{definition, flow_schema};
 use crate::storage::{Commit, Raced, StoredObject, Table};
@@ -21,6 +22,7 @@ impl Store<'_> {
         cancellation::shielded(|| {
             definition::after_write(self.core, self.resource);
             flow_schema::after_write(self.core, self.resource);
+            webhook::after_write(self.core, self.resource);
         });
         Ok(stored)
     }

@@ -18,8 +18,8 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
+use super::Handshake;
 use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
 use crate::endpoints::websocket::Session;
 use crate::server::Peer;
@@ -38,7 +38,7 @@ const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 /// Serves a connection until it ends, in whatever way.
 pub(super) async fn run<A, F, B>(
     stream: TcpStream,
-    acceptor: Option<TlsAcceptor>,
+    handshake: Option<Handshake>,
     activity: Arc<Activity>,
     answer: A,
 ) where
@@ -49,10 +49,14 @@ pub(super) async fn run<A, F, B>(
 {
     let stream = StallLimit::new(stream);
     let served = async {
-        let Some(acceptor) = acceptor else {
+        let Some(Handshake { acceptor, failed }) = handshake else {
             return exchange(stream, Peer::new(None), &activity, answer).await;
         };
-        let stream = timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await??;
+        let accepted = timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await;
+        if !matches!(accepted, Ok(Ok(_))) {
+            failed();
+        }
+        let stream = accepted??;
         let session = stream.get_ref().1;
         activity.shake_hands(session.alpn_protocol() == Some(b"h2"));
         let peer = Peer::new(session.peer_certificates());

@@ -39,6 +39,8 @@ pub(in crate::storage) struct State {
     /// How many of the oldest events are counted in `window_bytes`; only the newest are not yet.
     pub(super) weighed: usize,
     pub(super) window_bytes: usize,
+    /// How many events there were since the table was opened.
+    pub(super) events: u64,
     /// The objects written last, whose values are held, with the bytes of their texts as far as
     /// they are known; oldest first.
     pub(super) awake: VecDeque<(Arc<StoredObject>, usize)>,
@@ -121,6 +123,7 @@ impl State {
             self.weighed += 1;
         }
         self.window.push_back(Arc::clone(&event));
+        self.events += 1;
         while self.window.len() > self.limits.events
             || (self.window_bytes > self.limits.bytes && self.weighed > 0)
         {

@@ -1,0 +1,309 @@
+//! What a request is counted under, and what counts it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::counters::Sent;
+use super::{Metrics, SENT_NOTED_MAX, What};
+use crate::clock::{Clock, nanos_between};
+use crate::endpoints::options::Query;
+use crate::endpoints::request_info::{RequestInfo, Verb};
+use crate::registry::catalog::ResourceInfo;
+use crate::registry::event;
+
+/// Subresources that are connections.
+const CONNECTS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// What a request is counted under.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestLabels {
+    verb: &'static str,
+    pub(super) dry_run: &'static str,
+    names: Names,
+    subresource: String,
+    scope: &'static str,
+    /// The verb of a body that was read, and its size.
+    pub(super) body: Option<(&'static str, usize)>,
+    /// Whether clients should use another resource.
+    pub(super) is_deprecated: bool,
+    /// Whether the client calls itself an API server.
+    pub(super) is_own: bool,
+}
+
+/// The resource of a request.
+#[derive(Clone, Debug)]
+enum Names {
+    Served(Arc<ResourceInfo>),
+    /// As the path has it.
+    Stated {
+        group: String,
+        version: String,
+        resource: String,
+    },
+}
+
+/// What a list was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// How many objects were looked at.
+    pub(crate) fetched: usize,
+    pub(crate) returned: usize,
+    /// Whether the client asked for the latest state.
+    pub(crate) is_consistent: bool,
+    /// Whether the objects had to be as new as some version.
+    pub(crate) awaits_version: bool,
+}
+
+impl RequestLabels {
+    /// The labels of a request for a resource that need not be served.
+    pub(crate) fn stated(info: &RequestInfo, query: &Query) -> Self {
+        let names = Names::Stated {
+            group: info.group.clone(),
+            version: info.version.clone(),
+            resource: info.resource.clone(),
+        };
+        Self::new(info, query, false, names)
+    }
+
+    /// The labels of a request for `resource`. `is_apply`: the body is a configuration to be applied.
+    pub(crate) fn served(
+        resource: &Arc<ResourceInfo>,
+        (info, query): (&RequestInfo, &Query),
+        is_apply: bool,
+    ) -> Self {
+        let names = Names::Served(Arc::clone(resource));
+        Self {
+            is_deprecated: resource.warning.is_some(),
+            ..Self::new(info, query, is_apply, names)
+        }
+    }
+
+    fn new(info: &RequestInfo, query: &Query, is_apply: bool, names: Names) -> Self {
+        let scope = match (&info.name, &info.namespace) {
+            (Some(_), _) => "resource",
+            _ if info.verb == Some(Verb::Create) => "resource",
+            (None, Some(_)) => "namespace",
+            (None, None) => "cluster",
+        };
+        let subresource = info.subresource.clone().unwrap_or_default();
+        let verb = match info.verb {
+            _ if CONNECTS.contains(&subresource.as_str()) => "CONNECT",
+            Some(Verb::Watch) => "WATCH",
+            Some(Verb::List) => "LIST",
+            Some(Verb::Get) => "GET",
+            Some(Verb::Create) => "POST",
+            Some(Verb::Update) => "PUT",
+            Some(Verb::Patch) if is_apply => "APPLY",
+            Some(Verb::Patch) => "PATCH",
+            Some(Verb::Delete | Verb::DeleteCollection) => "DELETE",
+            None => "other",
+        };
+        let dry_run = match query.get("dryRun") {
+            None => "",
+            Some(_) if query.all("dryRun").all(|value| value == "All") => "All",
+            Some(_) => "invalid",
+        };
+        Self {
+            verb,
+            dry_run,
+            names,
+            subresource,
+            scope,
+            body: None,
+            is_deprecated: false,
+            is_own: false,
+        }
+    }
+
+    /// The same labels for a request with a body of so many bytes.
+    pub(crate) fn with_body(mut self, verb: Option<Verb>, bytes: usize) -> Self {
+        let verb = match verb {
+            _ if self.verb == "CONNECT" => None,
+            Some(Verb::Create) => Some("create"),
+            Some(Verb::Update) => Some("update"),
+            Some(Verb::Patch) => Some("patch"),
+            Some(Verb::Delete) => Some("delete"),
+            Some(Verb::DeleteCollection) => Some("delete_collection"),
+            Some(Verb::Get | Verb::List | Verb::Watch) | None => None,
+        };
+        self.body = verb.map(|verb| (verb, bytes));
+        self
+    }
+
+    /// The same labels for a request of a client that calls itself `user_agent`.
+    pub(crate) fn of_agent(mut self, user_agent: &str) -> Self {
+        self.is_own = user_agent.starts_with("kube-apiserver/");
+        self
+    }
+
+    pub(super) fn of_watch(&self) -> [&str; 3] {
+        match &self.names {
+            Names::Served(info) => {
+                let gvr = info.gvr();
+                [&gvr.group, &gvr.version, &gvr.resource]
+            }
+            Names::Stated {
+                group,
+                version,
+                resource,
+            } => [group, version, resource],
+        }
+    }
+
+    /// The labels of the table that has the objects.
+    pub(super) fn of_cache(&self) -> [&str; 2] {
+        let [group, _, resource] = self.of_watch();
+        let group = if group == event::GROUP { "" } else { group };
+        [group, resource]
+    }
+
+    pub(super) fn of_request(&self) -> [&str; 7] {
+        let [group, version, resource] = self.of_watch();
+        [
+            self.verb,
+            group,
+            version,
+            resource,
+            &self.subresource,
+            self.scope,
+            "apiserver",
+        ]
+    }
+
+    pub(super) fn with_dry_run(&self) -> [&str; 8] {
+        let [group, version, resource] = self.of_watch();
+        [
+            self.dry_run,
+            self.verb,
+            group,
+            version,
+            resource,
+            &self.subresource,
+            self.scope,
+            "apiserver",
+        ]
+    }
+}
+
+/// Counts one request once it is over.
+#[derive(Debug)]
+pub(crate) struct RequestMeter {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
+    /// When the request came.
+    pub(crate) received: Timestamp,
+    /// The nanoseconds that it waited for a seat.
+    pub(crate) queued: u64,
+    pub(crate) labels: Arc<RequestLabels>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: u16,
+    /// Of a whole body.
+    pub(crate) bytes: Option<usize>,
+    /// The nanoseconds for which it waited for webhooks.
+    pub(crate) webhooks: u64,
+    pub(crate) listed: Option<Listed>,
+}
+
+impl RequestMeter {
+    /// The request was answered.
+    pub(crate) fn finish(&self, ended: Ended) {
+        let Ended {
+            code,
+            bytes,
+            webhooks,
+            listed,
+        } = ended;
+        self.note(What::Answered {
+            code,
+            elapsed: self.elapsed(),
+            waited: Duration::from_nanos(self.queued.saturating_add(webhooks)),
+            bytes,
+            listed,
+        });
+    }
+
+    /// Goes on counting while the answer is a watch.
+    pub(crate) fn watch(self) -> WatchMeter {
+        self.note(What::WatchBegan);
+        WatchMeter {
+            request: self,
+            noted: 0,
+            sent: None,
+        }
+    }
+
+    /// How long ago the request came.
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(nanos_between(self.received, self.clock.now()))
+    }
+
+    fn note(&self, what: What) {
+        self.metrics.note(&self.labels, what);
+    }
+}
+
+/// Counts a watch: as open until it is dropped, and its events.
+#[derive(Debug)]
+pub(crate) struct WatchMeter {
+    request: RequestMeter,
+    /// How many events were noted.
+    noted: usize,
+    /// Where those are counted that come behind them.
+    sent: Option<Sent>,
+}
+
+impl WatchMeter {
+    /// An event of so many bytes was sent.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        if let Some(sent) = &self.sent {
+            return sent.count(bytes);
+        }
+        self.request.note(What::Sent(bytes));
+        self.noted += 1;
+        if self.noted == SENT_NOTED_MAX {
+            let request = &self.request;
+            self.sent = Some(request.metrics.sent(&request.labels));
+        }
+    }
+
+    /// Objects or events that were there before the watch were read for it.
+    pub(crate) fn began_with(&self, count: usize) {
+        if count > 0 {
+            self.request.note(What::Init(count));
+        }
+    }
+
+    /// The objects are as new as the watch asked for, after it has waited.
+    pub(crate) fn fresh(&self, waited: Duration) {
+        self.request.note(What::Fresh(waited));
+    }
+
+    /// All objects that were there have been sent, of `scope`.
+    pub(crate) fn listed(&self, scope: &'static str) {
+        let elapsed = self.request.elapsed();
+        self.request.note(What::WatchListed { scope, elapsed });
+    }
+
+    /// The watch has fallen behind, and is closed.
+    pub(crate) fn terminated(&self) {
+        self.request.note(What::WatchTerminated);
+    }
+}
+
+impl Drop for WatchMeter {
+    fn drop(&mut self) {
+        self.request.finish(Ended {
+            code: 200,
+            bytes: None,
+            webhooks: 0,
+            listed: None,
+        });
+        self.request.note(What::WatchEnded);
+    }
+}
