@@ -3,6 +3,7 @@
 mod controllers;
 mod exchange;
 mod explore;
+mod kruise_gates;
 mod kubeconfig;
 mod outside;
 mod replay;

@@ -129,7 +129,7 @@ async fn decide(
         return deletion_protection::check(&request, protects).map(|()| None);
     }
     match path {
-        "/mutate-apps-kruise-io-cloneset" => clone_set::default(&request).map(Some),
+        "/mutate-apps-kruise-io-cloneset" => clone_set::default(&request, gates).map(Some),
         "/mutate-apps-kruise-io-statefulset" => stateful_set::default(&request, gates).map(Some),
         "/validate-apps-kruise-io-cloneset" => clone_set::validate(&request, Some(client))
             .await

@@ -430,7 +430,7 @@ fn header(scenario: &Scenario) -> Vec<String> {
         lines.push("#        OpenKruise's definitions, webhooks and controllers".to_owned());
     }
     let gates = given.feature_gates.iter();
-    lines.extend(gates.map(|gate| format!("#        feature gate {gate:?}")));
+    lines.extend(gates.map(|gate| format!("#        feature gate {gate}")));
     let objects = given.objects.iter();
     lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));
     let steps = given.steps.iter();

@@ -5,6 +5,7 @@ mod manifest;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use kubeproof_controller::kruise::Gates;
@@ -90,7 +91,7 @@ pub struct Given {
     pub controllers: Option<Vec<String>>,
     /// The version that the StatefulSet controller behaves as: `1.9`, `1.16` or `1.36`.
     pub profile: ProfileName,
-    /// Feature gates that are on.
+    /// Feature gates, by name.
     pub feature_gates: Vec<FeatureGate>,
     /// Whether OpenKruise's workloads are there: definitions, webhooks and controllers.
     pub kruise: bool,
@@ -134,25 +135,49 @@ impl TryFrom<String> for ProfileName {
     }
 }
 
-/// A feature gate of Kubernetes or OpenKruise that is off by default.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-pub enum FeatureGate {
-    /// Rollouts of StatefulSets may take several pods down at once.
-    MaxUnavailableStatefulSet,
-    /// A partition that is raised takes updated pods of a CloneSet back.
-    CloneSetPartitionRollback,
-    /// A CloneSet gives up waiting for what never comes.
-    ForceDeleteTimeoutExpectation,
-    /// A workload of OpenKruise whose label says so is not deleted.
-    ResourcesDeletionProtection,
-    /// A pod that is prepared for its update counts as updated when a CloneSet is scaled.
-    PreparingUpdateAsUpdate,
-    /// Claims of an Advanced StatefulSet grow with their templates.
-    StatefulSetAutoResizePVCGate,
-    /// Pods of a CloneSet are labelled with the hash of their revision alone.
-    CloneSetShortHash,
-    /// An Advanced StatefulSet heeds `ordinals.start`.
-    StatefulSetStartOrdinal,
+/// A feature gate of Kubernetes or OpenKruise: its name, which turns it on, or `NAME=false`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(try_from = "String")]
+pub struct FeatureGate {
+    /// As it stands in the file.
+    text: String,
+}
+
+/// The one of Kubernetes' gates that a scenario may turn on: rollouts of StatefulSets may take
+/// several pods down at once.
+const MAX_UNAVAILABLE: &str = "MaxUnavailableStatefulSet";
+
+impl FeatureGate {
+    /// As `--feature-gates` has it.
+    fn assignment(&self) -> String {
+        match self.text.contains('=') {
+            true => self.text.clone(),
+            false => format!("{}=true", self.text),
+        }
+    }
+
+    fn is_kubernetes(&self) -> bool {
+        self.text == MAX_UNAVAILABLE
+    }
+}
+
+impl TryFrom<String> for FeatureGate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let gate = Self { text };
+        if !gate.is_kubernetes() {
+            let read: Result<Gates, _> = gate.assignment().parse();
+            read.map_err(|error| format!("{error}, or {MAX_UNAVAILABLE}"))?;
+        }
+        Ok(gate)
+    }
+}
+
+impl fmt::Display for FeatureGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl Given {
@@ -161,26 +186,19 @@ impl Given {
     pub fn statefulset(&self) -> Settings {
         Settings {
             profile: self.profile.0,
-            max_unavailable: self.has(FeatureGate::MaxUnavailableStatefulSet),
+            max_unavailable: self.feature_gates.iter().any(FeatureGate::is_kubernetes),
         }
     }
 
     /// How OpenKruise's controllers behave, if they are there.
     #[must_use]
     pub fn kruise(&self) -> Option<Gates> {
-        self.kruise.then(|| Gates {
-            partition_rollback: self.has(FeatureGate::CloneSetPartitionRollback),
-            preparing_update_as_update: self.has(FeatureGate::PreparingUpdateAsUpdate),
-            force_delete_timeout_expectation: self.has(FeatureGate::ForceDeleteTimeoutExpectation),
-            resources_deletion_protection: self.has(FeatureGate::ResourcesDeletionProtection),
-            auto_resize_claims: self.has(FeatureGate::StatefulSetAutoResizePVCGate),
-            short_hash: self.has(FeatureGate::CloneSetShortHash),
-            start_ordinal: self.has(FeatureGate::StatefulSetStartOrdinal),
+        self.kruise.then(|| {
+            let gates = self.feature_gates.iter();
+            let own = gates.filter(|gate| !gate.is_kubernetes());
+            let text: Vec<String> = own.map(FeatureGate::assignment).collect();
+            text.join(",").parse().expect("each gate has been read")
         })
-    }
-
-    fn has(&self, gate: FeatureGate) -> bool {
-        self.feature_gates.contains(&gate)
     }
 }
 
@@ -392,6 +410,28 @@ mod tests {
     fn an_unknown_field_is_named_in_the_error() {
         let error = parse("title: t\nsource: s\nstep: []").unwrap_err();
         assert!(error.contains("step"), "{error}");
+    }
+
+    #[test]
+    fn gates_are_named_as_upstream_names_them() {
+        let given = |gates: &str| {
+            let text = format!(
+                "title: t\nsource: s\ngiven: {{kruise: true, featureGates: {gates}}}\nsteps: []"
+            );
+            parse(&text).map(|scenario| scenario.given)
+        };
+        let some = given("[CloneSetShortHash, MaxUnavailableStatefulSet]").unwrap();
+        assert!(some.kruise().unwrap().short_hash && some.statefulset().max_unavailable);
+        let all = given("[AllAlpha, TemplateNoDefaults=false]").unwrap();
+        let gates = all.kruise().unwrap();
+        assert!(gates.start_ordinal && !gates.template_no_defaults);
+        assert!(!all.statefulset().max_unavailable);
+        let refused = given("[ShortHash]").unwrap_err();
+        assert!(
+            refused.contains("unrecognized feature gate: ShortHash"),
+            "{refused}"
+        );
+        assert!(refused.contains("CloneSetShortHash"), "{refused}");
     }
 
     #[test]

@@ -47,6 +47,32 @@ fn serve_looks_for_a_service_of_webhooks_where_it_is_told() {
 }
 
 #[test]
+fn serve_sets_the_gates_of_openkruise() {
+    let set = r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"sample"},
+        "spec":{"selector":{"matchLabels":{"app":"x"}},"template":{"metadata":{"labels":{"app":"x"}},
+            "spec":{"containers":[{"name":"c","image":"nginx:1.25"}]}}}}"#;
+    let path = "/apis/apps.kruise.io/v1beta1/namespaces/default/clonesets";
+    for (gates, has_policy) in [(None, true), (Some("AllAlpha=true"), false)] {
+        let gates = gates.map(|gates| ["--kruise-gates", gates]);
+        let mut arguments = vec!["--kruise", "--controllers", "none"];
+        arguments.extend(gates.iter().flatten());
+        let (child, url) = serve(&arguments);
+        let created = post(&url, path, set);
+        assert!(created.starts_with("HTTP/1.1 201"), "{created}");
+        let is_there = created.contains(r#""imagePullPolicy":"Always""#);
+        assert_eq!(is_there, has_policy, "{created}");
+        terminate(child);
+    }
+    let refused = output(&["serve", "--kruise-gates", "ShortHash=true"]);
+    assert!(!refused.status.success());
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        told.contains("unrecognized feature gate: ShortHash (known: AllAlpha,"),
+        "{told}"
+    );
+}
+
+#[test]
 fn serve_asks_for_the_token_and_writes_it_into_the_kubeconfig() {
     let kubeconfig = file("token/kubeconfig", "");
     let (child, url) = serve(&[

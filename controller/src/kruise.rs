@@ -5,6 +5,7 @@
 //! - `in_place`: updates of a pod that keep it
 //! - `update_sort`: in which order pods are updated
 //! - `daemon`: what tells of the containers of updated pods, and starts anew those with old variables
+//! - `gates`: what upstream's feature gates turn on and off
 //! - `refresh`: what is due for a pod whatever its workload does next
 //! - `pod_writes`: carries out what was decided about a pod
 //! - `status_write`: writes the status of a workload
@@ -14,6 +15,7 @@
 pub mod clone_set;
 pub(crate) mod container_hash;
 pub(crate) mod daemon;
+mod gates;
 pub(crate) mod in_place;
 pub(crate) mod lifecycle;
 pub(crate) mod pod_readiness;
@@ -30,6 +32,7 @@ pub mod v1alpha1;
 use kube::core::Selector;
 
 pub use clone_set::CloneSet;
+pub use gates::{GateError, Gates};
 pub use stateful_set::StatefulSet;
 
 /// The group of all these kinds.
@@ -41,24 +44,4 @@ pub(crate) const API_VERSION: &str = "apps.kruise.io/v1beta1";
 /// A selector as Go prints it: without spaces between requirements.
 pub(crate) fn selector_text(selector: &Selector) -> String {
     selector.to_string().replace(", ", ",")
-}
-
-/// Feature gates that are off by default and change outcomes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gates {
-    /// `CloneSetPartitionRollback`: a partition that is raised takes updated pods back.
-    pub partition_rollback: bool,
-    /// `PreparingUpdateAsUpdate`: a pod that is prepared for its update counts as updated when a
-    /// CloneSet is scaled.
-    pub preparing_update_as_update: bool,
-    /// `ForceDeleteTimeoutExpectation`: a CloneSet gives up waiting for what never comes.
-    pub force_delete_timeout_expectation: bool,
-    /// `ResourcesDeletionProtection`: a workload whose label says so is not deleted.
-    pub resources_deletion_protection: bool,
-    /// `StatefulSetAutoResizePVCGate`: claims of an Advanced StatefulSet grow with their templates.
-    pub auto_resize_claims: bool,
-    /// `CloneSetShortHash`: pods of a CloneSet are labelled with the hash of their revision alone.
-    pub short_hash: bool,
-    /// `StatefulSetStartOrdinal`: an Advanced StatefulSet heeds `ordinals.start`.
-    pub start_ordinal: bool,
 }

@@ -8,25 +8,43 @@ use super::pod_validation;
 use crate::schema::{FieldValidation, core_type, decode_value};
 use crate::status::{FieldErrors, FieldPath};
 
+/// Gives a pod template the form in which Go writes it.
+///
+/// # Errors
+/// When it is no pod template; the text is Go's.
+pub fn normalize_pod_template(template: &mut Value) -> Result<(), String> {
+    *template = as_go_writes("PodTemplateSpec", template)?;
+    if template["spec"].is_null() {
+        template["spec"] = json!({});
+    }
+    Ok(())
+}
+
 /// Gives a pod template the form in which Go writes it, and its defaults.
 ///
 /// # Errors
 /// When it is no pod template; the text is Go's.
 pub fn default_pod_template(template: &mut Value) -> Result<(), String> {
-    *template = as_go_writes("PodTemplateSpec", template)?;
-    if template["spec"].is_null() {
-        template["spec"] = json!({});
-    }
+    normalize_pod_template(template)?;
     default_pod_spec(&mut template["spec"]);
     Ok(())
 }
 
-/// The same for the template of a claim.
+/// Gives the template of a claim the form in which Go writes it.
+///
+/// # Errors
+/// When it is no claim; the text is Go's.
+pub fn normalize_claim_template(template: &mut Value) -> Result<(), String> {
+    *template = as_go_writes("PersistentVolumeClaim", template)?;
+    Ok(())
+}
+
+/// The same with its defaults.
 ///
 /// # Errors
 /// When it is no claim; the text is Go's.
 pub fn default_claim_template(template: &mut Value) -> Result<(), String> {
-    *template = as_go_writes("PersistentVolumeClaim", template)?;
+    normalize_claim_template(template)?;
     for (path, field, value) in [
         ("spec", "volumeMode", json!("Filesystem")),
         ("spec", "resources", json!({})),
@@ -48,6 +66,14 @@ fn as_go_writes(kind: &str, value: &Value) -> Result<Value, String> {
     }
     value["metadata"]["creationTimestamp"] = Value::Null;
     Ok(value)
+}
+
+/// The faults of the labels and annotations of a pod template at `path`.
+#[must_use]
+pub fn validate_template_metadata(template: &Value, path: &FieldPath) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    pod_validation::validate_template_metadata(template, path, &mut errors);
+    errors
 }
 
 /// The faults of a pod template at `path`.

@@ -18,6 +18,8 @@ use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::kruise_gates::KruiseGates;
+
 #[derive(Args)]
 pub(super) struct ControllersArgs {
     /// Names the API server and who the controllers are to it.
@@ -30,6 +32,8 @@ pub(super) struct ControllersArgs {
     /// containers: logs and exec are a server's, which asks kubelets at their addresses.
     #[arg(long, value_name = "N", default_value_t = 0)]
     nodes: usize,
+    #[command(flatten)]
+    kruise_gates: KruiseGates,
 }
 
 pub(super) fn run(args: ControllersArgs) -> anyhow::Result<ExitCode> {
@@ -54,7 +58,8 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
         controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
     }
     let names = controllers.join(", ");
-    let (client, options) = options(config, controllers, args.nodes)?;
+    let (client, mut options) = options(config, controllers, args.nodes)?;
+    options.kruise = args.kruise_gates.read();
     let manager = Manager::start_supervised(client, options)?;
     match args.nodes {
         0 => println!("running {names} against {url} ({version})"),

@@ -29,6 +29,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
+use super::kruise_gates::KruiseGates;
 use identity::IdentityArgs;
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
@@ -72,6 +73,8 @@ pub(super) struct ServeArgs {
     /// Have OpenKruise's CloneSet and Advanced StatefulSet: definitions, webhooks and controllers.
     #[arg(long)]
     kruise: bool,
+    #[command(flatten)]
+    kruise_gates: KruiseGates,
     /// Hold what there was in a run whose log this is, without controllers and nodes.
     #[arg(
         long,
@@ -106,7 +109,8 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     args.identity.check_listen(args.listen)?;
     let clock = Clock::real();
     let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
-    let (server, bearer) = build(&args, clock.clone(), tls.as_ref())?;
+    let gates = args.kruise_gates.read();
+    let (server, bearer) = build(&args, clock.clone(), tls.as_ref(), gates)?;
     let client = in_process::client(&server, bearer);
     let mut controllers = match args.log {
         None => super::controller_names(&args.controllers)?,
@@ -146,7 +150,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             stages: stages(&args.stages)?,
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
             statefulset: Settings::default(),
-            kruise: Gates::default(),
+            kruise: gates,
             check_types: type_checking::check,
             now: Arc::new(move || clock.now()),
         },
@@ -182,6 +186,7 @@ fn build(
     args: &ServeArgs,
     clock: Clock,
     tls: Option<&Tls>,
+    gates: Gates,
 ) -> anyhow::Result<(ApiServer, Option<HeaderValue>)> {
     let builder = ApiServer::builder()
         .clock(clock)
@@ -202,7 +207,7 @@ fn build(
     // A log may hold OpenKruise's objects.
     if args.kruise || args.log.is_some() {
         let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
-        let webhook = kruise::webhook(Gates::default(), bearer.clone());
+        let webhook = kruise::webhook(gates, bearer.clone());
         builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
     }
     let server = match &args.log {

@@ -9,10 +9,11 @@ use clap::Args;
 use kube::Client;
 use kubeproof::kruise::{self, TlsWebhook};
 use kubeproof_apiserver::Tls;
-use kubeproof_controller::kruise::Gates;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
+
+use super::kruise_gates::KruiseGates;
 
 #[derive(Args)]
 pub(super) struct WebhooksArgs {
@@ -26,6 +27,8 @@ pub(super) struct WebhooksArgs {
     /// By which name or address the API server reaches this machine [default: the address of --listen].
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
+    #[command(flatten)]
+    kruise_gates: KruiseGates,
 }
 
 pub(super) fn run(args: WebhooksArgs) -> anyhow::Result<ExitCode> {
@@ -57,7 +60,7 @@ async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
     let webhook = TlsWebhook {
         tls,
         client: client.clone(),
-        gates: Gates::default(),
+        gates: args.kruise_gates.read(),
     };
     let shutdown = async move {
         tokio::select! {

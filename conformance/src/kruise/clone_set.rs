@@ -1,14 +1,18 @@
 //! Defaults and checks of the CloneSet, whose versions differ in form and in strictness.
 
+use std::num::IntErrorKind;
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use kubeproof_apiserver::embedded;
 use kubeproof_apiserver::status::{FieldErrors, FieldPath};
+use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
 
 use super::go_value::{int_or_string, scaled, strings};
 use super::update_strategy::{
-    change_beside_images, changes_others, default_templates, fill, invalid_go, not_negative,
-    priority_fault, scatter_fault, validate_template,
+    change_beside_images, changes_others, default_in_place, default_templates, defaulted, fill,
+    invalid_go, not_negative, priority_fault, scatter_fault, validate_template,
 };
 use super::{Refusal, Request};
 
@@ -27,7 +31,7 @@ const MUTABLE: [&str; 9] = [
 const POLICIES: [&str; 3] = ["ReCreate", "InPlaceIfPossible", "InPlaceOnly"];
 
 /// The spec with defaults.
-pub(super) fn default(request: &Request<'_>) -> Result<Value, Refusal> {
+pub(super) fn default(request: &Request<'_>, gates: Gates) -> Result<Value, Refusal> {
     let mut spec = request.object["spec"].clone();
     fill(&mut spec, "replicas", 1);
     fill(&mut spec, "revisionHistoryLimit", 10);
@@ -36,6 +40,7 @@ pub(super) fn default(request: &Request<'_>) -> Result<Value, Refusal> {
     let strategy = &mut spec["updateStrategy"];
     if request.version == "v1alpha1" {
         fill(strategy, "type", "ReCreate");
+        default_in_place(strategy, "type");
         default_strategy(strategy);
     } else {
         fill(strategy, "type", "RollingUpdate");
@@ -43,12 +48,13 @@ pub(super) fn default(request: &Request<'_>) -> Result<Value, Refusal> {
             fill(strategy, "rollingUpdate", json!({}));
             let rolling = &mut strategy["rollingUpdate"];
             fill(rolling, "podUpdatePolicy", "ReCreate");
+            default_in_place(rolling, "podUpdatePolicy");
             default_strategy(rolling);
         }
     }
     let template = |object: &Value| object["spec"]["template"].clone();
     if request.operation != "UPDATE" || template(request.object) != template(request.old) {
-        default_templates(&mut spec)?;
+        default_templates(&mut spec, gates)?;
     }
     Ok(spec)
 }
@@ -87,7 +93,10 @@ pub(super) async fn validate(
     }
     let spec = &new["spec"];
     not_negative(&spec["replicas"], &path.child("replicas"), &mut errors);
-    errors.extend(validate_template(spec, "cloneset", &path));
+    let check = |template: &Value, path: &FieldPath| {
+        embedded::validate_pod_template(&with_claims(defaulted(template), spec), path)
+    };
+    errors.extend(validate_template(spec, "cloneset", &path, check));
     validate_pods_to_delete(request, client, &mut errors).await;
     let at = path.child("updateStrategy");
     match is_old {
@@ -98,6 +107,22 @@ pub(super) async fn validate(
         validate_deadline(spec, &path, &mut errors);
     }
     Refusal::of(&errors)
+}
+
+/// The template with a volume for each claim template, as its pods will have.
+fn with_claims(mut template: Value, spec: &Value) -> Value {
+    let claims = spec["volumeClaimTemplates"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let volumes = claims.map(|claim| {
+        let name = &claim["metadata"]["name"];
+        json!({"name": name, "persistentVolumeClaim": {"claimName": name}})
+    });
+    let mut all = template["spec"]["volumes"].as_array().cloned();
+    all.get_or_insert_default().extend(volumes);
+    template["spec"]["volumes"] = all.into();
+    template
 }
 
 fn validate_deadline(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
@@ -206,6 +231,54 @@ fn validate_v1beta1(spec: &Value, at: &FieldPath, errors: &mut FieldErrors) {
     validate_numbers(spec, rolling, (policy, refusal), &at, errors);
     // Upstream forgets the surge here.
     check_progress(spec, rolling, 0, &at, errors);
+    let at = at.child("inPlaceUpdateStrategy");
+    validate_pre_download(&rolling["inPlaceUpdateStrategy"], &at, errors);
+}
+
+/// How images are to be pulled ahead.
+fn validate_pre_download(strategy: &Value, at: &FieldPath, errors: &mut FieldErrors) {
+    let (field, stated) = (
+        "imagePreDownloadParallelism",
+        &strategy["imagePreDownloadParallelism"],
+    );
+    let fault = match stated.as_str() {
+        Some(text) if text.ends_with('%') => {
+            Some("imagePreDownloadParallelism does not support percentage value".to_owned())
+        }
+        Some(text) => match text.parse::<i32>() {
+            Err(error) => Some(format!(
+                "imagePreDownloadParallelism must be a valid integer: {}",
+                parse_int_error(text, &error)
+            )),
+            Ok(number) => (number < 0).then(not_negative_pre_download),
+        },
+        None => {
+            let is_negative = stated.as_i64().is_some_and(|number| number < 0);
+            is_negative.then(not_negative_pre_download)
+        }
+    };
+    if let Some(fault) = fault {
+        errors.invalid(&at.child(field), stated, &fault);
+    }
+    for field in [
+        "imagePreDownloadTimeoutSeconds",
+        "imagePreDownloadMinUpdatedReadyPods",
+    ] {
+        not_negative(&strategy[field], &at.child(field), errors);
+    }
+}
+
+fn not_negative_pre_download() -> String {
+    "imagePreDownloadParallelism must be non-negative".to_owned()
+}
+
+/// As Go's strconv words it.
+fn parse_int_error(text: &str, error: &std::num::ParseIntError) -> String {
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    format!("strconv.ParseInt: parsing {text:?}: {why}")
 }
 
 /// Checks partition, priorities and limits; returns the surge.

@@ -2,6 +2,8 @@
 //! one knows a field.
 
 use kube::Client;
+use kubeproof_apiserver::embedded;
+use kubeproof_apiserver::meta::validation::NameRule;
 use kubeproof_apiserver::status::{FieldErrors, FieldPath};
 use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
@@ -59,7 +61,7 @@ pub(super) fn default(request: &Request<'_>, gates: Gates) -> Result<Value, Refu
     fill(&mut spec, "revisionHistoryLimit", 10);
     let template = |object: &Value| object["spec"]["template"].clone();
     if request.operation != "UPDATE" || template(request.object) != template(request.old) {
-        default_templates(&mut spec)?;
+        default_templates(&mut spec, gates)?;
     }
     Ok(spec)
 }
@@ -75,7 +77,12 @@ pub(super) async fn validate(
     }
     let (new, old) = (request.object, request.old);
     let path = FieldPath::new("spec");
-    let mut errors = validate_spec(&new["spec"], &path);
+    let mut errors = FieldErrors::new();
+    let name = &new["metadata"]["name"];
+    for fault in NameRule::DnsLabel.faults(name.as_str().unwrap_or_default(), false) {
+        errors.invalid(&FieldPath::new("metadata.name"), name, &fault);
+    }
+    errors.extend(validate_spec(&new["spec"], &path));
     if request.operation == "UPDATE" && changes_others(new, old, &MUTABLE) {
         // The quotes are upstream's.
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'reserveOrdinals', 'lifecycle', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy', `volumeClaimTemplates`, `VolumeClaimUpdateStrategy` and 'updateStrategy' are forbidden";
@@ -126,7 +133,9 @@ fn validate_spec(spec: &Value, path: &FieldPath) -> FieldErrors {
         }
     }
     not_negative(&spec["replicas"], &path.child("replicas"), &mut errors);
-    errors.extend(validate_template(spec, "statefulset", path));
+    // Upstream leaves the spec of pods unchecked: what mounts claims is no template of its own.
+    let check = embedded::validate_template_metadata;
+    errors.extend(validate_template(spec, "statefulset", path, check));
     errors
 }
 

@@ -28,7 +28,7 @@ fn defaulted(kind: &str, version: &str, object: &Value) -> Value {
         old: &Value::Null,
     };
     let spec = match kind {
-        "cloneset" => clone_set::default(&request),
+        "cloneset" => clone_set::default(&request, Gates::default()),
         _ => stateful_set::default(&request, Gates::default()),
     };
     let mut object = object.clone();
@@ -65,8 +65,98 @@ fn an_advanced_stateful_set_gets_its_defaults() {
         (&json!(1), &json!(10))
     );
     let container = &spec["template"]["spec"]["containers"][0];
-    assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+    assert_eq!(container["imagePullPolicy"], "Always");
     assert_eq!(container["terminationMessagePath"], "/dev/termination-log");
+}
+
+#[test]
+fn containers_pull_always_and_init_containers_by_their_tag() {
+    let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {
+        "initContainers": [{"name": "i", "image": "nginx:1.25"}, {"name": "j", "image": "nginx"}],
+        "containers": [{"name": "c", "image": "nginx:1.25"},
+            {"name": "d", "image": "nginx", "imagePullPolicy": "Never"}]}});
+    for (kind, version) in [
+        ("statefulset", "v1alpha1"),
+        ("statefulset", "v1beta1"),
+        ("cloneset", "v1alpha1"),
+        ("cloneset", "v1beta1"),
+    ] {
+        let object = defaulted(kind, version, &spec(json!({"template": template})));
+        let spec = &object["spec"]["template"]["spec"];
+        let policy = |list: &str, index: usize| spec[list][index]["imagePullPolicy"].clone();
+        assert_eq!(policy("initContainers", 0), "IfNotPresent");
+        assert_eq!(policy("initContainers", 1), "Always");
+        assert_eq!(policy("containers", 0), "Always");
+        assert_eq!(policy("containers", 1), "Never");
+    }
+}
+
+#[test]
+fn gates_decide_what_templates_get() {
+    let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"hostNetwork": true,
+        "containers": [{"name": "c", "image": "nginx:1.25", "ports": [{"containerPort": 80}]}]}});
+    let object = spec(json!({"template": template}));
+    let request = Request {
+        version: "v1beta1",
+        operation: "CREATE",
+        object: &object,
+        old: &Value::Null,
+    };
+    let container = |gates: &str| {
+        let spec = clone_set::default(&request, gates.parse().unwrap()).unwrap();
+        spec["template"]["spec"]["containers"][0].clone()
+    };
+    assert_eq!(container("")["ports"][0]["hostPort"], Value::Null);
+    let gate = "DefaultHostNetworkHostPortsInPodTemplates=true";
+    assert_eq!(container(gate)["ports"][0]["hostPort"], 80);
+    assert_eq!(
+        container("AllAlpha=true"),
+        json!({"name": "c", "image": "nginx:1.25", "ports": [{"containerPort": 80}], "resources": {}}),
+        "as Go writes it, without defaults"
+    );
+}
+
+#[tokio::test]
+async fn claim_templates_may_be_mounted() {
+    let with_mount = |volume: &str| {
+        json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {
+                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}],
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [
+                {"name": "c", "image": "nginx:1.25",
+                    "volumeMounts": [{"name": volume, "mountPath": "/data"}]}]}}})
+    };
+    for version in ["v1alpha1", "v1beta1"] {
+        assert_eq!(created("cloneset", version, with_mount("data")).await, "ok");
+        assert_eq!(
+            created("cloneset", version, with_mount("other")).await,
+            "422 spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"other\""
+        );
+        // The spec of its pods is left to the controller, which is refused the pods.
+        assert_eq!(
+            created("statefulset", version, with_mount("other")).await,
+            "ok"
+        );
+    }
+    let mut labelled = with_mount("data");
+    labelled["template"]["metadata"]["labels"]["b c"] = json!("d");
+    let refused = created("statefulset", "v1beta1", labelled).await;
+    let start = "422 spec.template.labels: Invalid value: \"b c\": name part must consist of";
+    assert!(refused.starts_with(start), "{refused}");
+}
+
+#[tokio::test]
+async fn a_stateful_set_is_named_as_its_pods_are_hosts() {
+    let mut object = defaulted("statefulset", "v1beta1", &spec(json!({})));
+    object["metadata"]["name"] = json!("a.b");
+    let request = Request {
+        version: "v1beta1",
+        operation: "CREATE",
+        object: &object,
+        old: &Value::Null,
+    };
+    let checked = stateful_set::validate(&request, Gates::default(), None).await;
+    let expected = "422 metadata.name: Invalid value: \"a.b\": must not contain dots";
+    assert_eq!(refused(checked), expected);
 }
 
 #[test]
@@ -82,6 +172,15 @@ fn a_clone_set_gets_its_defaults_in_both_versions() {
         json!({"type": "RollingUpdate", "rollingUpdate":
         {"podUpdatePolicy": "ReCreate", "partition": 0, "maxUnavailable": "20%", "maxSurge": 0}})
     );
+    let in_place = json!({"updateStrategy": {"type": "InPlaceOnly"}});
+    let old = defaulted("cloneset", "v1alpha1", &spec(in_place));
+    let strategy = &old["spec"]["updateStrategy"];
+    assert_eq!(strategy["inPlaceUpdateStrategy"], json!({}));
+    let in_place =
+        json!({"updateStrategy": {"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}}});
+    let new = defaulted("cloneset", "v1beta1", &spec(in_place));
+    let strategy = &new["spec"]["updateStrategy"]["rollingUpdate"];
+    assert_eq!(strategy["inPlaceUpdateStrategy"], json!({}));
 }
 
 #[tokio::test]
@@ -162,6 +261,31 @@ async fn clone_sets_are_checked_by_version() {
         refused,
         "422 spec.updateStrategy.partition: Invalid value: \"5\": failed GetScaledValueFromIntOrPercent for partition: invalid type: string is not a percentage"
     );
+    let at = "spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism";
+    for (parallelism, fault) in [
+        (json!(2), None),
+        (
+            json!(-2),
+            Some("-2: imagePreDownloadParallelism must be non-negative"),
+        ),
+        (
+            json!("50%"),
+            Some("\"50%\": imagePreDownloadParallelism does not support percentage value"),
+        ),
+        (
+            json!("x"),
+            Some(
+                "\"x\": imagePreDownloadParallelism must be a valid integer: strconv.ParseInt: parsing \"x\": invalid syntax",
+            ),
+        ),
+    ] {
+        let ahead = json!({"updateStrategy": {"rollingUpdate": {"inPlaceUpdateStrategy": {
+            "imagePreDownloadParallelism": parallelism}}}});
+        let expected = fault.map_or("ok".to_owned(), |fault| {
+            format!("422 {at}: Invalid value: {fault}")
+        });
+        assert_eq!(created("cloneset", "v1beta1", ahead).await, expected);
+    }
     let twice = json!({"scaleStrategy": {"podsToDelete": ["a", "a"]}});
     let refused = created("cloneset", "v1beta1", twice).await;
     assert_eq!(

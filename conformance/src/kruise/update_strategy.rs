@@ -1,10 +1,11 @@
-//! Checks of what the update strategies of both kinds have in common.
+//! Defaults and checks of what both kinds have in common: templates, update strategies.
 
 use kubeproof_apiserver::embedded;
 use kubeproof_apiserver::meta::selector::LabelSelector;
 use kubeproof_apiserver::meta::validation::validate_label_selector;
 use kubeproof_apiserver::status::{CauseReason, FieldErrors, FieldPath};
 use kubeproof_controller::json_diff::{Verb, diff};
+use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
 
 use super::Refusal;
@@ -17,22 +18,64 @@ pub(super) fn fill(object: &mut Value, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// Defaults of the pod template and the claim templates in `spec`.
-pub(super) fn default_templates(spec: &mut Value) -> Result<(), Refusal> {
-    let mut template = spec["template"].take();
+/// Defaults of the pod template and the claim templates in `spec`; with the gate `TemplateNoDefaults`
+/// only their form is that in which Go writes them.
+pub(super) fn default_templates(spec: &mut Value, gates: Gates) -> Result<(), Refusal> {
+    let (mut template, has_defaults) = (spec["template"].take(), !gates.template_no_defaults);
     if template.is_null() {
         template = json!({});
     }
-    embedded::default_pod_template(&mut template).map_err(Refusal::bad_request)?;
-    default_host_ports(&mut template);
+    if has_defaults {
+        default_pull_policies(&mut template);
+        embedded::default_pod_template(&mut template).map_err(Refusal::bad_request)?;
+    } else {
+        embedded::normalize_pod_template(&mut template).map_err(Refusal::bad_request)?;
+    }
+    if has_defaults && gates.default_host_ports {
+        default_host_ports(&mut template);
+    }
     spec["template"] = template;
     let claims = spec
         .get_mut("volumeClaimTemplates")
         .and_then(Value::as_array_mut);
     for claim in claims.into_iter().flatten() {
-        embedded::default_claim_template(claim).map_err(Refusal::bad_request)?;
+        let defaulted = match has_defaults {
+            true => embedded::default_claim_template(claim),
+            false => embedded::normalize_claim_template(claim),
+        };
+        defaulted.map_err(Refusal::bad_request)?;
     }
     Ok(())
+}
+
+/// The template as it is checked, which has its defaults, whatever the gates. One that can't be read is
+/// checked as it is.
+pub(super) fn defaulted(template: &Value) -> Value {
+    let mut defaulted = template.clone();
+    default_pull_policies(&mut defaulted);
+    match embedded::default_pod_template(&mut defaulted) {
+        Ok(()) => defaulted,
+        Err(_) => template.clone(),
+    }
+}
+
+/// Containers pull their images always, as updates in place may bring back a tag that has moved on;
+/// init containers as Kubernetes has them.
+fn default_pull_policies(template: &mut Value) {
+    let containers = template
+        .pointer_mut("/spec/containers")
+        .and_then(Value::as_array_mut);
+    let containers = containers.into_iter().flatten();
+    for container in containers.filter(|container| container.is_object()) {
+        fill(container, "imagePullPolicy", "Always");
+    }
+}
+
+/// What an update in place has by default in both kinds that name its policy.
+pub(super) fn default_in_place(strategy: &mut Value, policy: &str) {
+    if strategy[policy] == "InPlaceIfPossible" || strategy[policy] == "InPlaceOnly" {
+        fill(strategy, "inPlaceUpdateStrategy", json!({}));
+    }
 }
 
 /// Pods on the network of their host listen there where they listen.
@@ -66,8 +109,13 @@ pub(super) fn changes_others(new: &Value, old: &Value, mutable: &[&str]) -> bool
     others(new) != others(old)
 }
 
-/// The selector and the template that it must match.
-pub(super) fn validate_template(spec: &Value, kind: &str, path: &FieldPath) -> FieldErrors {
+/// The selector and the template that it must match, whose own faults `check` finds.
+pub(super) fn validate_template(
+    spec: &Value,
+    kind: &str,
+    path: &FieldPath,
+    check: impl Fn(&Value, &FieldPath) -> FieldErrors,
+) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (selector, at) = (&spec["selector"], path.child("selector"));
     validate_label_selector(selector, false, &at, &mut errors);
@@ -81,16 +129,17 @@ pub(super) fn validate_template(spec: &Value, kind: &str, path: &FieldPath) -> F
         errors.invalid(&at, selector, &detail);
     }
     let template = &spec["template"];
-    if let Ok(selector) = LabelSelector::from_object(selector) {
+    let parsed = LabelSelector::from_object(selector);
+    if parsed.is_err() {
+        errors.invalid(&at, selector, "");
+    }
+    if let Ok(selector) = parsed {
         let labels = &template["metadata"]["labels"];
         if !selector.is_everything() && !selector.matches(labels) {
             let at = path.child("template").child("metadata").child("labels");
             errors.invalid(&at, labels, "`selector` does not match template `labels`");
         }
-        errors.extend(embedded::validate_pod_template(
-            template,
-            &path.child("template"),
-        ));
+        errors.extend(check(template, &path.child("template")));
     }
     let at = path.child("template").child("spec");
     let policy = &template["spec"]["restartPolicy"];

@@ -149,7 +149,9 @@ impl Planner<'_> {
             let is_its = |known: &&Arc<ControllerRevision>| is_at(pod, &known.name_any());
             let old = observed.revisions.iter().find(is_its).map(Arc::as_ref);
             let grace = observed.set.grace_period_seconds();
-            if let Some(spec) = in_place::update_spec(old, observed.update_object, grace) {
+            if let Some(spec) =
+                in_place::update_spec(old, observed.update_object, grace, observed.set.gates())
+            {
                 let hook = lifecycle::in_place_update(observed.set.lifecycle());
                 let action = match update_step(pod, hook) {
                     Ok(UpdateStep::Wait) => Action::Count,

@@ -72,6 +72,10 @@ impl Set {
         })
     }
 
+    pub(super) fn gates(&self) -> Gates {
+        self.gates
+    }
+
     pub(super) fn meta(&self) -> &ObjectMeta {
         &self.object.metadata
     }

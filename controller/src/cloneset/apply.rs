@@ -17,7 +17,7 @@ use super::set::{Set, UpdatePolicy};
 use crate::kruise::lifecycle::{self, State};
 use crate::kruise::pod_writes::{PodWrite, PodWriter, UpdateStep, update_step};
 use crate::kruise::refresh::{Rules, refresh};
-use crate::kruise::{in_place, revision};
+use crate::kruise::{Gates, in_place, revision};
 use crate::mirror::ObjectKey;
 use crate::named_expectations::Expected;
 use crate::pod_control::slow_start;
@@ -307,7 +307,13 @@ impl<'a> Effects<'a> {
             let is_at = |known: &&Arc<ControllerRevision>| revision::is_at(pod, &known.name_any());
             let old = self.revisions.iter().find(is_at).map(Arc::as_ref);
             let grace = self.set.grace_period_seconds();
-            if let Some(spec) = in_place::update_spec(old, target, grace) {
+            let gates = Gates {
+                // Who updates in place only has the old claims go on.
+                recreate_for_claims: self.set.gates.recreate_for_claims
+                    && policy != UpdatePolicy::InPlaceOnly,
+                ..self.set.gates
+            };
+            if let Some(spec) = in_place::update_spec(old, target, grace, gates) {
                 return self.update_in_place(pod, &spec).await;
             }
             if policy == UpdatePolicy::InPlaceOnly {

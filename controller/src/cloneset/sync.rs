@@ -22,6 +22,7 @@ use crate::conflict::BACKOFF_DELAYS;
 use crate::controller_ref::controller_ref;
 use crate::history::{self, Proposal};
 use crate::kruise::clone_set::{CloneSet, CloneSetStatus};
+use crate::kruise::in_place::CLAIM_HASH_ANNOTATION;
 use crate::kruise::status_write::replace_status;
 use crate::kruise::{container_hash, revision, selector_text};
 use crate::mirror::ObjectKey;
@@ -37,8 +38,6 @@ use crate::worker::{Reconcile, gather};
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// When a set is looked at again that has given up waiting.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The annotation of revisions with the hash of the claim templates.
-const CLAIM_HASH_ANNOTATION: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
 
 /// What a set has.
 struct Owned {

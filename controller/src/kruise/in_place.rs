@@ -3,13 +3,14 @@
 //! Source: openkruise/kruise pkg/util/inplaceupdate.
 
 mod completion;
+mod priority;
 mod record;
 mod spec;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
@@ -19,7 +20,7 @@ pub(crate) use completion::{
 };
 use record::{Batch, ContainerStatus, PreCheck, rfc3339};
 pub(crate) use record::{UpdateSpec, UpdateState};
-pub(crate) use spec::update_spec;
+pub(crate) use spec::{CLAIM_HASH_ANNOTATION, update_spec};
 
 /// The readiness gate and the condition of pods that are updated in place.
 pub(crate) const READY_CONDITION: &str = "InPlaceUpdateReady";
@@ -31,8 +32,6 @@ const OLD_STATE_ANNOTATION: &str = "inplace-update-state";
 /// The annotation with the pending [`UpdateSpec`], and its name of old.
 const GRACE_ANNOTATION: &str = "apps.kruise.io/inplace-update-grace";
 const OLD_GRACE_ANNOTATION: &str = "inplace-update-grace";
-/// The variable with a container's priority.
-const PRIORITY_VARIABLE: &str = "KRUISE_CONTAINER_PRIORITY";
 
 fn annotation<'a>(pod: &'a Pod, keys: [&str; 2]) -> Option<&'a str> {
     let annotations = pod.annotations();
@@ -243,13 +242,12 @@ fn apply(pod: &mut Pod, spec: &UpdateSpec, state: &mut UpdateState, now: Timesta
 /// The containers to update first: those without a priority, those of the highest one, and those
 /// that read the same metadata.
 fn first_batch(pod: &Pod, spec: &UpdateSpec) -> BTreeSet<String> {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let concerned: Vec<(&str, Option<i64>)> = containers
-        .filter(|container| {
-            spec.container_images.contains_key(&container.name)
-                || spec.container_ref_metadata.contains_key(&container.name)
+    let concerned: Vec<(&str, Option<i64>)> = priority::of_containers(pod)
+        .into_iter()
+        .filter(|(name, _)| {
+            spec.container_images.contains_key(*name)
+                || spec.container_ref_metadata.contains_key(*name)
         })
-        .map(|container| (container.name.as_str(), priority(container)))
         .collect();
     let highest = concerned.iter().filter_map(|(_, priority)| *priority).max();
     let mut chosen: BTreeSet<String> = concerned
@@ -286,15 +284,6 @@ fn first_batch(pod: &Pod, spec: &UpdateSpec) -> BTreeSet<String> {
         }
         chosen.extend(joining);
     }
-}
-
-/// The priority that a container's environment states.
-fn priority(container: &Container) -> Option<i64> {
-    let variables = container.env.iter().flatten();
-    let stated = variables
-        .filter(|variable| variable.name == PRIORITY_VARIABLE)
-        .find_map(|variable| variable.value.as_deref())?;
-    stated.parse().ok()
 }
 
 #[cfg(test)]

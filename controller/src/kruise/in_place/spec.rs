@@ -10,18 +10,27 @@ use serde_json::{Map, Value, json};
 use super::UpdateSpec;
 use crate::history;
 use crate::json_diff::{Operation, Verb, diff};
+use crate::kruise::Gates;
 use crate::kruise::container_hash::{MetadataField, metadata_variables};
+
+/// The annotation of revisions with the hash of the claim templates.
+pub(crate) const CLAIM_HASH_ANNOTATION: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
 
 /// What has to be done to a pod at `old` for it to be at `new`; None when it takes a new pod.
 ///
-/// Images of containers may be replaced and metadata may change. The old revision may be gone, and
+/// Images of containers may be replaced and metadata may change; with the gate
+/// `RecreatePodWhenChangeVCTInCloneSetGate` claim templates may not. The old revision may be gone, and
 /// then nothing is known.
 #[must_use]
 pub(crate) fn update_spec(
     old: Option<&ControllerRevision>,
     new: &ControllerRevision,
     grace_seconds: i32,
+    gates: Gates,
 ) -> Option<UpdateSpec> {
+    if gates.recreate_for_claims && have_other_claims(old?, new) {
+        return None;
+    }
     let (old, new_name) = (history::template_of(old?)?, new.name_any());
     let new = history::template_of(new)?;
     let mut spec = UpdateSpec {
@@ -48,10 +57,24 @@ pub(crate) fn update_spec(
     }
     if !metadata.is_empty() {
         let template: PodTemplateSpec = serde_json::from_value(new.clone()).ok()?;
-        let read = referenced(&template, &metadata, &mut spec);
+        let read = match gates.env_from_metadata {
+            true => referenced(&template, &metadata, &mut spec),
+            false => BTreeSet::new(),
+        };
         spec.metadata_patch = Some(metadata_patch(&old, &new, &read));
     }
     Some(spec)
+}
+
+/// Whether both revisions say what claim templates they have, and not the same.
+fn have_other_claims(old: &ControllerRevision, new: &ControllerRevision) -> bool {
+    let hash = |revision: &ControllerRevision| {
+        let annotations = revision.annotations();
+        annotations.get(CLAIM_HASH_ANNOTATION).cloned()
+    };
+    hash(old)
+        .zip(hash(new))
+        .is_some_and(|(before, after)| before != after)
 }
 
 /// The index of the container whose image is at `path`.

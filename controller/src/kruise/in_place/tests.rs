@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::kruise::Gates;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -25,7 +26,8 @@ fn template(images: &[&str], labels: Value) -> Value {
 }
 
 fn spec_between(old: Value, new: Value) -> Option<UpdateSpec> {
-    update_spec(Some(&revision("s-a", old)), &revision("s-b", new), 0)
+    let (old, new) = (revision("s-a", old), revision("s-b", new));
+    update_spec(Some(&old), &new, 0, Gates::default())
 }
 
 fn pod(spec: Value) -> Pod {
@@ -96,7 +98,10 @@ fn images_and_metadata_change_in_place_and_nothing_else() {
     let mut newer = other.clone();
     newer["spec"]["initContainers"][0]["image"] = json!("i:2");
     assert_eq!(spec_between(other, newer), None, "init containers have run");
-    assert_eq!(update_spec(None, &revision("s-b", old()), 0), None);
+    assert_eq!(
+        update_spec(None, &revision("s-b", old()), 0, Gates::default()),
+        None
+    );
 }
 
 #[test]
@@ -179,7 +184,7 @@ fn a_grace_period_holds_the_change_back() {
 
 #[test]
 fn containers_of_higher_priority_go_first() {
-    let env = |priority: &str| json!([{"name": PRIORITY_VARIABLE, "value": priority}]);
+    let env = |priority: &str| json!([{"name": "KRUISE_CONTAINER_PRIORITY", "value": priority}]);
     let mut pod = pod(json!({"containers": [
         {"name": "low", "image": "l:1", "env": env("1")},
         {"name": "high", "image": "h:1", "env": env("10")},
@@ -194,25 +199,28 @@ fn containers_of_higher_priority_go_first() {
         ..UpdateSpec::default()
     };
     start(&mut pod, &spec, now());
-    assert_eq!(images(&pod), ["l:1", "h:2", "n:2"]);
+    assert_eq!(images(&pod), ["l:1", "h:2", "n:1"]);
     let state = update_state(&pod).unwrap().unwrap();
     let first = &state.container_batches_record[0].containers;
-    assert_eq!(*first, ["high", "none"]);
+    assert_eq!(*first, ["high"]);
     assert!(check_complete(&pod).unwrap_err().contains("next batches"));
     assert!(are_containers_complete(&pod, &state).is_err());
-    restart(&mut pod);
-    assert!(are_containers_complete(&pod, &state).is_ok() && is_ready_for_next(&pod, &state));
-    start_next_batch(&mut pod, state, now());
-    assert_eq!(images(&pod), ["l:2", "h:2", "n:2"]);
+    for expected in [["l:2", "h:2", "n:1"], ["l:2", "h:2", "n:2"]] {
+        restart(&mut pod);
+        let state = update_state(&pod).unwrap().unwrap();
+        assert!(are_containers_complete(&pod, &state).is_ok() && is_ready_for_next(&pod, &state));
+        start_next_batch(&mut pod, state, now());
+        assert_eq!(images(&pod), expected);
+    }
     let state = update_state(&pod).unwrap().unwrap();
-    assert_eq!(state.container_batches_record.len(), 2);
+    assert_eq!(state.container_batches_record.len(), 3);
     assert!(!state.has_next_batch() && state.pre_check_before_next.is_none());
 }
 
 #[test]
 fn whoever_reads_the_same_key_is_updated_together() {
     let read = |priority: &str| {
-        json!([{"name": PRIORITY_VARIABLE, "value": priority},
+        json!([{"name": "KRUISE_CONTAINER_PRIORITY", "value": priority},
             {"name": "V", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['v']"}}}])
     };
     let template = |v: &str, image: &str| {
