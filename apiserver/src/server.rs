@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, USER_AGENT};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
@@ -47,10 +47,11 @@ use crate::endpoints::metrics::{Ended, Metrics, RequestLabels};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::Query;
-use crate::endpoints::request_info::RequestInfo;
+use crate::endpoints::request_info::{RequestInfo, Verb};
 use crate::endpoints::{compression, deadline, handlers, response};
 use crate::fault::{Asked, Crash, Effect, Faults, Refusal};
 use crate::kubelet::Kubelet;
+use crate::patch::PatchType;
 use crate::registry::Passes;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
@@ -139,6 +140,7 @@ impl Core {
             storage: &self.storage,
             entropy: &self.entropy,
             clock: &self.clock,
+            metrics: &self.metrics,
         }
     }
 
@@ -383,7 +385,12 @@ impl ApiServer {
         };
         let body = match body::read(body, timeout).await {
             Ok(body) => body,
-            Err(error) => return failed(&error),
+            Err(error) => {
+                if matches!(error, ApiError::Timeout { .. }) {
+                    metrics.timed_out(RequestLabels::stated(&info, &query));
+                }
+                return failed(&error);
+            }
         };
         let limit = Limit::of(&info, started, timeout);
         let user_agent = header(&parts.headers, &USER_AGENT);
@@ -474,6 +481,16 @@ struct Incoming {
     received: Timestamp,
     /// The nanoseconds that it waited for a seat.
     queued: u64,
+}
+
+impl Incoming {
+    /// Whether the body is a configuration to be applied.
+    fn is_apply(&self) -> bool {
+        let content_type = header(&self.headers, &CONTENT_TYPE);
+        let is_patch = self.info.verb == Some(Verb::Patch);
+        is_patch
+            && PatchType::from_content_type(content_type).is_ok_and(|own| own == PatchType::Apply)
+    }
 }
 
 impl ApiServer {

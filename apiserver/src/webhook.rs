@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::handlers::yaml::Yaml;
+use crate::endpoints::metrics::Metrics;
 use crate::server::{ApiServer, Core};
 use crate::storage::Storage;
 use crate::x509::Authorities;
@@ -37,6 +38,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) storage: &'a Storage,
     pub(crate) entropy: &'a Entropy,
     pub(crate) clock: &'a Clock,
+    pub(crate) metrics: &'a Metrics,
 }
 
 /// The same for who outlives a request.
@@ -46,6 +48,7 @@ pub(crate) struct OwnedCaller {
     storage: Arc<Storage>,
     entropy: Entropy,
     clock: Clock,
+    metrics: Arc<Metrics>,
 }
 
 impl OwnedCaller {
@@ -56,6 +59,7 @@ impl OwnedCaller {
             storage: Arc::clone(&core.storage),
             entropy: core.entropy.clone(),
             clock: core.clock.clone(),
+            metrics: Arc::clone(&core.metrics),
         }
     }
 
@@ -66,6 +70,7 @@ impl OwnedCaller {
             storage: &self.storage,
             entropy: &self.entropy,
             clock: &self.clock,
+            metrics: &self.metrics,
         }
     }
 }

@@ -100,6 +100,61 @@ fn site(version: &str, name: &str, spec: Value) -> Value {
     })
 }
 
+/// The counts of conversions, but for durations.
+async fn counts(server: &ApiServer) -> Vec<String> {
+    let request = Request::get("/metrics").body(Full::<Bytes>::default());
+    let response = server.handle(request.unwrap()).await;
+    let text = response.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let lines = text
+        .lines()
+        .filter(|line| line.contains("conversion_webhook"));
+    let lines = lines.filter(|line| line.contains("_count{") || line.contains("_total{"));
+    lines.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn conversions_are_counted_by_outcome_and_definition() {
+    let hook = WebhookServer::start(|review| match &review["request"]["objects"][0]["spec"] {
+        spec if spec["host"] == "none" => Reply::Json(json!({ "response": {} })),
+        _ => rename(review),
+    })
+    .await;
+    let server = ApiServer::builder().build();
+    define(&server, &hook).await;
+    for (name, host, code) in [("a", "h", 200), ("b", "none", 500)] {
+        let body = site("v1", name, json!({ "host": host }));
+        let post = format!("POST {}", sites("v1"));
+        assert_eq!(send(&server, &post, body).await.0, 201);
+        let get = format!("GET {}/{name}", sites("v2"));
+        assert_eq!(send(&server, &get, Value::Null).await.0, code);
+    }
+    let start = "apiserver_conversion_webhook";
+    let failed =
+        "{failure_type=\"conversion_webhook_malformed_response_failure\",result=\"failure\"} 1";
+    let good = "{failure_type=\"\",result=\"success\"} 1";
+    let of = |succeeded: bool| {
+        format!(
+            "apiserver_crd_conversion_webhook_duration_seconds_count{{\
+             crd_name=\"sites.example.com\",from_version=\"v1\",succeeded=\"{succeeded}\",\
+             to_version=\"v2\"}} 1"
+        )
+    };
+    let wanted = [
+        format!("{start}_duration_seconds_count{good}"),
+        format!("{start}_duration_seconds_count{failed}"),
+        format!("{start}_request_total{good}"),
+        format!("{start}_request_total{failed}"),
+        of(false),
+        of(true),
+    ];
+    assert_eq!(counts(&server).await, wanted);
+    let delete = format!("DELETE {DEFINITIONS}/sites.example.com");
+    send(&server, &delete, Value::Null).await;
+    let left = counts(&server).await;
+    assert_eq!(left[..], wanted[..4], "{left:?}");
+}
+
 #[tokio::test]
 async fn a_webhook_converts_what_is_written_and_read_in_another_version() {
     let hook = WebhookServer::start(rename).await;

@@ -373,6 +373,15 @@ async fn a_request_whose_time_is_over_is_answered_and_not_stored() {
         status["message"],
         "Timeout: request did not complete within the allotted timeout"
     );
+    let metrics = Request::get("/metrics").body(Empty::<Bytes>::new());
+    let metrics = server.handle(metrics.unwrap()).await.into_body();
+    let metrics = metrics.collect().await.unwrap().to_bytes();
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    let terminated = metrics.lines().filter(|line| {
+        line.starts_with("apiserver_request_terminations_total{code=\"504\"")
+            && line.contains("resource=\"configmaps\"")
+    });
+    assert_eq!(terminated.count(), 1, "{metrics}");
     // The same name is free: what was given up has not been written, and will not be.
     let (code, answer) = post(running.address, "", large_body("late")).await;
     assert_eq!(code, 201, "{answer}");

@@ -155,6 +155,11 @@ async fn a_timeout_is_read_before_anything_else_and_ends_slow_requests() {
     let start = tokio::time::Instant::now();
     let (code, _, body) = read(server.handle(request).await).await;
     assert_eq!((code, start.elapsed()), (504, Duration::from_secs(7)));
+    let (_, text) = ask(&server, "GET /metrics").await;
+    let terminated = "apiserver_request_terminations_total{code=\"504\",component=\"apiserver\",\
+                      group=\"\",resource=\"configmaps\",scope=\"resource\",subresource=\"\",\
+                      verb=\"POST\",version=\"v1\"} 1";
+    assert!(text.contains(&format!("\n{terminated}\n")), "{text}");
     let status: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(
         status["message"],

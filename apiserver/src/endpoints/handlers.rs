@@ -142,9 +142,8 @@ impl Request<'_> {
 
     /// What counts the request.
     pub(crate) fn meter(&self) -> RequestMeter {
-        let is_apply = self
-            .patch_type()
-            .is_ok_and(|patch| patch == PatchType::Apply);
+        let is_patch = self.info.verb == Some(Verb::Patch);
+        let is_apply = is_patch && self.patch_type().is_ok_and(|own| own == PatchType::Apply);
         let asked = (&self.info, &self.query);
         let labels = RequestLabels::served(&self.resource, asked, is_apply)
             .with_body(self.info.verb, self.body.len())

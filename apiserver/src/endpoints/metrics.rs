@@ -8,6 +8,7 @@
 
 pub(crate) mod access;
 pub(crate) mod admission;
+pub(crate) mod conversion;
 mod counters;
 pub(crate) mod families;
 pub(crate) mod process;
@@ -30,6 +31,7 @@ use crate::storage::Storage;
 
 use access::Access;
 use admission::{Admission, Configured};
+use conversion::Conversions;
 use counters::{Counters, Sent};
 use families::{Family, number};
 pub(crate) use requests::{Ended, Listed, RequestLabels, RequestMeter, WatchMeter};
@@ -52,6 +54,7 @@ pub(crate) struct Metrics {
     tls_handshake_errors: AtomicU64,
     access: OnceLock<Box<Access>>,
     admission: OnceLock<Box<Admission>>,
+    conversions: OnceLock<Box<Conversions>>,
 }
 
 /// Numbers of requests that change something, and of those that don't.
@@ -223,6 +226,11 @@ impl Metrics {
         self.admission.get_or_init(Box::default)
     }
 
+    /// The counts of conversions by webhook.
+    pub(crate) fn conversions(&self) -> &Conversions {
+        self.conversions.get_or_init(Box::default)
+    }
+
     /// Counts a request that got no seat.
     pub(crate) fn dropped(&self, labels: RequestLabels) {
         self.note(&Arc::new(labels), What::Dropped);
@@ -238,6 +246,9 @@ impl Metrics {
         let mut noted = self.noted.lock();
         if self.counters.get().is_some() {
             self.count(&mut noted).forget(is_served);
+        }
+        if let Some(conversions) = self.conversions.get() {
+            conversions.forget(is_served);
         }
     }
 
@@ -287,6 +298,12 @@ impl Metrics {
         if let Some(named) = admission.named_so_far() {
             named.forget(shown.configured);
             families.extend(named.gather());
+        }
+        let mut others = others;
+        if let Some(conversions) = self.conversions.get() {
+            conversions.forget(shown.is_served);
+            families.extend(conversions.gather());
+            others.extend(conversions.families());
         }
         let others = others.into_iter().chain([handshakes]);
         let others = others

@@ -104,7 +104,8 @@ impl ApiServer {
             return self.respond(incoming).await;
         };
         let accepted = incoming.accepted;
-        let labels = RequestLabels::stated(&incoming.info, &incoming.query);
+        let asked = (&incoming.info, &incoming.query);
+        let labels = RequestLabels::served(&incoming.resource, asked, incoming.is_apply());
         let answer = async {
             match Handle::try_current() {
                 Ok(runtime) if self.may_take_long(&incoming) => {

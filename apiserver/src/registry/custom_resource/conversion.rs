@@ -11,6 +11,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::clock::nanos_between;
+use crate::endpoints::metrics::conversion::{ConversionCall, Converted};
 use crate::meta::object::meta;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::status::ApiError;
@@ -28,6 +30,8 @@ type Key = (u64, String);
 #[derive(Debug)]
 pub(crate) struct Conversion {
     group: String,
+    /// The name of the definition.
+    definition: String,
     client_config: Value,
     review_versions: Vec<String>,
     held: Mutex<BTreeMap<Key, Arc<Value>>>,
@@ -36,16 +40,20 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// That of the `conversion` of a definition's spec, unless its strategy is another.
-    pub(super) fn of(group: &str, conversion: &Value) -> Option<Self> {
+    /// That of a definition's spec, unless its strategy is another.
+    pub(super) fn of(spec: &Value) -> Option<Self> {
+        let conversion = &spec["conversion"];
         if conversion["strategy"] != "Webhook" {
             return None;
         }
         let webhook = &conversion["webhook"];
         let versions = webhook["conversionReviewVersions"].as_array();
         let versions = versions.into_iter().flatten().filter_map(Value::as_str);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
         Some(Self {
-            group: group.to_owned(),
+            definition: format!("{plural}.{group}"),
+            group,
             client_config: webhook["clientConfig"].clone(),
             review_versions: versions.map(str::to_owned).collect(),
             held: Mutex::default(),
@@ -131,31 +139,63 @@ impl Conversion {
             config: &self.client_config,
             timeout: TIMEOUT,
         };
-        let failed =
-            |why: &str| ApiError::Unknown(format!("conversion webhook for {kind} failed: {why}"));
+        let started = caller.clock.now();
         let answer = webhook::post(caller, &call, &document).await;
-        let answer = answer.map_err(|error| match error {
-            CallError::Config(why) => failed(&why),
-            CallError::Failed(why) => failed(&why.to_string()),
-        })?;
-        let converted = read(&answer, &uid, review).map_err(|why| failed(&why))?;
-        if converted.len() != objects.len() {
-            return Err(ApiError::Unknown(format!(
-                "conversion webhook for {kind} returned {} objects, expected {}",
-                converted.len(),
-                objects.len()
-            )));
-        }
-        let pairs = objects.iter().zip(converted).enumerate();
-        pairs
-            .map(|(index, (original, converted))| {
-                restored(original, converted, &to).map_err(|fault| {
-                    let what = fault.told(index);
-                    ApiError::Unknown(format!("conversion webhook for {kind} returned {what}"))
-                })
-            })
-            .collect()
+        let answer = answer.map_err(|error| {
+            let why = match error {
+                CallError::Config(why) => why,
+                CallError::Failed(why) => why.to_string(),
+            };
+            (Converted::CallFailure, format!("failed: {why}"))
+        });
+        let converted = answer.and_then(|answer| {
+            let converted = read(&answer, &uid, review);
+            let converted =
+                converted.map_err(|why| (Converted::Malformed, format!("failed: {why}")))?;
+            all_restored(&objects, converted, &to)
+        });
+        let outcome = match &converted {
+            Ok(_) => Converted::Success,
+            Err((outcome, _)) => *outcome,
+        };
+        let from = objects.first().map_or("", |object| {
+            let stated = object["apiVersion"].as_str().unwrap_or_default();
+            stated.rsplit('/').next().unwrap_or_default()
+        });
+        caller.metrics.conversions().called(ConversionCall {
+            definition: &self.definition,
+            from,
+            to: version,
+            outcome,
+            nanos: nanos_between(started, caller.clock.now()),
+        });
+        converted
+            .map_err(|(_, what)| ApiError::Unknown(format!("conversion webhook for {kind} {what}")))
     }
+}
+
+/// The converted objects with the metadata of the originals, or what is wrong with them.
+fn all_restored(
+    originals: &[Value],
+    converted: Vec<Value>,
+    to: &GroupVersion,
+) -> Result<Vec<Value>, (Converted, String)> {
+    if converted.len() != originals.len() {
+        let what = format!(
+            "returned {} objects, expected {}",
+            converted.len(),
+            originals.len()
+        );
+        return Err((Converted::Partial, what));
+    }
+    let pairs = originals.iter().zip(converted).enumerate();
+    let restored = pairs.map(|(index, (original, converted))| {
+        restored(original, converted, to).map_err(|fault| {
+            let what = format!("returned {}", fault.told(index));
+            (Converted::InvalidObject, what)
+        })
+    });
+    restored.collect()
 }
 
 fn key(stored: &Value, version: &str) -> Key {

@@ -105,7 +105,7 @@ impl Versions {
             storage: stored
                 .map(|version| text(&version["name"]))
                 .unwrap_or_default(),
-            conversion: Conversion::of(&text(&spec["group"]), &spec["conversion"]),
+            conversion: Conversion::of(spec),
             since,
             schemas: versions()
                 .map(|version| (text(&version["name"]), schema(version)))
