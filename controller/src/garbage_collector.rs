@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
@@ -36,7 +36,11 @@ type Update = (GroupKind, Option<Box<Event<Arc<Metadata>>>>);
 /// Only metadata matters here.
 type Metadata = PartialObjectMeta<DynamicObject>;
 
+/// How soon group versions that could not be read are asked for again.
+const REDISCOVERY_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
+
 struct Watched {
+    version: String,
     mirror: Mirror<Metadata>,
     /// The first list is complete or has failed once: others need not wait for it.
     tried: bool,
@@ -56,6 +60,8 @@ struct GarbageCollector {
     /// Tasks that can't be decided with the kinds there are.
     undecided: BTreeSet<Task>,
     kinds_outdated: bool,
+    /// When to discover again, after group versions could not be read.
+    rediscover_at: Option<Timestamp>,
 }
 
 /// Collects garbage for as long as it is polled.
@@ -74,6 +80,7 @@ pub async fn run(ctx: Context) {
         failed: BTreeMap::new(),
         undecided: BTreeSet::new(),
         kinds_outdated: true,
+        rediscover_at: None,
     };
     loop {
         if this.kinds_outdated {
@@ -96,9 +103,9 @@ impl GarbageCollector {
 
     async fn rediscover(&mut self) {
         let mut failures = 0;
-        self.kinds = loop {
+        let inventory = loop {
             match inventory::discover(&self.collector.ctx.client).await {
-                Ok(kinds) => break kinds,
+                Ok(inventory) => break inventory,
                 Err(error) => {
                     tracing::warn!(%error, "kinds not discovered");
                     failures += 1;
@@ -106,7 +113,21 @@ impl GarbageCollector {
                 }
             }
         };
-        self.kinds.retain(|kind| !kind.is_event());
+        self.rediscover_at = None;
+        if let Some(error) = inventory.failure() {
+            tracing::warn!(error, "some kinds not discovered");
+            self.rediscover_at = self.now().checked_add(REDISCOVERY_INTERVAL).ok();
+        }
+        // Nothing is known of these versions now; what was known is kept.
+        let mut kinds = std::mem::take(&mut self.kinds);
+        kinds.retain(|kind| inventory.failed.contains_key(&kind.group_version()));
+        for kind in inventory.kinds {
+            kinds.retain(|kept| group_kind(kept) != group_kind(&kind));
+            if !kind.is_event() && kind.supports("list") && kind.supports("delete") {
+                kinds.push(kind);
+            }
+        }
+        self.kinds = kinds;
         self.kinds_outdated = false;
         let watchable = self.kinds.iter().filter(|kind| kind.supports("watch"));
         let named: BTreeMap<GroupKind, Kind> = watchable
@@ -117,7 +138,8 @@ impl GarbageCollector {
             self.unwatch(&kind);
         }
         for (name, kind) in named {
-            if !self.watched.contains_key(&name) {
+            let watched = self.watched.get(&name).map(|watched| &watched.version);
+            if watched != Some(&kind.resource.version) {
                 self.watch(name, &kind);
             }
         }
@@ -139,14 +161,17 @@ impl GarbageCollector {
             })
             .take_until(stopped);
         self.updates.push(stream.boxed());
-        self.watched.insert(
-            name,
-            Watched {
-                mirror: Mirror::default(),
-                tried: false,
-                _stop: stop,
-            },
-        );
+        // In another version the same objects are listed.
+        let before = self.watched.remove(&name);
+        let (mirror, tried) =
+            before.map_or_else(Default::default, |before| (before.mirror, before.tried));
+        let watched = Watched {
+            version: kind.resource.version.clone(),
+            mirror,
+            tried,
+            _stop: stop,
+        };
+        self.watched.insert(name, watched);
     }
 
     /// The kind is gone, and its objects with it.
@@ -171,8 +196,12 @@ impl GarbageCollector {
             };
             let changes = watched.mirror.handle(*event);
             watched.tried |= watched.mirror.is_synced();
-            // New kinds come with their definitions.
-            self.kinds_outdated |= !changes.is_empty() && kind.kind == "CustomResourceDefinition";
+            // New kinds come with their definitions, or with servers of their own.
+            let announces = matches!(
+                kind.kind.as_str(),
+                "CustomResourceDefinition" | "APIService"
+            );
+            self.kinds_outdated |= !changes.is_empty() && announces;
             for change in changes {
                 let mut tasks = match (change.old, change.new) {
                     (_, Some(object)) => {
@@ -226,7 +255,8 @@ impl GarbageCollector {
     }
 
     fn next_retry(&self) -> impl Future<Output = ()> + use<> {
-        let due = self.failed.values().map(|(_, due)| *due).min();
+        let due = self.failed.values().map(|(_, due)| *due);
+        let due = due.chain(self.rediscover_at).min();
         let due = due.filter(|due| *due < Timestamp::MAX);
         let wait =
             due.map(|due| Duration::try_from(due.duration_since(self.now())).unwrap_or_default());
@@ -240,6 +270,7 @@ impl GarbageCollector {
 
     fn requeue_due(&mut self) {
         let now = self.now();
+        self.kinds_outdated |= self.rediscover_at.is_some_and(|due| due <= now);
         for (task, (_, due)) in &mut self.failed {
             if *due <= now {
                 self.queue.insert(task.clone());

@@ -237,9 +237,11 @@ impl Controller {
         resource: &str,
     ) -> Result<Option<BoxStream<'static, Update>>, kube::Error> {
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-        let kinds = inventory::discover(&self.ctx.client).await?;
-        let kind = kinds.into_iter().find(|kind| {
-            kind.namespaced && kind.resource.plural == plural && kind.resource.group == group
+        let inventory = inventory::discover(&self.ctx.client).await?;
+        let kind = inventory.kinds.into_iter().find(|kind| {
+            let is_named = kind.resource.plural == plural && kind.resource.group == group;
+            let needed = ["create", "list", "watch", "delete"];
+            is_named && kind.namespaced && needed.iter().all(|verb| kind.supports(verb))
         });
         let Some(kind) = kind else {
             return Ok(None);

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, NamespaceCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::api::ObjectMeta;
 
 use crate::inventory::Kind;
 
+const DISCOVERY: &str = "NamespaceDeletionDiscoveryFailure";
+const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 const CONTENT: &str = "NamespaceContentRemaining";
 const FINALIZERS: &str = "NamespaceFinalizersRemaining";
 
@@ -17,7 +18,7 @@ const FINALIZERS: &str = "NamespaceFinalizersRemaining";
 /// Source: `pkg/controller/namespace/deletion/status_condition_utils.go`.
 const WELL: [(&str, &str, &str); 5] = [
     (
-        "NamespaceDeletionDiscoveryFailure",
+        DISCOVERY,
         "ResourcesDiscovered",
         "All resources successfully discovered",
     ),
@@ -27,7 +28,7 @@ const WELL: [(&str, &str, &str); 5] = [
         "All legacy kube types successfully parsed",
     ),
     (
-        "NamespaceDeletionContentFailure",
+        CONTENT_FAILURE,
         "ContentDeleted",
         "All content successfully deleted, may be waiting on finalization",
     ),
@@ -43,25 +44,37 @@ const WELL: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// What is left in a namespace.
+/// What a pass over a namespace has found.
 #[derive(Debug, Default)]
-pub(super) struct Remains {
+pub(super) struct Findings {
+    /// Why not all kinds are known.
+    pub(super) discovery: Option<String>,
+    /// What could not be deleted, and why.
+    pub(super) content_errors: Vec<String>,
+    /// The pass came to all kinds, so what is left is reported.
+    pub(super) is_complete: bool,
     /// By resource and group.
     objects: BTreeMap<String, usize>,
     /// How many objects each finalizer keeps.
     finalizers: BTreeMap<String, usize>,
 }
 
-impl Remains {
-    pub(super) fn add(&mut self, kind: &Kind, metadata: &ObjectMeta) {
-        let resource = format!("{}.{}", kind.resource.plural, kind.resource.group);
-        self.count(resource, metadata);
+impl Findings {
+    /// Whether nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
     }
 
-    fn count(&mut self, resource: String, metadata: &ObjectMeta) {
-        *self.objects.entry(resource).or_default() += 1;
-        for finalizer in metadata.finalizers.iter().flatten() {
-            *self.finalizers.entry(finalizer.clone()).or_default() += 1;
+    /// Notes that `count` objects of `kind` are left, kept by `finalizers`.
+    pub(super) fn add(&mut self, kind: &Kind, count: usize, finalizers: BTreeMap<String, usize>) {
+        let resource = format!("{}.{}", kind.resource.plural, kind.resource.group);
+        self.count(resource, count, finalizers);
+    }
+
+    fn count(&mut self, resource: String, count: usize, finalizers: BTreeMap<String, usize>) {
+        self.objects.insert(resource, count);
+        for (finalizer, count) in finalizers {
+            *self.finalizers.entry(finalizer).or_default() += count;
         }
     }
 
@@ -107,12 +120,26 @@ impl Remains {
             counts.collect::<Vec<_>>().join(", ")
         };
         match type_ {
-            CONTENT if !self.objects.is_empty() => {
+            DISCOVERY => {
+                let error = self.discovery.clone()?;
+                Some(("DiscoveryFailed", error))
+            }
+            CONTENT_FAILURE if !self.content_errors.is_empty() => {
+                let mut errors = self.content_errors.clone();
+                errors.sort();
+                let message = format!(
+                    "Failed to delete all resource types, {} remaining: {}",
+                    errors.len(),
+                    errors.join(", ")
+                );
+                Some(("ContentDeletionFailed", message))
+            }
+            CONTENT if self.is_complete && !self.objects.is_empty() => {
                 let listed = listed(&self.objects, "has");
                 let message = format!("Some resources are remaining: {listed}");
                 Some(("SomeResourcesRemain", message))
             }
-            FINALIZERS if !self.finalizers.is_empty() => {
+            FINALIZERS if self.is_complete && !self.finalizers.is_empty() => {
                 let listed = listed(&self.finalizers, "in");
                 let message =
                     format!("Some content in the namespace has finalizers remaining: {listed}");
@@ -133,16 +160,15 @@ mod tests {
 
     #[test]
     fn conditions_tell_what_is_left_and_keep_their_times() {
-        let mut remains = Remains::default();
-        let held = ObjectMeta {
-            finalizers: Some(vec!["example.com/hold".to_owned()]),
-            ..ObjectMeta::default()
+        let mut findings = Findings {
+            is_complete: true,
+            ..Findings::default()
         };
-        remains.count("configmaps.".to_owned(), &held);
-        remains.count("deployments.apps".to_owned(), &ObjectMeta::default());
-        remains.count("deployments.apps".to_owned(), &held);
+        let held = BTreeMap::from([("example.com/hold".to_owned(), 1)]);
+        findings.count("configmaps.".to_owned(), 1, held.clone());
+        findings.count("deployments.apps".to_owned(), 2, held);
         let mut namespace = Namespace::default();
-        let told = remains.conditions(&namespace, at(5)).unwrap();
+        let told = findings.conditions(&namespace, at(5)).unwrap();
         let said = told.iter().map(|condition| {
             let message = condition.message.as_deref().unwrap_or_default();
             format!("{}={} {message}", condition.type_, condition.status)
@@ -157,11 +183,36 @@ mod tests {
             ]
         );
         namespace.status.get_or_insert_default().conditions = Some(told);
-        assert_eq!(remains.conditions(&namespace, at(9)), None);
-        let well = Remains::default().conditions(&namespace, at(9)).unwrap();
+        assert_eq!(findings.conditions(&namespace, at(9)), None);
+        let well = Findings::default().conditions(&namespace, at(9)).unwrap();
         let times = well
             .iter()
             .map(|condition| condition.last_transition_time.clone().unwrap().0);
         assert_eq!(times.collect::<Vec<_>>(), [5, 5, 5, 9, 9].map(at));
+    }
+
+    #[test]
+    fn failures_are_reported_and_what_is_left_of_pods_is_not() {
+        let mut findings = Findings {
+            discovery: Some("no list".to_owned()),
+            content_errors: vec!["b".to_owned(), "a".to_owned()],
+            ..Findings::default()
+        };
+        findings.count("pods.".to_owned(), 1, BTreeMap::new());
+        let told = findings.conditions(&Namespace::default(), at(5)).unwrap();
+        let failing = told.iter().filter(|condition| condition.status == "True");
+        let failing = failing.map(|condition| {
+            let reason = condition.reason.as_deref().unwrap_or_default();
+            let message = condition.message.as_deref().unwrap_or_default();
+            format!("{} {reason}: {message}", condition.type_)
+        });
+        assert_eq!(
+            failing.collect::<Vec<_>>(),
+            [
+                "NamespaceDeletionDiscoveryFailure DiscoveryFailed: no list",
+                "NamespaceDeletionContentFailure ContentDeletionFailed: Failed to delete all \
+                 resource types, 2 remaining: a, b",
+            ]
+        );
     }
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
 mod network;
+mod preferred_versions;
 mod quota;
 mod support;
 

@@ -70,6 +70,10 @@ impl Cluster {
         }
     }
 
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     pub(crate) async fn stop(self) {
         self.manager.shutdown().await;
     }
