@@ -209,16 +209,20 @@ fn events(journal: &[JournalEntry]) -> Vec<String> {
                 counts.len() - 1
             }
         };
-        // An event object repeats its count with each write; several objects add up.
-        let count = event["count"].as_i64().unwrap_or(1);
+        // An event object repeats its count with each write, and may get another message; several
+        // objects add up.
+        let count = event["series"]["count"].as_i64();
+        let count = count.or_else(|| event["count"].as_i64()).unwrap_or(1);
         let name = event["metadata"]["name"].as_str().unwrap_or_default();
-        let (_, before) = lines_by_event
-            .insert(name.to_owned(), (index, count))
-            .unwrap_or_default();
-        counts[index].1 += count - before;
+        let before = lines_by_event.insert(name.to_owned(), (index, count));
+        if let Some((line, before)) = before {
+            counts[line].1 -= before;
+        }
+        counts[index].1 += count;
     }
     counts
         .into_iter()
+        .filter(|(_, count)| *count > 0)
         .map(|(line, count)| format!("×{count} {line}"))
         .collect()
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::join;
 use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -81,7 +82,7 @@ pub(super) async fn run(ctx: Context) {
             .boxed(),
     );
     updates.push(mirror::watch(Api::all(client)).map(Update::Budget).boxed());
-    let mut scheduler = Scheduler {
+    let scheduler = Scheduler {
         recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME).at(INSTANCE.to_owned()),
         ctx,
         pods: Mirror::default(),
@@ -97,6 +98,11 @@ pub(super) async fn run(ctx: Context) {
         displaced: BTreeSet::new(),
         failures: 0,
     };
+    let recorder = scheduler.recorder.clone();
+    join(recorder.run_series(), follow(scheduler, updates)).await;
+}
+
+async fn follow(mut scheduler: Scheduler, mut updates: SelectAll<BoxStream<'static, Update>>) {
     let mut retry: Option<Duration> = None;
     loop {
         tokio::select! {

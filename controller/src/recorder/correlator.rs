@@ -15,7 +15,7 @@ const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is more 
 const SIMILAR_MAX: usize = 10;
 /// Messages are similar only if no longer pause parts them.
 const SIMILAR_INTERVAL: SignedDuration = SignedDuration::from_secs(600);
-/// Events about one object: a burst, ...
+/// Events of one type about one object: a burst, ...
 const SPAM_BURST: i32 = 25;
 /// ... then one each.
 const SPAM_INTERVAL: SignedDuration = SignedDuration::from_secs(300);
@@ -56,16 +56,17 @@ pub(super) struct EventKey {
 pub(super) struct Observed {
     pub(super) key: EventKey,
     pub(super) message: String,
+    pub(super) is_combined: bool,
+    /// From 2 on the Event is there already, unless the server has refused or expired it.
     pub(super) count: i32,
     pub(super) first: Timestamp,
-    /// The Event's name, once it has one.
-    pub(super) name: Option<String>,
+    pub(super) name: String,
 }
 
 pub(super) struct Correlator {
     similar: LruCache<EventKey, Similar>,
     seen: LruCache<EventKey, Seen>,
-    spam: LruCache<Subject, Timestamp>,
+    spam: LruCache<(Subject, EventType), Timestamp>,
 }
 
 impl Default for Correlator {
@@ -95,23 +96,30 @@ struct Similar {
 struct Seen {
     count: i32,
     first: Timestamp,
-    name: Option<String>,
+    name: String,
 }
 
 impl Correlator {
-    /// Counts an occurrence; None when there were too many about its subject.
-    pub(super) fn observe(&mut self, occurrence: Occurrence, now: Timestamp) -> Option<Observed> {
-        let subject = occurrence.subject.clone();
+    /// Counts an occurrence; None when there were too many about its subject. `name` makes the name
+    /// of an Event that is new.
+    pub(super) fn observe(
+        &mut self,
+        occurrence: Occurrence,
+        now: Timestamp,
+        name: impl FnOnce() -> String,
+    ) -> Option<Observed> {
+        let source = (occurrence.subject.clone(), occurrence.event_type);
         let (key, message) = self.combine(occurrence, now);
         let unseen = || Seen {
             count: 0,
             first: now,
-            name: None,
+            name: name(),
         };
         let seen = self.seen.get_or_insert_mut_ref(&key, unseen);
         seen.count = seen.count.saturating_add(1);
         let Seen { count, first, name } = seen.clone();
-        self.admits(subject, now).then_some(Observed {
+        self.admits(source, now).then_some(Observed {
+            is_combined: key.exact.is_none(),
             key,
             message,
             count,
@@ -120,10 +128,10 @@ impl Correlator {
         })
     }
 
-    /// Remembers under which name the Event of `key` was written.
-    pub(super) fn named(&mut self, key: &EventKey, name: String) {
+    /// Remembers that the Event of `key` has another name.
+    pub(super) fn rename(&mut self, key: &EventKey, name: String) {
         if let Some(seen) = self.seen.get_mut(key) {
-            seen.name = Some(name);
+            seen.name = name;
         }
     }
 
@@ -170,15 +178,15 @@ impl Correlator {
     }
 
     /// A bucket of `SPAM_BURST` tokens, kept as the time when it would be full but for one.
-    fn admits(&mut self, subject: Subject, now: Timestamp) -> bool {
-        let full = self.spam.get(&subject).map_or(now, |full| now.max(*full));
+    fn admits(&mut self, source: (Subject, EventType), now: Timestamp) -> bool {
+        let full = self.spam.get(&source).map_or(now, |full| now.max(*full));
         let admitted = full.duration_since(now) <= SPAM_INTERVAL * (SPAM_BURST - 1);
         let next = if admitted {
             full.saturating_add(SPAM_INTERVAL)
         } else {
             Ok(full)
         };
-        self.spam.put(subject, next.unwrap_or(full));
+        self.spam.put(source, next.unwrap_or(full));
         admitted
     }
 }
@@ -210,21 +218,27 @@ mod tests {
     #[test]
     fn equal_occurrences_are_counted() {
         let mut correlator = Correlator::default();
-        let first = correlator.observe(occurrence("web", "a"), at(1)).unwrap();
-        assert_eq!((first.count, first.name.clone()), (1, None));
-        correlator.named(&first.key, "web.1".to_owned());
-        let second = correlator.observe(occurrence("web", "a"), at(5)).unwrap();
+        let mut observe = |occurrence, now, name: &str| {
+            let name = name.to_owned();
+            correlator.observe(occurrence, at(now), || name).unwrap()
+        };
+        let first = observe(occurrence("web", "a"), 1, "web.1");
+        assert_eq!((first.count, first.name.as_str()), (1, "web.1"));
+        let second = observe(occurrence("web", "a"), 5, "web.5");
         assert_eq!(
-            (second.count, second.first, second.name.as_deref()),
-            (2, at(1), Some("web.1"))
+            (second.count, second.first, second.name.as_str()),
+            (2, at(1), "web.1")
         );
         let elsewhere = Occurrence {
             field_path: Some("spec.containers{a}".to_owned()),
             ..occurrence("web", "a")
         };
-        assert_eq!(correlator.observe(elsewhere, at(5)).unwrap().count, 1);
-        let other = correlator.observe(occurrence("web", "b"), at(5)).unwrap();
-        assert_eq!((other.count, other.name), (1, None));
+        assert_eq!(observe(elsewhere, 5, "web.6").count, 1);
+        let other = observe(occurrence("web", "b"), 5, "web.7");
+        assert_eq!((other.count, other.name.as_str()), (1, "web.7"));
+        correlator.rename(&first.key, "web.9".to_owned());
+        let third = correlator.observe(occurrence("web", "a"), at(6), String::new);
+        assert_eq!(third.unwrap().name, "web.9");
     }
 
     #[test]
@@ -232,8 +246,10 @@ mod tests {
         let mut correlator = Correlator::default();
         let mut told = |message: &str, now: i64| {
             let observed = correlator
-                .observe(occurrence("web", message), at(now))
+                .observe(occurrence("web", message), at(now), String::new)
                 .unwrap();
+            let is_combined = observed.message.starts_with("(combined");
+            assert_eq!(observed.is_combined, is_combined);
             format!("{} {}", observed.count, observed.message)
         };
         for message in ["0", "1", "2", "3", "4", "5", "6", "7", "8"] {
@@ -249,7 +265,7 @@ mod tests {
         let mut correlator = Correlator::default();
         let mut admitted = |name: &str, now| {
             correlator
-                .observe(occurrence(name, "a"), at(now))
+                .observe(occurrence(name, "a"), at(now), String::new)
                 .map(|observed| observed.count)
         };
         for count in 1..=25 {
@@ -260,5 +276,11 @@ mod tests {
         assert_eq!(admitted("web", 299), None);
         assert_eq!(admitted("web", 300), Some(28), "those not told are counted");
         assert_eq!(admitted("web", 301), None);
+        let warning = Occurrence {
+            event_type: EventType::Warning,
+            ..occurrence("web", "a")
+        };
+        let told = correlator.observe(warning, at(301), String::new);
+        assert!(told.is_some(), "warnings are limited apart");
     }
 }

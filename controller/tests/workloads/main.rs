@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
+mod events;
 mod network;
 mod preferred_versions;
 mod quota;
