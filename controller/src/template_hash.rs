@@ -1,6 +1,7 @@
-//! The hash by which a pod template is known.
+//! A pod template as Go prints it: the hash by which it is known, and its JSON in events.
 
 mod dump;
+pub(crate) mod go_json;
 mod quantity;
 
 use serde_json::Value;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::JournalEntry;
+use serde_json::Value;
 
 use super::{Cluster, Testbed, TestbedError, remote};
 use crate::api::ApiError;
@@ -81,7 +82,27 @@ fn later(time: Timestamp, by: Duration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether the write only renews a lease, which goes on for ever.
+/// Whether the write only says that a node is there, which goes on for ever: it renews a lease, or the
+/// times of a node's conditions.
 fn is_heartbeat(entry: &JournalEntry) -> bool {
-    entry.gvr.resource == "leases"
+    if entry.gvr.resource != "nodes" {
+        return entry.gvr.resource == "leases";
+    }
+    let previous = entry.previous.as_deref();
+    previous
+        .is_some_and(|previous| without_heartbeats(previous) == without_heartbeats(&entry.object))
+}
+
+/// What a node says but for when it said so.
+fn without_heartbeats(node: &Value) -> Value {
+    let mut node = node.clone();
+    if let Some(metadata) = node["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        metadata.remove("managedFields");
+    }
+    let conditions = node["status"]["conditions"].as_array_mut();
+    for condition in conditions.into_iter().flatten() {
+        condition["lastHeartbeatTime"].take();
+    }
+    node
 }

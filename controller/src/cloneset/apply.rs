@@ -9,6 +9,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
+use serde_json::Value;
 
 use super::Controller;
 use super::pods::{available_ids, instance_id, new_claims, new_pod};
@@ -24,6 +25,7 @@ use crate::pod_control::slow_start;
 use crate::recorder::EventType;
 use crate::revision_control::{Chosen, Revision};
 use crate::sync_error::Error;
+use crate::template_hash::go_json;
 
 /// The effects of one sync.
 pub(super) struct Effects<'a> {
@@ -202,14 +204,20 @@ impl<'a> Effects<'a> {
             if let Err(error) = self.claims_api.create(&params, &claim).await {
                 let error = Error::from(error);
                 expectations.observe(&self.key, Expected::Creation, &name);
-                let message = format!("failed to create pvc: {error}, pvc: {}", dumped(&claim));
+                let message = format!(
+                    "failed to create pvc: {error}, pvc: {}",
+                    go_json::claim(&json(&claim))
+                );
                 self.warn("FailedCreate", &message).await;
                 return Err(error);
             }
         }
         if let Err(error) = self.pods_api.create(&params, pod).await {
             let error = Error::from(error);
-            let message = format!("failed to create pod: {error}, pod: {}", dumped(pod));
+            let message = format!(
+                "failed to create pod: {error}, pod: {}",
+                go_json::pod(&json(pod))
+            );
             self.warn("FailedCreate", &message).await;
             return Err(error);
         }
@@ -388,7 +396,6 @@ impl<'a> Effects<'a> {
     }
 }
 
-/// An object as an event quotes it; the server cuts long ones.
-fn dumped(object: &impl serde::Serialize) -> String {
-    serde_json::to_string(object).unwrap_or_default()
+fn json(object: &impl serde::Serialize) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
 }

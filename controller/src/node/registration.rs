@@ -1,9 +1,9 @@
 //! Node objects and the Leases that keep them alive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -21,6 +21,9 @@ use crate::shared::Shared;
 use crate::taints::NOT_READY;
 
 const LEASE_SECONDS: u32 = 40;
+/// A kubelet reports a status that has not changed as often as this (`nodeStatusReportFrequency`);
+/// the jitter that upstream adds after a change is left out.
+const STATUS_REPORT_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 pub(super) const KUBELET_VERSION: &str = "v1.36.2";
 
@@ -96,13 +99,16 @@ where
     Client::from(api.clone()).request(request).await
 }
 
-/// Renews the Lease of every node that is up, for as long as it is polled.
+/// Renews the Lease of every node that is up, for as long as it is polled, and posts its conditions
+/// when `STATUS_REPORT_INTERVAL` has passed.
 ///
-/// A node that was away also posts its conditions anew: meanwhile they may have become Unknown.
+/// A node that was away posts its conditions at once: meanwhile they may have become Unknown.
 pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Duration) {
     let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), LEASE_NAMESPACE);
     let nodes: Api<Node> = Api::all(ctx.client.clone());
     let mut away: BTreeSet<usize> = BTreeSet::new();
+    let began = (ctx.now)();
+    let mut reported: BTreeMap<usize, Timestamp> = BTreeMap::new();
     loop {
         for (index, link) in faults.all() {
             if link != Link::Up {
@@ -110,7 +116,8 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
                 continue;
             }
             let (name, now) = (identity::node_name(index), (ctx.now)());
-            if away.contains(&index) {
+            let last = *reported.get(&index).unwrap_or(&began);
+            if away.contains(&index) || now.duration_since(last) >= STATUS_REPORT_INTERVAL {
                 match post_conditions(&nodes, &name, now).await {
                     // Nobody registers a node again that somebody has deleted meanwhile.
                     Err(error) if !mirror::answered(&error, 404) => {
@@ -118,6 +125,7 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
                     }
                     _ => {
                         away.remove(&index);
+                        reported.insert(index, now);
                     }
                 }
             }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::quantity;
 
 /// The structs by name, fields in the order of their declaration.
-static STRUCTS: LazyLock<BTreeMap<&'static str, Vec<Field>>> =
+pub(super) static STRUCTS: LazyLock<BTreeMap<&'static str, Vec<Field>>> =
     LazyLock::new(|| parse(include_str!("types.txt")));
 
 const TEMPLATE: &str = "v1.PodTemplateSpec";
@@ -18,13 +18,13 @@ const TEMPLATE: &str = "v1.PodTemplateSpec";
 const ZERO_TIME: &str = "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}";
 const NIL: &str = "<nil>";
 
-struct Field {
+pub(super) struct Field {
     name: &'static str,
     /// Its name in JSON; none where its fields stand in the struct itself.
-    key: Option<&'static str>,
-    type_: &'static str,
+    pub(super) key: Option<&'static str>,
+    pub(super) type_: &'static str,
     /// What the type is a name of, at the end of its pointers and lists.
-    behind: &'static str,
+    pub(super) behind: &'static str,
 }
 
 fn parse(text: &'static str) -> BTreeMap<&'static str, Vec<Field>> {
