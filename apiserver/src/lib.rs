@@ -17,6 +17,7 @@
 //! - [`clock`]: time and randomness
 //! - [`fault`]: what a test has go wrong between clients and server
 //! - `storage`: objects and their past events, by resource
+//! - [`resource_quota`]: what objects use of quotas
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
 //! - `webhook`: calls over HTTPS of what clients have configured
 //! - `x509`: certificates as Go judges them
@@ -37,6 +38,7 @@ mod kubelet;
 pub mod meta;
 mod patch;
 mod registry;
+pub mod resource_quota;
 mod schema;
 mod server;
 pub mod status;

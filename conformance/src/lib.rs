@@ -14,6 +14,7 @@
 //! - [`explore`]: scenarios with something going wrong at every point
 //! - [`log`]: what a replay of a run needs, and what happened in it
 //! - [`exchange`]: recorded exchanges with a real API server, and their replay
+//! - [`quota_usage`]: the server's counting of quotas, for the controller of their statuses
 //! - [`type_checking`]: the server's checker of admission policies, for the controller of their statuses
 //! - [`wire`]: the way between clients and server, and what passed on it
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
@@ -28,6 +29,7 @@ pub mod log;
 pub mod nodes;
 pub mod outcome;
 pub mod properties;
+pub mod quota_usage;
 pub mod refusals;
 pub mod report;
 pub mod runner;

@@ -30,7 +30,7 @@ use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
 use crate::wire::{Exchange, Notes, Turns, Wire};
-use crate::{kruise, nodes, type_checking};
+use crate::{kruise, nodes, quota_usage, type_checking};
 
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
@@ -283,6 +283,7 @@ impl Testbed {
                 statefulset: options.statefulset,
                 kruise: options.kruise.unwrap_or_default(),
                 check_types: type_checking::check,
+                count_usage: quota_usage::count,
                 now: Arc::new(move || clock.now()),
             },
         )

@@ -14,11 +14,10 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::supervisor::{Ended, Ends, Supervisor};
 use crate::{
-    advanced_statefulset, cloneset, cluster_role_aggregation, cronjob, daemonset, deployment,
-    disruption, endpoint_slice, endpoints, garbage_collector, job, kruise, namespace, node,
-    node_lifecycle, persistent_volume, pod_garbage_collector, policy_status, replicaset,
-    replication_controller, resource_quota, root_ca, service_account, statefulset, taint_eviction,
-    ttl_after_finished,
+    advanced_statefulset, cloneset, cluster_role_aggregation, cronjob, daemonset,
+    deployment, disruption, endpoint_slice, endpoints, garbage_collector,
+    job, kruise, namespace, node, node_lifecycle, persistent_volume, pod_garbage_collector,
+    policy_status, replicaset, replication_controller, resource_quota, root_ca, service_account, statefulset, taint_eviction, ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -73,6 +72,8 @@ pub struct Options {
     pub kruise: kruise::Gates,
     /// How the expressions of admission policies are checked.
     pub check_types: policy_status::CheckTypes,
+    /// How much objects use of quotas.
+    pub count_usage: resource_quota::CountUsage,
     /// Where controllers read the time.
     pub now: Now,
 }
@@ -288,7 +289,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
         "replicationcontroller" => replication_controller::run(ctx).boxed(),
-        "resourcequota" => resource_quota::run(ctx).boxed(),
+        "resourcequota" => resource_quota::run(ctx, options.count_usage).boxed(),
         "root-ca-certificate-publisher" => root_ca::run(ctx, options.root_ca.clone()).boxed(),
         "serviceaccount" => service_account::run(ctx).boxed(),
         "statefulset" => statefulset::run(ctx, settings).boxed(),
@@ -324,6 +325,7 @@ mod tests {
             statefulset: statefulset::Settings::default(),
             kruise: kruise::Gates::default(),
             check_types: |_| Vec::new(),
+            count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),
         }
     }

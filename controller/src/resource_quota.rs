@@ -1,81 +1,86 @@
 //! The resource quota controller: what quotas are of, and how much of it is used.
 //!
 //! The API server counts what is created; this finds out what has become free. What a quota does
-//! not name is not watched.
-
-mod amount;
-mod scopes;
-mod usage;
+//! not name is not watched. How much an object uses the server's own function says
+//! ([`Options::count_usage`](crate::Options)), so both come to the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::Api;
-use kube::api::{DynamicObject, PostParams};
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::runtime::watcher::Event;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::context::Context;
 use crate::inventory;
 use crate::mirror::{self, Mirror, ObjectKey};
+use crate::node::resources::thousandths;
 use crate::shared::Shared;
-use usage::Counted;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "resourcequota-controller";
 /// How often all quotas are counted anew: the server counts creates that fail later.
 const RESYNC: Duration = Duration::from_secs(300);
 
+/// Objects of which more than their number counts.
+const WHOLE: [&str; 4] = [
+    "persistentvolumeclaims",
+    "pods",
+    "resourceclaims.resource.k8s.io",
+    "services",
+];
+
+/// Sums what objects use of a quota at a time. Each object comes with its resource, as `count/` has
+/// it; objects whose number alone counts are null.
+pub type CountUsage =
+    fn(&ResourceQuotaSpec, &[(&str, &Value)], Timestamp) -> BTreeMap<String, Quantity>;
+
 enum Update {
     Quota(Box<Event<Arc<ResourceQuota>>>),
-    Pod(Box<Event<Arc<Pod>>>),
-    Service(Box<Event<Arc<Service>>>),
-    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
     /// Of the resource by this name, as `count/` has it.
-    Other(String, Box<Event<Arc<PartialObjectMeta<DynamicObject>>>>),
+    Counted(String, Box<Event<(ObjectKey, Value)>>),
 }
 
-/// The names of objects of one resource.
+/// The objects of one resource.
 #[derive(Default)]
-struct Names {
+struct Objects {
     synced: bool,
-    keys: BTreeSet<ObjectKey>,
+    by_key: BTreeMap<ObjectKey, Value>,
 }
 
 struct Controller {
     ctx: Context,
+    count: CountUsage,
     quotas: Mirror<ResourceQuota>,
-    pods: Mirror<Pod>,
-    services: Mirror<Service>,
-    claims: Mirror<PersistentVolumeClaim>,
-    others: BTreeMap<String, Names>,
     /// The resources that are watched.
-    watched: BTreeSet<String>,
+    counted: BTreeMap<String, Objects>,
     updates: SelectAll<BoxStream<'static, Update>>,
     dirty: BTreeSet<ObjectKey>,
     failures: u32,
 }
 
 /// Runs the controller until the future is dropped.
-pub async fn run(ctx: Context) {
+pub async fn run(ctx: Context, count: CountUsage) {
     let ctx = ctx.for_component(NAME);
     let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
     let quotas = mirror::watch::<ResourceQuota>(Api::all(ctx.client.clone()));
     updates.push(quotas.map(Update::Quota).boxed());
     let mut controller = Controller {
         ctx,
+        count,
         quotas: Mirror::default(),
-        pods: Mirror::default(),
-        services: Mirror::default(),
-        claims: Mirror::default(),
-        others: BTreeMap::new(),
-        watched: BTreeSet::new(),
+        counted: BTreeMap::new(),
         updates,
         dirty: BTreeSet::new(),
         failures: 0,
@@ -125,38 +130,23 @@ impl Controller {
                     }
                 }
             }
-            Update::Pod(event) => {
-                let changes = self.pods.handle(*event);
-                self.mark_where("pods", changes.into_iter().map(|change| change.key));
-            }
-            Update::Service(event) => {
-                let changes = self.services.handle(*event);
-                self.mark_where("services", changes.into_iter().map(|change| change.key));
-            }
-            Update::Claim(event) => {
-                let changes = self.claims.handle(*event);
-                let keys = changes.into_iter().map(|change| change.key);
-                self.mark_where("persistentvolumeclaims", keys);
-            }
-            Update::Other(resource, event) => {
-                let names = self.others.entry(resource.clone()).or_default();
+            Update::Counted(resource, event) => {
+                let objects = self.counted.entry(resource.clone()).or_default();
                 let changed = match *event {
                     Event::Init => {
-                        *names = Names::default();
-                        Vec::new()
+                        *objects = Objects::default();
+                        None
                     }
-                    Event::InitApply(object) | Event::Apply(object) => {
-                        let key = key_of(&object);
-                        let is_new = names.keys.insert(key.clone());
-                        if is_new { vec![key] } else { Vec::new() }
+                    Event::InitApply((key, object)) | Event::Apply((key, object)) => {
+                        let before = objects.by_key.insert(key.clone(), object.clone());
+                        (before != Some(object)).then_some(key)
                     }
-                    Event::Delete(object) => {
-                        let key = key_of(&object);
-                        names.keys.remove(&key);
-                        vec![key]
+                    Event::Delete((key, _)) => {
+                        objects.by_key.remove(&key);
+                        Some(key)
                     }
                     Event::InitDone => {
-                        names.synced = true;
+                        objects.synced = true;
                         return self.mark(|_| true);
                     }
                 };
@@ -172,9 +162,7 @@ impl Controller {
             self.mark(|quota| {
                 let namespace = quota.metadata.namespace.as_deref().unwrap_or_default();
                 namespaces.contains(namespace)
-                    && hard(quota)
-                        .keys()
-                        .any(|name| usage::resource_of(name) == resource)
+                    && hard(quota).keys().any(|name| resource_of(name) == resource)
             });
         }
     }
@@ -205,74 +193,45 @@ impl Controller {
     async fn watch_for(&mut self, quota: &ResourceQuota) -> Result<(), kube::Error> {
         let counted = hard(quota).into_keys();
         let counted: BTreeSet<String> = counted
-            .map(|name| usage::resource_of(&name).to_owned())
-            .filter(|resource| !self.watched.contains(resource))
+            .map(|name| resource_of(&name).to_owned())
+            .filter(|resource| !self.counted.contains_key(resource))
             .collect();
-        let client = self.ctx.client.clone();
+        if counted.is_empty() {
+            return Ok(());
+        }
+        let inventory = inventory::discover(&self.ctx.client).await?;
         for resource in counted {
-            let updates = match resource.as_str() {
-                "pods" => mirror::watch(Api::all(client.clone()))
-                    .map(Update::Pod)
-                    .boxed(),
-                "services" => mirror::watch(Api::all(client.clone()))
-                    .map(Update::Service)
-                    .boxed(),
-                "persistentvolumeclaims" => mirror::watch(Api::all(client.clone()))
-                    .map(Update::Claim)
-                    .boxed(),
-                _ => match self.watch_other(&resource).await? {
-                    Some(updates) => updates,
-                    // Nothing of a resource that nobody serves is used; it may come to be served.
-                    None => continue,
-                },
-            };
-            self.watched.insert(resource);
-            self.updates.push(updates);
+            let (plural, group) = resource.split_once('.').unwrap_or((&resource, ""));
+            let kind = inventory.kinds.iter().find(|kind| {
+                let is_named = kind.resource.plural == plural && kind.resource.group == group;
+                let needed = ["create", "list", "watch", "delete"];
+                is_named && kind.namespaced && needed.iter().all(|verb| kind.supports(verb))
+            });
+            // Nothing of a resource that nobody serves is used; it may come to be served.
+            let Some(kind) = kind else { continue };
+            self.updates.push(self.watch(&resource, &kind.resource));
+            self.counted.insert(resource, Objects::default());
         }
         Ok(())
     }
 
-    async fn watch_other(
-        &mut self,
-        resource: &str,
-    ) -> Result<Option<BoxStream<'static, Update>>, kube::Error> {
-        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
-        let inventory = inventory::discover(&self.ctx.client).await?;
-        let kind = inventory.kinds.into_iter().find(|kind| {
-            let is_named = kind.resource.plural == plural && kind.resource.group == group;
-            let needed = ["create", "list", "watch", "delete"];
-            is_named && kind.namespaced && needed.iter().all(|verb| kind.supports(verb))
-        });
-        let Some(kind) = kind else {
-            return Ok(None);
-        };
-        let api: Api<Shared<PartialObjectMeta<DynamicObject>>> =
-            Api::all_with(self.ctx.client.clone(), &kind.resource);
-        let events = mirror::patient(move || watcher(api.clone(), watcher::Config::default()));
-        let resource = resource.to_owned();
-        let events = events.filter_map(move |event| {
-            let resource = resource.clone();
-            async move {
-                event
-                    .inspect_err(|error| mirror::warn_of(&resource, error))
-                    .ok()
-                    .map(|event| Update::Other(resource, Box::new(Shared::unwrap(event))))
-            }
-        });
-        Ok(Some(events.boxed()))
+    fn watch(&self, resource: &str, kind: &ApiResource) -> BoxStream<'static, Update> {
+        let client = self.ctx.client.clone();
+        if WHOLE.contains(&resource) {
+            let api: Api<Shared<DynamicObject>> = Api::all_with(client, kind);
+            return updates_of(resource, api, |object| {
+                serde_json::to_value(object).unwrap_or_default()
+            });
+        }
+        let api: Api<Shared<PartialObjectMeta<DynamicObject>>> = Api::all_with(client, kind);
+        updates_of(resource, api, |_| Value::Null)
     }
 
     /// Whether all that `quota` counts is known.
     fn knows(&self, quota: &ResourceQuota) -> bool {
         hard(quota).keys().all(|name| {
-            let resource = usage::resource_of(name);
-            match resource {
-                "pods" => self.pods.is_synced(),
-                "services" => self.services.is_synced(),
-                "persistentvolumeclaims" => self.claims.is_synced(),
-                _ if !self.watched.contains(resource) => true,
-                _ => self.others.get(resource).is_some_and(|names| names.synced),
-            }
+            let objects = self.counted.get(resource_of(name));
+            objects.is_none_or(|objects| objects.synced)
         })
     }
 
@@ -282,36 +241,21 @@ impl Controller {
         let hard = hard(quota);
         let now = (self.ctx.now)();
         let spec = quota.spec.clone().unwrap_or_default();
-        let mut counted = Counted::new(&spec, &hard);
-        for (_, pod) in self
-            .pods
-            .iter()
-            .filter(|(key, _)| key.namespace == namespace)
-        {
-            counted.add_pod(pod, now);
+        let mut objects: Vec<(&str, &Value)> = Vec::new();
+        for (resource, all) in &self.counted {
+            let own = all
+                .by_key
+                .iter()
+                .filter(|(key, _)| key.namespace == namespace);
+            objects.extend(own.map(|(_, object)| (resource.as_str(), object)));
         }
-        for (_, service) in self
-            .services
-            .iter()
-            .filter(|(key, _)| key.namespace == namespace)
-        {
-            counted.add_service(service);
-        }
-        for (_, claim) in self
-            .claims
-            .iter()
-            .filter(|(key, _)| key.namespace == namespace)
-        {
-            counted.add_claim(claim);
-        }
-        for (resource, names) in &self.others {
-            let own = names.keys.iter().filter(|key| key.namespace == namespace);
-            counted.add_others(resource, own.count());
-        }
-        let used = counted.used();
+        let used = (self.count)(&spec, &objects, now);
         let status = quota.status.clone().unwrap_or_default();
-        let is_same =
-            status.hard.as_ref() == Some(&hard) && amount::all_equal(status.used.as_ref(), &used);
+        let is_same = status.hard.as_ref() == Some(&hard)
+            && status
+                .used
+                .as_ref()
+                .is_some_and(|own| are_equal(own, &used));
         if is_same {
             return Ok(());
         }
@@ -337,10 +281,98 @@ fn hard(quota: &ResourceQuota) -> BTreeMap<String, Quantity> {
     spec.and_then(|spec| spec.hard.clone()).unwrap_or_default()
 }
 
-fn key_of(object: &PartialObjectMeta<DynamicObject>) -> ObjectKey {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    ObjectKey {
-        namespace: text(&object.metadata.namespace),
-        name: text(&object.metadata.name),
+/// Whether two lists have the same amounts, however these are written.
+fn are_equal(one: &BTreeMap<String, Quantity>, other: &BTreeMap<String, Quantity>) -> bool {
+    let value = |quantity: &Quantity| thousandths(&quantity.0);
+    let mut entries = one.iter().zip(other);
+    one.len() == other.len() && entries.all(|(a, b)| a.0 == b.0 && value(a.1) == value(b.1))
+}
+
+/// The resource whose objects use what goes by `name` in quotas, as `count/` has it.
+fn resource_of(name: &str) -> &str {
+    if let Some(resource) = name.strip_prefix("count/") {
+        return resource;
+    }
+    match name {
+        "services" | "services.nodeports" | "services.loadbalancers" => "services",
+        "persistentvolumeclaims" | "requests.storage" => "persistentvolumeclaims",
+        "configmaps" | "secrets" | "replicationcontrollers" | "resourcequotas" => name,
+        _ if name.contains(".storageclass.storage.k8s.io/") => "persistentvolumeclaims",
+        _ if name.ends_with(".deviceclass.resource.k8s.io/devices") => {
+            "resourceclaims.resource.k8s.io"
+        }
+        // Whatever else there is, pods ask for it.
+        _ => "pods",
+    }
+}
+
+/// The updates of all objects of `resource`, each with what counts of it.
+fn updates_of<K>(
+    resource: &str,
+    api: Api<Shared<K>>,
+    counting: fn(&K) -> Value,
+) -> BoxStream<'static, Update>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let resource = resource.to_owned();
+    let events = mirror::patient(move || watcher(api.clone(), watcher::Config::default()));
+    let events = events.filter_map(move |event| {
+        let event = event.inspect_err(|error| mirror::warn_of(&resource, error));
+        let told = |object: Arc<K>| (ObjectKey::of(&*object), counting(&object));
+        let update = event.ok().map(|event| {
+            let event = match Shared::unwrap(event) {
+                Event::Init => Event::Init,
+                Event::InitApply(object) => Event::InitApply(told(object)),
+                Event::InitDone => Event::InitDone,
+                Event::Apply(object) => Event::Apply(told(object)),
+                Event::Delete(object) => Event::Delete(told(object)),
+            };
+            Update::Counted(resource.clone(), Box::new(event))
+        });
+        std::future::ready(update)
+    });
+    events.boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_equal_by_value_and_name() {
+        let list = |entries: &[(&str, &str)]| -> BTreeMap<String, Quantity> {
+            let entries = entries.iter();
+            entries
+                .map(|(name, amount)| ((*name).to_owned(), Quantity((*amount).to_owned())))
+                .collect()
+        };
+        let one = list(&[("cpu", "1"), ("memory", "1Ki")]);
+        assert!(are_equal(
+            &one,
+            &list(&[("cpu", "1000m"), ("memory", "1024")])
+        ));
+        assert!(!are_equal(&one, &list(&[("cpu", "1"), ("memory", "1k")])));
+        assert!(!are_equal(&one, &list(&[("cpu", "1"), ("pods", "1Ki")])));
+        assert!(!are_equal(&one, &list(&[("cpu", "1")])));
+    }
+
+    #[test]
+    fn names_in_quotas_stand_for_resources() {
+        for (name, resource) in [
+            ("count/widgets.example.io", "widgets.example.io"),
+            ("services.nodeports", "services"),
+            (
+                "fast.storageclass.storage.k8s.io/requests.storage",
+                "persistentvolumeclaims",
+            ),
+            (
+                "gold.deviceclass.resource.k8s.io/devices",
+                "resourceclaims.resource.k8s.io",
+            ),
+            ("requests.example.io/gpu", "pods"),
+        ] {
+            assert_eq!(resource_of(name), resource, "{name}");
+        }
     }
 }

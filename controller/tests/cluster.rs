@@ -46,6 +46,7 @@ impl Cluster {
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             check_types: |_| Vec::new(),
+            count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();

@@ -3,8 +3,8 @@
 //! A quota counts from when its status says what it is of: a controller sets that, and finds out
 //! what has become free again.
 
-mod scopes;
-mod usage;
+pub(crate) mod scopes;
+pub(crate) mod usage;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -37,20 +37,11 @@ impl Written<'_> {
     /// The refusal is `Forbidden` for what is beyond a quota.
     pub(crate) fn charge(self, charge: Charge<'_>) -> Option<Result<(), ApiError>> {
         let quotas = self.core.tables.quotas(&self.core.storage);
-        if quotas.len() == 0 || !self.resource.namespaced || !self.subresource.is_empty() {
+        if quotas.len() == 0 || !self.resource.namespaced || !self.is_charged() {
             return None;
         }
-        let resource = self.resource.gvr().group_resource();
-        let core = resource.group.is_empty();
-        let may_grow = core && matches!(&*resource.resource, "services" | "persistentvolumeclaims");
-        if self.old.is_some() && !may_grow {
-            return None;
-        }
-        let new = usage::of(&resource, self.object);
-        let old = self.old.map(|old| usage::of(&resource, old));
-        let old = old.unwrap_or_default();
         loop {
-            match self.charge_all(&new, &old, charge) {
+            match self.charge_all(charge) {
                 Ok(false) => {}
                 Ok(true) => return Some(Ok(())),
                 Err(refusal) => return Some(Err(refusal)),
@@ -58,18 +49,39 @@ impl Written<'_> {
         }
     }
 
+    /// Whether what is used may become more by this.
+    fn is_charged(self) -> bool {
+        let resource = self.resource.gvr().group_resource();
+        let Some(old) = self.old else {
+            return self.subresource.is_empty();
+        };
+        let core = resource.group.is_empty();
+        match (&*resource.resource, self.subresource) {
+            ("pods", "") if core => {
+                scopes::is_terminating(old) != scopes::is_terminating(self.object)
+            }
+            ("pods", "resize") | ("services" | "persistentvolumeclaims", "") => core,
+            ("persistentvolumeclaims", "status") if core => {
+                let allocated =
+                    |claim: &Value| claim["status"]["allocatedResources"]["storage"].clone();
+                allocated(old) != allocated(self.object)
+                    || scopes::attributes_classes(old) != scopes::attributes_classes(self.object)
+            }
+            _ => false,
+        }
+    }
+
     /// Counts it in every quota; answers whether nobody else has changed one of them meanwhile.
-    fn charge_all(
-        self,
-        new: &Amounts,
-        old: &Amounts,
-        charge: Charge<'_>,
-    ) -> Result<bool, ApiError> {
+    fn charge_all(self, charge: Charge<'_>) -> Result<bool, ApiError> {
+        let resource = self.resource.gvr().group_resource();
+        let now = self.core.clock.now();
+        let new = usage::of(&resource, self.object, now);
+        let old = self.old.map(|old| usage::of(&resource, old, now));
         let table = self.core.tables.quotas(&self.core.storage);
         let snapshot = table.snapshot();
         let mut changed = Vec::new();
         for quota in snapshot.range(Some(namespace(self.object)), None) {
-            if let Some(used) = self.used(&quota.value(), new, old)? {
+            if let Some(used) = self.used(&quota.value(), &new, old.as_ref())? {
                 let quota = Arc::clone(quota);
                 changed.push(Used { quota, used });
             }
@@ -102,7 +114,7 @@ impl Written<'_> {
         self,
         quota: &Value,
         new: &Amounts,
-        old: &Amounts,
+        old: Option<&Amounts>,
     ) -> Result<Option<Amounts>, ApiError> {
         let hard = amounts(&quota["status"]["hard"]);
         let before = amounts(&quota["status"]["used"]);
@@ -125,14 +137,18 @@ impl Written<'_> {
                 "status unknown for quota: {own}, resources: {names}"
             )));
         }
+        // What the quota was not about before is charged as a whole.
+        let was_counted = self
+            .old
+            .is_some_and(|old| scopes::match_object(&quota["spec"], &resource, old));
+        let old = old.filter(|_| was_counted);
         let mut requested = Amounts::new();
         for (name, amount) in new.iter().filter(|(name, _)| hard.contains_key(*name)) {
-            let delta = match old.get(name) {
+            let delta = match old.and_then(|old| old.get(name)) {
                 Some(old) => amount.add(&old.negated()),
                 None => amount.clone(),
             };
-            let is_more = !delta.is_zero() && !delta.is_negative();
-            if self.old.is_none() || is_more {
+            if !delta.is_zero() && !delta.is_negative() {
                 requested.insert(name.clone(), delta);
             }
         }
@@ -145,7 +161,8 @@ impl Written<'_> {
             let sum = before
                 .get(name)
                 .map_or_else(|| amount.clone(), |own| own.add(amount));
-            if sum.compare(&hard[name]) == Ordering::Greater {
+            // What a controller reports has happened already.
+            if self.subresource != "status" && sum.compare(&hard[name]) == Ordering::Greater {
                 exceeded.push(name);
             }
             used.insert(name.clone(), sum);

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof::type_checking;
+use kubeproof::{quota_usage, type_checking};
 use kubeproof_apiserver::Clock;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
@@ -92,6 +92,7 @@ pub(super) fn options(
         statefulset: Settings::default(),
         kruise: Gates::default(),
         check_types: type_checking::check,
+        count_usage: quota_usage::count,
         now: Arc::new(move || clock.now()),
     };
     Ok((kube::Client::try_from(config)?, options))

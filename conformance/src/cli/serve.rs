@@ -18,7 +18,7 @@ use http::HeaderValue;
 use kubeproof::log::{Moment, State};
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof::{in_process, kruise, nodes, type_checking};
+use kubeproof::{in_process, kruise, nodes, quota_usage, type_checking};
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
@@ -152,6 +152,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             statefulset: Settings::default(),
             kruise: gates,
             check_types: type_checking::check,
+            count_usage: quota_usage::count,
             now: Arc::new(move || clock.now()),
         },
     )?;

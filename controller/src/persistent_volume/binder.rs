@@ -278,19 +278,40 @@ pub(super) fn bind_patch(claim: &PersistentVolumeClaim, volume: &str) -> Value {
 /// The merge patch of the status of a claim bound to `volume`.
 pub(super) fn bound_patch(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Value {
     let spec = volume.spec.clone().unwrap_or_default();
-    json!({
+    let mut patch = json!({
         "metadata": { "uid": claim.metadata.uid },
         "status": {
             "phase": "Bound",
             "accessModes": spec.access_modes,
             "capacity": spec.capacity,
         },
-    })
+    });
+    if let Some(class) = spec.volume_attributes_class_name
+        && claim_phase(claim) == "Pending"
+    {
+        // From then on it is the driver's that changes the volume.
+        patch["status"]["currentVolumeAttributesClassName"] = json!(class);
+    }
+    patch
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_has_the_attributes_class_of_its_volume_from_when_it_is_bound() {
+        let mut bound = volume(Some("c"), "Bound", "Delete");
+        let class = Some("gold".to_owned());
+        bound.spec.as_mut().unwrap().volume_attributes_class_name = class;
+        for (phase, expected) in [("Pending", json!("gold")), ("Lost", Value::Null)] {
+            let patch = bound_patch(&claim(&json!({}), phase), &bound);
+            assert_eq!(
+                patch["status"]["currentVolumeAttributesClassName"],
+                expected
+            );
+        }
+    }
 
     fn claim(spec: &Value, phase: &str) -> PersistentVolumeClaim {
         serde_json::from_value(json!({

@@ -1,6 +1,7 @@
 //! What is used of a quota, and what becomes free again.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Service};
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -75,5 +76,87 @@ async fn a_quota_tells_what_is_used_and_what_is_free_again() {
     cluster.settle().await;
     expected.as_object_mut().unwrap().remove("services");
     assert_eq!(used(&cluster).await, expected);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_controller_counts_claims_and_devices_as_admission_does() {
+    let cluster = Cluster::start(&["resourcequota"]);
+    let scope = json!({
+        "scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"],
+    });
+    let quotas = [
+        (
+            "claims",
+            json!({
+                "hard": { "persistentvolumeclaims": "1" },
+                "scopeSelector": { "matchExpressions": [scope] },
+            }),
+        ),
+        (
+            "devices",
+            json!({ "hard": {
+            "count/resourceclaims.resource.k8s.io": "2",
+            "gold.deviceclass.resource.k8s.io/devices": "1",
+        } }),
+        ),
+    ];
+    for (name, spec) in quotas {
+        let quota = json!({ "metadata": { "name": name }, "spec": spec });
+        cluster.create::<ResourceQuota>(quota).await;
+    }
+    cluster.settle().await;
+    let used = async |name: &str| {
+        let quota = cluster.get::<ResourceQuota>(name).await;
+        serde_json::to_value(quota.status.unwrap().used.unwrap()).unwrap()
+    };
+    let claim = |name: &str, class: &str| {
+        let resources = json!({ "requests": { "storage": "1Gi" } });
+        json!({ "metadata": { "name": name }, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": resources,
+            "volumeAttributesClassName": class,
+        } })
+    };
+    cluster
+        .create::<PersistentVolumeClaim>(claim("a", "gold"))
+        .await;
+    cluster
+        .create::<PersistentVolumeClaim>(claim("b", "silver"))
+        .await;
+    let devices = |name: &str| {
+        let exactly = json!({ "deviceClassName": "gold" });
+        let requests = json!([{ "name": "one", "exactly": exactly }]);
+        json!({ "metadata": { "name": name }, "spec": { "devices": { "requests": requests } } })
+    };
+    cluster.create::<ResourceClaim>(devices("a")).await;
+    let counts = json!({
+        "count/resourceclaims.resource.k8s.io": "1",
+        "gold.deviceclass.resource.k8s.io/devices": "1",
+    });
+    for _ in 0..2 {
+        assert_eq!(
+            used("claims").await,
+            json!({ "persistentvolumeclaims": "1" })
+        );
+        assert_eq!(used("devices").await, counts);
+        // The controller comes to the same.
+        cluster.settle().await;
+    }
+    let refused = cluster
+        .try_create::<PersistentVolumeClaim>(claim("c", "gold"))
+        .await;
+    let message = "exceeded quota: claims, requested: persistentvolumeclaims=1";
+    assert!(refused.unwrap_err().to_string().contains(message));
+    let refused = cluster.try_create::<ResourceClaim>(devices("b")).await;
+    let message = "exceeded quota: devices, requested: gold.deviceclass.resource.k8s.io/devices=1";
+    assert!(refused.unwrap_err().to_string().contains(message));
+    cluster
+        .delete::<ResourceClaim>("a", DeleteParams::default())
+        .await;
+    cluster.settle().await;
+    assert_eq!(
+        used("devices").await["gold.deviceclass.resource.k8s.io/devices"],
+        "0"
+    );
     cluster.stop().await;
 }

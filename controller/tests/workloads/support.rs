@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, ResourceQuotaSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
+use kubeproof_apiserver::resource_quota::{self, Counted};
 use kubeproof_apiserver::{ApiServer, Clock, EventType, JournalEntry};
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
@@ -42,6 +44,22 @@ impl<K> Namespaced for K where
 {
 }
 
+/// Counts as the server does.
+fn count_usage(
+    spec: &ResourceQuotaSpec,
+    objects: &[(&str, &Value)],
+    now: Timestamp,
+) -> BTreeMap<String, Quantity> {
+    let counted: Vec<Counted<'_>> = objects
+        .iter()
+        .map(|&(resource, object)| Counted { resource, object })
+        .collect();
+    let spec = serde_json::to_value(spec).unwrap();
+    let used = resource_quota::used(&spec, &counted, now).into_iter();
+    used.map(|(name, amount)| (name, Quantity(amount)))
+        .collect()
+}
+
 impl Cluster {
     pub(crate) fn start(controllers: &[&str]) -> Self {
         let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
@@ -60,6 +78,7 @@ impl Cluster {
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             check_types: |_| Vec::new(),
+            count_usage,
             now: Arc::new(move || clock.now()),
         };
         let manager = Manager::start(client.clone(), options).unwrap();

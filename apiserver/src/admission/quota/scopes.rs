@@ -6,7 +6,7 @@ use crate::admission::pod_resources::amounts;
 use crate::meta::GroupResource;
 
 /// Whether all scopes of a quota have the object. What scopes say nothing about is in none.
-pub(super) fn match_object(spec: &Value, resource: &GroupResource, object: &Value) -> bool {
+pub(crate) fn match_object(spec: &Value, resource: &GroupResource, object: &Value) -> bool {
     let plain = spec["scopes"].as_array().into_iter().flatten();
     let plain = plain.filter_map(Value::as_str);
     let selected = spec["scopeSelector"]["matchExpressions"].as_array();
@@ -15,8 +15,11 @@ pub(super) fn match_object(spec: &Value, resource: &GroupResource, object: &Valu
     let is_claim = resource.group.is_empty() && resource.resource == "persistentvolumeclaims";
     let matches = |scope: &str, operator: &str, values: &[Value]| match scope {
         "VolumeAttributesClass" if is_claim => {
-            let class = &object["spec"]["volumeAttributesClassName"];
-            in_set(class, operator, values)
+            let classes = attributes_classes(object);
+            if classes.is_empty() {
+                return in_set(&Value::Null, operator, values);
+            }
+            classes.iter().any(|class| in_set(class, operator, values))
         }
         _ if is_pod => pod_matches(object, scope, operator, values),
         _ => false,
@@ -31,17 +34,38 @@ pub(super) fn match_object(spec: &Value, resource: &GroupResource, object: &Valu
 }
 
 fn pod_matches(pod: &Value, scope: &str, operator: &str, values: &[Value]) -> bool {
-    let deadline = pod["spec"]["activeDeadlineSeconds"].as_i64();
-    let terminating = deadline.is_some_and(|seconds| seconds >= 0);
     match scope {
-        "Terminating" => terminating,
-        "NotTerminating" => !terminating,
+        "Terminating" => is_terminating(pod),
+        "NotTerminating" => !is_terminating(pod),
         "BestEffort" => is_best_effort(pod),
         "NotBestEffort" => !is_best_effort(pod),
         "PriorityClass" => in_set(&pod["spec"]["priorityClassName"], operator, values),
         "CrossNamespacePodAffinity" => reaches_other_namespaces(pod),
         _ => false,
     }
+}
+
+/// Whether the pod is one that ends by itself.
+pub(super) fn is_terminating(pod: &Value) -> bool {
+    let deadline = pod["spec"]["activeDeadlineSeconds"].as_i64();
+    deadline.is_some_and(|seconds| seconds >= 0)
+}
+
+/// The VolumeAttributesClasses that a claim asks for, has, and is given.
+pub(super) fn attributes_classes(claim: &Value) -> Vec<Value> {
+    let (spec, status) = (&claim["spec"], &claim["status"]);
+    let mut classes: Vec<Value> = Vec::new();
+    for class in [
+        &spec["volumeAttributesClassName"],
+        &status["currentVolumeAttributesClassName"],
+        &status["modifyVolumeStatus"]["targetVolumeAttributesClassName"],
+    ] {
+        if class.as_str().is_some_and(|name| !name.is_empty()) && !classes.contains(class) {
+            classes.push(class.clone());
+        }
+    }
+    classes.sort_by(|a, b| a.as_str().cmp(&b.as_str()));
+    classes
 }
 
 fn in_set(own: &Value, operator: &str, values: &[Value]) -> bool {

@@ -1,12 +1,18 @@
 //! How much of what an object uses.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::admission::pod_resources::{Amounts, amounts, limits_of_pod, requests_of_pod};
 use crate::meta::GroupResource;
 use crate::schema::quantity::Quantity;
+
+const DEVICE_GROUP: &str = "resource.k8s.io";
+/// The annotation that named a claim's storage class before there was a field.
+const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// What counts by its plain name as well, for it did before there was another.
 const PLAIN: [&str; 7] = [
@@ -33,14 +39,23 @@ fn count(number: usize) -> Quantity {
     Quantity::from(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
+/// The end of what counts the devices of a class.
+const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
+/// A claim has no more devices than this.
+const DEVICES_MAX: i64 = 32;
+
 /// The amounts that an object uses.
-pub(super) fn of(resource: &GroupResource, object: &Value) -> Amounts {
+pub(crate) fn of(resource: &GroupResource, object: &Value, now: Timestamp) -> Amounts {
     let mut usage = Amounts::new();
     usage.insert(format!("count/{resource}"), count(1));
-    if !resource.group.is_empty() {
+    let plural = resource.resource.as_str();
+    if resource.group == DEVICE_GROUP && plural == "resourceclaims" {
+        usage.extend(of_devices(object));
+    }
+    let is_over = plural == "pods" && has_ended(object, now);
+    if !resource.group.is_empty() || is_over {
         return usage;
     }
-    let plural = resource.resource.as_str();
     if PLAIN.contains(&plural) {
         usage.insert(plural.to_owned(), count(1));
     }
@@ -51,6 +66,57 @@ pub(super) fn of(resource: &GroupResource, object: &Value) -> Amounts {
         _ => {}
     }
     usage
+}
+
+/// Whether a pod has ended, or should have by now: it counts as an object, and uses nothing else.
+fn has_ended(pod: &Value, now: Timestamp) -> bool {
+    if matches!(
+        pod["status"]["phase"].as_str(),
+        Some("Failed" | "Succeeded")
+    ) {
+        return true;
+    }
+    let metadata = &pod["metadata"];
+    let marked = metadata["deletionTimestamp"].as_str();
+    let marked = marked.and_then(|text| text.parse::<Timestamp>().ok());
+    let grace = metadata["deletionGracePeriodSeconds"].as_i64();
+    let end = marked.zip(grace).map(|(marked, grace)| {
+        let end = marked.checked_add(SignedDuration::from_secs(grace));
+        end.unwrap_or(Timestamp::MAX)
+    });
+    end.is_some_and(|end| now > end)
+}
+
+/// The devices that a ResourceClaim asks for, by class; the most of alternatives.
+fn of_devices(claim: &Value) -> Amounts {
+    let requests = claim["spec"]["devices"]["requests"].as_array();
+    let mut classes: BTreeMap<String, i64> = BTreeMap::new();
+    for request in requests.into_iter().flatten() {
+        let exactly = std::slice::from_ref(&request["exactly"]);
+        let alternatives = request["firstAvailable"].as_array().map(Vec::as_slice);
+        let alternatives = alternatives.filter(|own| !own.is_empty());
+        let mut most: BTreeMap<&str, i64> = BTreeMap::new();
+        for own in alternatives.unwrap_or(exactly) {
+            let Some(class) = own["deviceClassName"].as_str() else {
+                continue;
+            };
+            let devices = match own["allocationMode"].as_str() {
+                Some("ExactCount") => own["count"].as_i64().unwrap_or(0),
+                Some("All") => DEVICES_MAX,
+                _ => 0,
+            };
+            let known = most.entry(class).or_default();
+            *known = devices.max(*known);
+        }
+        for (class, devices) in most {
+            let sum = classes.entry(format!("{class}{DEVICES}")).or_default();
+            *sum = sum.saturating_add(devices);
+        }
+    }
+    let classes = classes.into_iter();
+    classes
+        .map(|(name, devices)| (name, Quantity::from(devices)))
+        .collect()
 }
 
 /// Requests and limits under the names that quotas have for them.
@@ -94,28 +160,39 @@ fn of_service(service: &Value) -> Amounts {
 
 fn of_claim(claim: &Value) -> Amounts {
     let mut usage = Amounts::new();
-    let requests = amounts(&claim["spec"]["resources"]["requests"]);
-    let storage = requests.get("storage");
-    let class = claim["spec"]["storageClassName"]
-        .as_str()
-        .unwrap_or_default();
+    let class = claim["metadata"]["annotations"][OLD_CLASS].as_str();
+    let class = class.or_else(|| claim["spec"]["storageClassName"].as_str());
+    let class = class.unwrap_or_default();
     let prefix = format!("{class}.storageclass.storage.k8s.io");
     if !class.is_empty() {
         usage.insert(format!("{prefix}/persistentvolumeclaims"), count(1));
     }
-    if let Some(storage) = storage {
+    if let Some(storage) = storage_of(claim) {
         usage.insert("requests.storage".to_owned(), storage.clone());
         if !class.is_empty() {
-            usage.insert(format!("{prefix}/requests.storage"), storage.clone());
+            usage.insert(format!("{prefix}/requests.storage"), storage);
         }
     }
     usage
 }
 
+/// The storage that a claim asks for, or the more that it was given.
+fn storage_of(claim: &Value) -> Option<Quantity> {
+    let requests = amounts(&claim["spec"]["resources"]["requests"]);
+    let asked = requests.get("storage")?;
+    let allocated = amounts(&claim["status"]["allocatedResources"]);
+    let allocated = allocated.get("storage");
+    let allocated = allocated.filter(|given| given.compare(asked) == Ordering::Greater);
+    Some(allocated.unwrap_or(asked).clone())
+}
+
 /// Whether objects of a resource use what goes by this name in quotas.
-pub(super) fn is_counted(resource: &GroupResource, name: &str) -> bool {
+pub(crate) fn is_counted(resource: &GroupResource, name: &str) -> bool {
     if name == format!("count/{resource}") {
         return true;
+    }
+    if resource.group == DEVICE_GROUP && resource.resource == "resourceclaims" {
+        return name.ends_with(DEVICES);
     }
     if !resource.group.is_empty() {
         return false;
