@@ -17,6 +17,7 @@ pub mod deployment;
 pub mod disruption;
 mod disruption_target;
 pub mod endpoint_slice;
+pub mod endpoint_slice_mirroring;
 pub mod endpoints;
 pub mod error;
 mod expectations;

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::supervisor::{Ended, Ends, Supervisor};
 use crate::{
     advanced_statefulset, cloneset, cluster_role_aggregation, cronjob, daemonset,
-    deployment, disruption, endpoint_slice, endpoints, garbage_collector,
+    deployment, disruption, endpoint_slice, endpoint_slice_mirroring, endpoints, garbage_collector,
     job, kruise, namespace, node, node_lifecycle, persistent_volume, pod_garbage_collector,
     policy_status, replicaset, replication_controller, resource_quota, root_ca, service_account, statefulset, taint_eviction, ttl_after_finished,
 };
@@ -29,6 +29,7 @@ pub const CONTROLLERS: &[&str] = &[
     "disruption",
     "endpoints",
     "endpointslice",
+    "endpointslicemirroring",
     "garbage-collector",
     "job",
     "namespace",
@@ -281,6 +282,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "disruption" => disruption::run(ctx).boxed(),
         "endpoints" => endpoints::run(ctx).boxed(),
         "endpointslice" => endpoint_slice::run(ctx).boxed(),
+        "endpointslicemirroring" => endpoint_slice_mirroring::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "job" => job::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),

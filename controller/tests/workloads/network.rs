@@ -117,3 +117,80 @@ async fn the_certificate_of_the_server_comes_back_and_is_put_right() {
     );
     cluster.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn endpoints_of_a_service_without_a_selector_are_mirrored() {
+    let cluster = Cluster::start(&["endpointslicemirroring", "garbage-collector"]);
+    let service = json!({ "metadata": { "name": "web" }, "spec": { "ports": [{ "port": 80 }] } });
+    cluster.create::<Service>(service).await;
+    let addresses = |ip: &str| json!([{ "addresses": [{ "ip": ip }], "ports": [{ "port": 80 }] }]);
+    let endpoints = |name: &str, labels: serde_json::Value| {
+        let metadata = json!({ "name": name, "labels": labels });
+        json!({ "metadata": metadata, "subsets": addresses("10.1.2.3") })
+    };
+    let skipped = json!({ "endpointslice.kubernetes.io/skip-mirror": "true" });
+    cluster
+        .create::<Endpoints>(endpoints("web", json!({ "a": "b" })))
+        .await;
+    cluster
+        .create::<Endpoints>(endpoints("nobody", json!({})))
+        .await;
+    cluster.settle().await;
+    let mirrored = cluster.list::<EndpointSlice>().await;
+    let mirrored: Vec<_> = mirrored
+        .iter()
+        .filter(|own| own.name_any() != "kubernetes")
+        .collect();
+    assert_eq!(mirrored.len(), 1, "{mirrored:?}");
+    assert_eq!(mirrored[0].labels()["a"], "b");
+    assert_eq!(mirrored[0].owner_references()[0].kind, "Endpoints");
+    let name = mirrored[0].name_any();
+    let listed = async || {
+        let slices = slices(&cluster).await;
+        let told = slices.into_iter().map(|slice| {
+            let endpoints = slice.endpoints.clone().unwrap_or_default();
+            (slice.name_any(), endpoints[0].addresses.clone())
+        });
+        told.collect::<Vec<_>>()
+    };
+
+    cluster
+        .patch::<Endpoints>("web", json!({ "subsets": addresses("10.2.3.4") }))
+        .await;
+    cluster.settle().await;
+    assert_eq!(
+        listed().await,
+        [(name.clone(), vec!["10.2.3.4".to_owned()])]
+    );
+
+    cluster
+        .patch::<Endpoints>("web", json!({ "metadata": { "labels": skipped } }))
+        .await;
+    cluster.settle().await;
+    assert_eq!(listed().await, []);
+    let back =
+        json!({ "metadata": { "labels": { "endpointslice.kubernetes.io/skip-mirror": null } } });
+    cluster.patch::<Endpoints>("web", back).await;
+    cluster.settle().await;
+    assert_eq!(listed().await.len(), 1);
+
+    let selected = json!({ "spec": { "selector": { "app": "web" } } });
+    cluster.patch::<Service>("web", selected).await;
+    cluster.settle().await;
+    assert_eq!(
+        listed().await,
+        [],
+        "those of a service with a selector are another's"
+    );
+    cluster
+        .patch::<Service>("web", json!({ "spec": { "selector": null } }))
+        .await;
+    cluster.settle().await;
+    assert_eq!(listed().await.len(), 1);
+    cluster
+        .delete::<Endpoints>("web", DeleteParams::default())
+        .await;
+    cluster.settle().await;
+    assert_eq!(listed().await, []);
+    cluster.stop().await;
+}
