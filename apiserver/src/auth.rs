@@ -27,7 +27,7 @@ pub(crate) use impersonation::{LastModes, Mode, impersonate};
 pub(crate) use rbac::{Attributes, Decision, authorize, decide, rules_of};
 pub use token_keys::{TokenKeyError, TokenKeys};
 pub(crate) use tokens::{
-    BoundKind, Claims, ISSUER, ISSUER_PATH, KEY_SET_PATH, ObjectReference, Tokens,
+    BoundKind, Claims, ISSUER, ISSUER_PATH, KEY_SET_PATH, ObjectReference, SecretClaims, Tokens,
 };
 
 /// The group that may do everything.

@@ -14,6 +14,7 @@
 //! - `kubelet`: what the server asks of nodes
 //! - `server`: [`ApiServer`], its builder, its listener, certificates
 //! - `cancellation`: whether a client still waits for the outcome of a long request
+//! - [`certificate_authority`]: signs what CertificateSigningRequests ask for
 //! - [`clock`]: time and randomness
 //! - [`fault`]: what a test has go wrong between clients and server
 //! - `storage`: objects and their past events, by resource
@@ -26,6 +27,7 @@ mod admission;
 mod auth;
 mod cancellation;
 mod cel;
+pub mod certificate_authority;
 pub mod clock;
 mod endpoints;
 pub mod fault;
@@ -56,7 +58,7 @@ pub use kubelet::{
 pub use registry::embedded;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, LoadError, Loader,
-    ManifestError, Manifests, Tls, serve, serve_requests, serve_tls,
+    ManifestError, Manifests, SecretToken, Tls, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

@@ -2,6 +2,7 @@
 
 mod builder;
 mod control;
+mod credentials;
 mod filters;
 mod flow_control;
 mod fork;
@@ -65,6 +66,8 @@ use offload::{Limit, Offload};
 use panics::Panics;
 
 pub use builder::{ApiServerBuilder, AuthorityError};
+pub(crate) use credentials::LazyAuthority;
+pub use credentials::SecretToken;
 pub use fork::ForkError;
 pub use listener::{serve, serve_requests, serve_tls};
 pub use load::{LoadError, Loader};
@@ -100,6 +103,8 @@ pub(crate) struct Core {
     pub(crate) service_accounts: bool,
     /// Tokens issued to service accounts.
     pub(crate) tokens: Tokens,
+    /// Signs what certificate signing requests ask for.
+    pub(crate) authority: Arc<LazyAuthority>,
     /// The URL under which others reach the server, if it has one.
     pub(crate) external_url: OnceLock<String>,
     /// How each requester was last permitted to impersonate.

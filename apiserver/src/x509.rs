@@ -315,6 +315,11 @@ impl Authorities {
         Ok(Self(authorities))
     }
 
+    /// These and `others`.
+    pub(crate) fn and(&self, others: Self) -> Self {
+        Self(self.0.iter().cloned().chain(others.0).collect())
+    }
+
     /// The names of the authorities, for clients to choose a certificate by.
     pub(crate) fn subjects(&self) -> Vec<Vec<u8>> {
         let subjects = self.0.iter().map(|own| own.certificate.tbs().subject());

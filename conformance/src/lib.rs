@@ -14,12 +14,14 @@
 //! - [`explore`]: scenarios with something going wrong at every point
 //! - [`log`]: what a replay of a run needs, and what happened in it
 //! - [`exchange`]: recorded exchanges with a real API server, and their replay
+//! - [`credentials`]: what the server signs for controllers
 //! - [`quota_usage`]: the server's counting of quotas, for the controller of their statuses
 //! - [`type_checking`]: the server's checker of admission policies, for the controller of their statuses
 //! - [`wire`]: the way between clients and server, and what passed on it
 //! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
 
 pub mod api;
+pub mod credentials;
 pub mod exchange;
 pub mod explore;
 mod generated;

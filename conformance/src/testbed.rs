@@ -30,7 +30,7 @@ use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
 use crate::wire::{Exchange, Notes, Turns, Wire};
-use crate::{kruise, nodes, quota_usage, type_checking};
+use crate::{credentials, kruise, nodes, quota_usage, type_checking};
 
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
@@ -280,6 +280,7 @@ impl Testbed {
                 lease_renewal,
                 stages: Vec::new(),
                 root_ca: ROOT_CA.to_owned(),
+                credentials: Some(credentials::of(&server)),
                 statefulset: options.statefulset,
                 kruise: options.kruise.unwrap_or_default(),
                 check_types: type_checking::check,

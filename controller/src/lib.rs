@@ -4,6 +4,7 @@
 
 mod adoption;
 pub mod advanced_statefulset;
+pub mod certificates;
 mod claim;
 pub mod clock;
 pub mod cloneset;
@@ -11,6 +12,7 @@ pub mod cluster_role_aggregation;
 mod conflict;
 pub mod context;
 mod controller_ref;
+pub mod credentials;
 pub mod cronjob;
 pub mod daemonset;
 pub mod deployment;
@@ -50,6 +52,7 @@ pub mod resource_quota;
 mod revision_control;
 pub mod root_ca;
 pub mod service_account;
+pub mod service_account_tokens;
 mod services;
 mod shared;
 mod stateful_claims;

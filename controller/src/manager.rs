@@ -11,19 +11,24 @@ use tokio::task::JoinSet;
 
 use crate::clock::Now;
 use crate::context::Context;
+use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::supervisor::{Ended, Ends, Supervisor};
 use crate::{
-    advanced_statefulset, cloneset, cluster_role_aggregation, cronjob, daemonset,
+    advanced_statefulset, certificates, cloneset, cluster_role_aggregation, cronjob, daemonset,
     deployment, disruption, endpoint_slice, endpoint_slice_mirroring, endpoints, garbage_collector,
     job, kruise, namespace, node, node_lifecycle, persistent_volume, pod_garbage_collector,
-    policy_status, replicaset, replication_controller, resource_quota, root_ca, service_account, statefulset, taint_eviction, ttl_after_finished,
+    policy_status, replicaset, replication_controller, resource_quota, root_ca, service_account,
+    service_account_tokens, statefulset, taint_eviction, ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
 pub const CONTROLLERS: &[&str] = &[
     "clusterrole-aggregation",
     "cronjob",
+    "csrapproving",
+    "csrcleaner",
+    "csrsigning",
     "daemonset",
     "deployment",
     "disruption",
@@ -41,6 +46,7 @@ pub const CONTROLLERS: &[&str] = &[
     "resourcequota",
     "root-ca-certificate-publisher",
     "serviceaccount",
+    "serviceaccount-token",
     "statefulset",
     "taint-eviction",
     "ttl-after-finished",
@@ -67,6 +73,9 @@ pub struct Options {
     pub lease_renewal: Duration,
     /// The certificate, in PEM, by which pods are to know the API server.
     pub root_ca: String,
+    /// What the API server signs; without it, `csrapproving`, `csrcleaner`, `csrsigning` and
+    /// `serviceaccount-token` do nothing.
+    pub credentials: Option<Credentials>,
     /// How the StatefulSet controller behaves.
     pub statefulset: statefulset::Settings,
     /// How the controllers of OpenKruise's workloads behave.
@@ -272,11 +281,19 @@ fn known() -> impl Iterator<Item = &'static str> {
 
 fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static, ()> {
     let (settings, gates) = (options.statefulset, options.kruise);
+    if let Some(credentials) = &options.credentials
+        && let Some(controller) = signing(name, ctx.clone(), options, credentials)
+    {
+        return controller;
+    }
     match name {
         "advanced-statefulset" => advanced_statefulset::run(ctx, gates).boxed(),
         "cloneset" => cloneset::run(ctx, gates).boxed(),
         "clusterrole-aggregation" => cluster_role_aggregation::run(ctx).boxed(),
         "cronjob" => cronjob::run(ctx).boxed(),
+        "csrapproving" | "csrcleaner" | "csrsigning" | "serviceaccount-token" => {
+            std::future::pending().boxed()
+        }
         "daemonset" => daemonset::run(ctx).boxed(),
         "deployment" => deployment::run(ctx).boxed(),
         "disruption" => disruption::run(ctx).boxed(),
@@ -302,6 +319,26 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
     }
 }
 
+/// The controllers that need keys of the API server.
+fn signing(
+    name: &str,
+    ctx: Context,
+    options: &Options,
+    credentials: &Credentials,
+) -> Option<BoxFuture<'static, ()>> {
+    let (authority, sign) = (credentials.authority.clone(), &credentials.sign_token);
+    Some(match name {
+        "csrapproving" => certificates::approver::run(ctx, authority).boxed(),
+        "csrcleaner" => certificates::cleaner::run(ctx, authority).boxed(),
+        "csrsigning" => certificates::signer::run(ctx, authority).boxed(),
+        "serviceaccount-token" => {
+            let (root_ca, sign) = (options.root_ca.clone(), Arc::clone(sign));
+            service_account_tokens::run(ctx, root_ca, sign).boxed()
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -324,6 +361,7 @@ mod tests {
             lease_renewal: node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: String::new(),
+            credentials: None,
             statefulset: statefulset::Settings::default(),
             kruise: kruise::Gates::default(),
             check_types: |_| Vec::new(),

@@ -36,6 +36,7 @@ impl Node {
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
+            credentials: None,
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             check_types: |_| Vec::new(),

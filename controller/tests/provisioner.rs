@@ -27,6 +27,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),
         root_ca: String::new(),
+        credentials: None,
         statefulset: Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
         check_types: |_| Vec::new(),

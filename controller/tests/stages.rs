@@ -31,6 +31,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
             .map(|stage| Stage::parse(stage).unwrap())
             .collect(),
         root_ca: "the certificate\n".to_owned(),
+        credentials: None,
         statefulset: kubeproof_controller::statefulset::Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
         check_types: |_| Vec::new(),

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
-use super::tokens::{BoundKind, Claims, ObjectReference, TokenError};
+use super::tokens::{BoundKind, Claims, ObjectReference, SecretClaims, TokenError};
 use super::{
     AUTHENTICATED, Authorization, CREDENTIAL_ID, SERVICE_ACCOUNT_PREFIX, User, certificate,
     service_account_groups,
@@ -17,6 +20,9 @@ use crate::meta::object::meta;
 use crate::server::{Core, Peer, check_local};
 use crate::status::{ApiError, quoted};
 use crate::storage::ObjectKey;
+
+/// The label of Secrets whose tokens count no longer.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// The user of a request: the holder of its certificate or bearer token, or the anonymous user.
 ///
@@ -76,10 +82,20 @@ pub(crate) fn review_token(
         return Ok((User::admin(), audiences.to_vec()));
     }
     let refused = |why: &str| format!("[{INVALID}, {why}]");
-    let claims = core.tokens.claims(token).map_err(|error| match error {
+    let told = |error: TokenError| match error {
         TokenError::Foreign => INVALID.to_owned(),
         TokenError::Refused(why) => refused(why),
-    })?;
+    };
+    let claims = match core.tokens.claims(token) {
+        Err(TokenError::Foreign) => {
+            let claims = core.tokens.secret_claims(token).map_err(told)?;
+            check_secret(core, &claims, token).map_err(|why| refused(&why))?;
+            let own = core.tokens.audiences();
+            let meant = audiences.iter().filter(|audience| own.contains(audience));
+            return Ok((holder_by_secret(&claims), meant.cloned().collect()));
+        }
+        claims => claims.map_err(told)?,
+    };
     let meant: Vec<String> = audiences
         .iter()
         .filter(|audience| claims.audiences.contains(audience))
@@ -154,6 +170,67 @@ fn check_objects(core: &Core, claims: &Claims, now: Timestamp) -> Result<(), Str
             ))
         }
         Some(_) => Ok(()),
+    }
+}
+
+/// Checks that the Secret still has the token, and that its account is still there.
+///
+/// # Errors
+/// Upstream's text for the first that is not so.
+fn check_secret(core: &Core, claims: &SecretClaims, token: &str) -> Result<(), String> {
+    let found = |plural: &str, name: &str| {
+        let gvr = GroupVersionResource {
+            group: String::new(),
+            version: "v1".to_owned(),
+            resource: plural.to_owned(),
+        };
+        let key = ObjectKey::new(Some(claims.namespace.as_str()), name);
+        Some(core.storage.table(&gvr).get(&key)?.value())
+    };
+    let is_deleted = |object: &Value| !meta(object, "deletionTimestamp").is_empty();
+    let Some(secret) = found("secrets", &claims.secret).filter(|own| !is_deleted(own)) else {
+        return Err("Token has been invalidated".to_owned());
+    };
+    let kept = secret["data"]["token"].as_str().unwrap_or_default();
+    if kept != STANDARD.encode(token) {
+        return Err("Token does not match server's copy".to_owned());
+    }
+    let account = &claims.account;
+    let of = format!("{}/{}", claims.namespace, account.name);
+    let Some(own) = found("serviceaccounts", &account.name) else {
+        return Err(format!("serviceaccounts {:?} not found", account.name));
+    };
+    if is_deleted(&own) {
+        return Err(format!("ServiceAccount {of} has been deleted"));
+    }
+    let uid = meta(&own, "uid");
+    if uid != account.uid {
+        return Err(format!(
+            "ServiceAccount UID ({uid}) does not match claim ({})",
+            account.uid
+        ));
+    }
+    let since = secret["metadata"]["labels"][INVALID_SINCE].as_str();
+    if since.is_some_and(|since| !since.is_empty()) {
+        return Err(format!(
+            "the token in secret {}/{} for service account {of} has been marked invalid. Use \
+             tokens from the TokenRequest API or manually created secret-based tokens, or remove \
+             the '{INVALID_SINCE}' label from the secret to temporarily allow use of this token",
+            claims.namespace, claims.secret
+        ));
+    }
+    Ok(())
+}
+
+fn holder_by_secret(claims: &SecretClaims) -> User {
+    let mut groups = service_account_groups(&claims.namespace).to_vec();
+    groups.push(AUTHENTICATED.to_owned());
+    let (namespace, account) = (&claims.namespace, &claims.account);
+    User {
+        name: format!("{SERVICE_ACCOUNT_PREFIX}{namespace}:{}", account.name),
+        uid: account.uid.clone(),
+        groups,
+        extra: BTreeMap::new(),
     }
 }
 

@@ -15,6 +15,10 @@ use super::TokenKeys;
 
 /// The issuer unless told otherwise, and the audience of the server itself.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
+/// The issuer of tokens that are kept in Secrets.
+const SECRET_ISSUER: &str = "kubernetes/serviceaccount";
+/// What the claims of such tokens are called begins with this.
+const SECRET_CLAIM: &str = "kubernetes.io/serviceaccount/";
 /// The path of the document that says who issues tokens.
 pub(crate) const ISSUER_PATH: &str = "/.well-known/openid-configuration";
 /// The path of the issuer's public keys.
@@ -55,6 +59,14 @@ pub(crate) struct Claims {
     pub(crate) node: Option<ObjectReference>,
     /// The id that tells this token from others.
     pub(crate) id: String,
+}
+
+/// What a token says that is kept in a Secret: it is good for as long as the Secret has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SecretClaims {
+    pub(crate) namespace: String,
+    pub(crate) account: ObjectReference,
+    pub(crate) secret: String,
 }
 
 /// Why a token says nothing.
@@ -108,13 +120,23 @@ impl Tokens {
 
     /// Issues a token that makes these claims.
     pub(crate) fn issue(&self, claims: Claims) -> String {
+        let token = self.sign(&claims.to_payload(self.issuer()));
+        self.known.lock().put(token.clone(), Arc::new(claims));
+        token
+    }
+
+    /// Issues a token that is to be kept in a Secret.
+    pub(crate) fn issue_for_secret(&self, claims: &SecretClaims) -> String {
+        self.sign(&claims.to_payload())
+    }
+
+    fn sign(&self, payload: &Value) -> String {
         let header = URL_SAFE_NO_PAD.encode(self.keys.header());
-        let payload = URL_SAFE_NO_PAD.encode(claims.to_payload(self.issuer()).to_string());
+        let payload = URL_SAFE_NO_PAD.encode(payload.to_string());
         let mut token = format!("{header}.{payload}");
         let signature = self.keys.sign(token.as_bytes());
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(signature, &mut token);
-        self.known.lock().put(token.clone(), Arc::new(claims));
         token
     }
 
@@ -126,12 +148,23 @@ impl Tokens {
         if let Some(claims) = self.known.lock().get(token) {
             return Ok(Arc::clone(claims));
         }
-        let claims = Arc::new(self.verify(token)?);
+        let payload = self.verify(token, |own| self.issuers.iter().any(|issuer| issuer == own))?;
+        let claims = Arc::new(Claims::of_payload(&payload).ok_or(TokenError::Foreign)?);
         self.known.lock().put(token.to_owned(), Arc::clone(&claims));
         Ok(claims)
     }
 
-    fn verify(&self, token: &str) -> Result<Claims, TokenError> {
+    /// Returns the claims of a token with a valid signature that is kept in a Secret.
+    ///
+    /// # Errors
+    /// [`TokenError`] for what is no such token or not signed by a known key.
+    pub(crate) fn secret_claims(&self, token: &str) -> Result<SecretClaims, TokenError> {
+        let payload = self.verify(token, |issuer| issuer == SECRET_ISSUER)?;
+        SecretClaims::of_payload(&payload)
+    }
+
+    /// The payload of a token whose issuer `is_ours`.
+    fn verify(&self, token: &str, is_ours: impl Fn(&str) -> bool) -> Result<Value, TokenError> {
         let mut parts = token.splitn(3, '.');
         let mut part = || parts.next().ok_or(TokenError::Foreign);
         let (header, payload, signature) = (part()?, part()?, part()?);
@@ -143,8 +176,7 @@ impl Tokens {
             serde_json::from_slice(&decode(part)?).map_err(|_| TokenError::Foreign)
         };
         let claims = read(payload)?;
-        let is_issuer = |own: &String| claims["iss"] == own.as_str();
-        if !self.issuers.iter().any(is_issuer) {
+        if !claims["iss"].as_str().is_some_and(is_ours) {
             return Err(TokenError::Foreign);
         }
         let signature = decode(signature)?;
@@ -162,7 +194,7 @@ impl Tokens {
             let why = "go-jose/go-jose: error in cryptographic primitive";
             return Err(TokenError::Refused(why));
         }
-        Claims::of_payload(&claims).ok_or(TokenError::Foreign)
+        Ok(claims)
     }
 
     /// Whether the issuer is one that others may discover: an `https` URL without query and fragment.
@@ -305,5 +337,55 @@ impl Claims {
             node: node.flatten(),
             id: payload["jti"].as_str().unwrap_or_default().to_owned(),
         })
+    }
+}
+
+impl SecretClaims {
+    fn to_payload(&self) -> Value {
+        let private = [
+            ("namespace", &self.namespace),
+            ("secret.name", &self.secret),
+            ("service-account.name", &self.account.name),
+            ("service-account.uid", &self.account.uid),
+        ];
+        let mut payload = json!({ "iss": SECRET_ISSUER });
+        for (claim, value) in private {
+            payload[format!("{SECRET_CLAIM}{claim}")] = value.as_str().into();
+        }
+        payload["sub"] = self.subject().into();
+        payload
+    }
+
+    fn subject(&self) -> String {
+        format!(
+            "system:serviceaccount:{}:{}",
+            self.namespace, self.account.name
+        )
+    }
+
+    fn of_payload(payload: &Value) -> Result<Self, TokenError> {
+        let claim = |name: &str, missing: &'static str| {
+            let text = payload[format!("{SECRET_CLAIM}{name}")].as_str();
+            let text = text.filter(|text| !text.is_empty());
+            text.map(str::to_owned).ok_or(TokenError::Refused(missing))
+        };
+        let claims = Self {
+            namespace: claim("namespace", "namespace claim is missing")?,
+            secret: claim("secret.name", "secretName claim is missing")?,
+            account: ObjectReference {
+                name: claim(
+                    "service-account.name",
+                    "serviceAccountName claim is missing",
+                )?,
+                uid: claim("service-account.uid", "serviceAccountUID claim is missing")?,
+            },
+        };
+        match payload["sub"].as_str() {
+            None | Some("") => Err(TokenError::Refused("sub claim is missing")),
+            Some(subject) if subject != claims.subject() => {
+                Err(TokenError::Refused("sub claim is invalid"))
+            }
+            Some(_) => Ok(claims),
+        }
     }
 }

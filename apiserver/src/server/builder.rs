@@ -1,7 +1,7 @@
 //! How a server is set up.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -9,10 +9,11 @@ use parking_lot::Mutex;
 use super::flow_control::FlowControl;
 use super::offload::Offload;
 use super::panics::Panics;
-use super::{ApiServer, Components, Core};
+use super::{ApiServer, Components, Core, LazyAuthority};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::auth::{Authorization, ISSUER, LastModes, TokenKeys, Tokens};
+use crate::certificate_authority::CertificateAuthority;
 use crate::clock::{Clock, Entropy, Seed};
 use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::Metrics;
@@ -259,6 +260,12 @@ impl ApiServerBuilder {
         };
         let token_keys = self.token_keys;
         let make_keys = move || token_keys.unwrap_or_else(|| TokenKeys::made(secret));
+        let make_authority = move || CertificateAuthority::made(secret, started);
+        let authority: Arc<LazyAuthority> = Arc::new(LazyLock::new(Box::new(make_authority)));
+        let client_authorities = self.client_authorities.map(|given| {
+            let own = Authorities::read(authority.pem().as_bytes());
+            Arc::new(given.and(own.expect("the authority is written as it is read")))
+        });
         let components = Components::default();
         let running = Arc::clone(&components);
         let initial = Initial {
@@ -279,7 +286,8 @@ impl ApiServerBuilder {
             definitions: Definitions::new(),
             token: self.token,
             asks_for_credentials: self.asks_for_credentials,
-            client_authorities: self.client_authorities,
+            client_authorities,
+            authority,
             own_hosts: self.own_hosts,
             authorization: self.authorization,
             service_accounts: self.service_accounts,

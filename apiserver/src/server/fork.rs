@@ -107,6 +107,7 @@ impl ApiServer {
             authorization: core.authorization,
             service_accounts: core.service_accounts,
             tokens: core.tokens.forked(),
+            authority: Arc::clone(&core.authority),
             external_url: core.external_url.clone(),
             last_modes: LastModes::default(),
             components: Arc::new(Mutex::new(core.components.lock().clone())),

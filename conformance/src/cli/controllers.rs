@@ -92,6 +92,7 @@ pub(super) fn options(
         statefulset: Settings::default(),
         kruise: Gates::default(),
         check_types: type_checking::check,
+        credentials: None,
         count_usage: quota_usage::count,
         now: Arc::new(move || clock.now()),
     };

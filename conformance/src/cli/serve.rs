@@ -18,7 +18,7 @@ use http::HeaderValue;
 use kubeproof::log::{Moment, State};
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
-use kubeproof::{in_process, kruise, nodes, quota_usage, type_checking};
+use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checking};
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
@@ -149,6 +149,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             lease_renewal: LEASE_RENEWAL,
             stages: stages(&args.stages)?,
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
+            credentials: Some(credentials::of(&server)),
             statefulset: Settings::default(),
             kruise: gates,
             check_types: type_checking::check,

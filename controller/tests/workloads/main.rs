@@ -3,10 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
+mod certificates;
 mod events;
 mod network;
 mod preferred_versions;
 mod quota;
+mod service_accounts;
 mod support;
 
 use std::collections::BTreeSet;

@@ -12,7 +12,11 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use kubeproof_apiserver::resource_quota::{self, Counted};
-use kubeproof_apiserver::{ApiServer, Clock, EventType, JournalEntry};
+use kubeproof_apiserver::{
+    ApiServer, Clock, EventType, JournalEntry, SecretToken, certificate_authority,
+};
+use kubeproof_controller::certificates::{Authority, RequestedCertificate};
+use kubeproof_controller::credentials::Credentials;
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::{Manager, Options};
 use serde::Serialize;
@@ -42,6 +46,42 @@ impl<K> Namespaced for K where
         + DeserializeOwned
         + Serialize
 {
+}
+
+/// What the server signs.
+fn credentials(server: &ApiServer) -> Credentials {
+    let (tokens, certificates) = (server.clone(), server.clone());
+    Credentials {
+        sign_token: Arc::new(move |token| {
+            tokens.sign_secret_token(SecretToken {
+                namespace: token.namespace,
+                account: token.account,
+                uid: token.uid,
+                secret: token.secret,
+            })
+        }),
+        authority: Authority {
+            read: |pem| {
+                let read = certificate_authority::read_request(pem)?;
+                Ok(RequestedCertificate {
+                    common_name: read.common_name,
+                    organizations: read.organizations,
+                    has_dns_names: !read.dns_names.is_empty(),
+                    has_email_addresses: !read.email_addresses.is_empty(),
+                    has_ip_addresses: read.ip_addresses > 0,
+                    has_uris: !read.uris.is_empty(),
+                })
+            },
+            expiry: certificate_authority::expiry,
+            sign: Arc::new(move |order| {
+                certificates.sign_certificate(certificate_authority::CertificateOrder {
+                    request: order.request,
+                    usages: order.usages,
+                    duration: order.duration,
+                })
+            }),
+        },
+    }
 }
 
 /// Counts as the server does.
@@ -75,6 +115,7 @@ impl Cluster {
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
+            credentials: Some(credentials(&server)),
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             check_types: |_| Vec::new(),

@@ -1,0 +1,130 @@
+//! Signs approved requests to the signers of Kubernetes.
+
+use std::time::Duration;
+
+use futures::future::join;
+use jiff::SignedDuration;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::certificates::v1::{
+    CertificateSigningRequest, CertificateSigningRequestCondition,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Api;
+use kube::api::PostParams;
+
+use super::approver::DELAYS;
+use super::{Authority, CertificateOrder, FAILED, certificate, conditions, is_approved, rules};
+use crate::context::Context;
+use crate::informer::{Change, Informer};
+use crate::mirror::ObjectKey;
+use crate::sync_error::Error;
+use crate::work_queue::WorkQueue;
+use crate::worker::{self, Reconcile};
+
+/// The controller's name: its user agent.
+pub const NAME: &str = "certificate-signer";
+/// How many requests are signed at once.
+const WORKERS: usize = 5;
+/// How long certificates are good for, unless less is asked for.
+const DURATION_MAX: SignedDuration = SignedDuration::from_hours(365 * 24);
+const DURATION_MIN: SignedDuration = SignedDuration::from_mins(10);
+
+struct Controller {
+    ctx: Context,
+    authority: Authority,
+    queue: WorkQueue<ObjectKey>,
+    requests: Informer<CertificateSigningRequest>,
+}
+
+/// Runs the controller until the future is dropped.
+pub async fn run(ctx: Context, authority: Authority) {
+    let controller = Controller {
+        ctx: ctx.for_component(NAME),
+        authority,
+        queue: WorkQueue::retrying(DELAYS),
+        requests: Informer::new(),
+    };
+    let api = Api::all(controller.ctx.client.clone());
+    let watch = controller.requests.run(api, |change| {
+        if let Change::Added(request) | Change::Updated { new: request, .. } = change {
+            controller.queue.add(ObjectKey::of(&*request));
+        }
+    });
+    let work = async {
+        controller.requests.synced().await;
+        worker::run(&controller, &controller.queue, WORKERS).await;
+    };
+    join(watch, work).await;
+}
+
+/// How long a certificate is to be good for that asks for `seconds`.
+fn duration(seconds: Option<i32>) -> SignedDuration {
+    let asked = seconds.map(|seconds| SignedDuration::from_secs(seconds.into()));
+    asked.map_or(DURATION_MAX, |asked| {
+        asked.clamp(DURATION_MIN, DURATION_MAX)
+    })
+}
+
+impl Reconcile for Controller {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let Some(request) = self.requests.get("", &key.name) else {
+            return Ok(None);
+        };
+        let has_failed =
+            conditions(&request).any(|own| own.type_ == FAILED && own.status == "True");
+        if certificate(&request).is_some() || !is_approved(&request) || has_failed {
+            return Ok(None);
+        }
+        let usages = request.spec.usages.as_deref().unwrap_or_default();
+        let asked = (self.authority.read)(&request.spec.request.0);
+        let asked = asked.map_err(|error| {
+            Error::Refused(format!("unable to parse csr {:?}: {error}", key.name))
+        })?;
+        let Some(checked) = rules::check(&request.spec.signer_name, &asked, usages) else {
+            return Ok(None);
+        };
+        let mut next = (*request).clone();
+        let status = next.status.get_or_insert_default();
+        match checked {
+            Err(message) => {
+                let conditions = status.conditions.get_or_insert_default();
+                conditions.push(CertificateSigningRequestCondition {
+                    type_: FAILED.to_owned(),
+                    status: "True".to_owned(),
+                    reason: Some("SignerValidationFailure".to_owned()),
+                    message: Some(message),
+                    last_update_time: Some(Time((self.ctx.now)())),
+                    ..CertificateSigningRequestCondition::default()
+                });
+            }
+            Ok(()) => {
+                let order = CertificateOrder {
+                    request: &request.spec.request.0,
+                    usages,
+                    duration: duration(request.spec.expiration_seconds),
+                };
+                let signed = (self.authority.sign)(order);
+                let signed = signed
+                    .map_err(|error| Error::Refused(format!("error auto signing csr: {error}")))?;
+                status.certificate = Some(ByteString(signed.into_bytes()));
+            }
+        }
+        let api: Api<CertificateSigningRequest> = Api::all(self.ctx.client.clone());
+        api.replace_status(&key.name, &PostParams::default(), &next)
+            .await?;
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_limits() {
+        assert_eq!(duration(None), DURATION_MAX);
+        assert_eq!(duration(Some(1)), DURATION_MIN);
+        assert_eq!(duration(Some(3600)), SignedDuration::from_hours(1));
+        assert_eq!(duration(Some(i32::MAX)), DURATION_MAX);
+    }
+}
