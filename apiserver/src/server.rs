@@ -44,12 +44,12 @@ use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::access::Authenticated;
 use crate::endpoints::metrics::families::number;
-use crate::endpoints::metrics::{Ended, Metrics, RequestLabels};
+use crate::endpoints::metrics::{Ended, Metrics, RequestLabels, RequestMeter};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::Query;
 use crate::endpoints::request_info::{RequestInfo, Verb};
-use crate::endpoints::{compression, deadline, handlers, response};
+use crate::endpoints::{aggregated, compression, deadline, handlers, response};
 use crate::fault::{Asked, Crash, Effect, Faults, Refusal};
 use crate::kubelet::Kubelet;
 use crate::patch::PatchType;
@@ -368,7 +368,24 @@ impl ApiServer {
                 Err(error) => return failed(&error),
             };
             let (method, headers) = (&parts.method, &parts.headers);
-            return self.non_resource(method, &path, &query_text, headers, &body);
+            let response = self.non_resource(method, &path, &query_text, headers, &body);
+            let is_aggregated = aggregated::is_asked_for(headers);
+            if let Some(labels) = RequestLabels::of_path(method, &path, is_aggregated) {
+                let meter = RequestMeter {
+                    metrics: Arc::clone(metrics),
+                    clock: self.core.clock.clone(),
+                    received,
+                    queued,
+                    labels: Arc::new(labels.of_agent(header(headers, &USER_AGENT))),
+                };
+                meter.finish(Ended {
+                    code: response.status().as_u16(),
+                    bytes: response.body().bytes().map(Bytes::len),
+                    webhooks: 0,
+                    listed: None,
+                });
+            }
+            return response;
         };
         let Some(resource) = self.core.resource(&info) else {
             // Only groups with built-in resources answer for what they do not have.

@@ -84,11 +84,16 @@ async fn a_denied_write_says_who_denied_it_and_why() {
     assert_eq!(got.code, 404);
 }
 
-async fn checks(server: &ApiServer) -> Vec<String> {
+async fn metrics(server: &ApiServer) -> String {
     let request = http::Request::get("/metrics").body(Full::<Bytes>::default());
     let response = server.handle(request.unwrap()).await;
     let text = response.into_body().collect().await.unwrap().to_bytes();
-    let text = String::from_utf8(text.to_vec()).unwrap();
+    String::from_utf8(text.to_vec()).unwrap()
+}
+
+/// The counts of policies and conditions.
+async fn checks(server: &ApiServer) -> Vec<String> {
+    let text = metrics(server).await;
     let lines = text.lines().filter(|line| {
         let is_count = line.contains("_check_total{") || line.contains("_duration_seconds_count{");
         let is_condition = line.starts_with("apiserver_admission_match_condition_")
@@ -382,6 +387,43 @@ async fn policies_that_want_to_look_again_do_so_once_anything_was_changed() {
         created.body["data"],
         json!({"k": "v", "again": "xx", "once": "x"})
     );
+}
+
+#[tokio::test]
+async fn built_in_plugins_look_again_at_what_a_policy_has_changed() {
+    let server = ApiServer::builder().build();
+    let rules = json!([{ "operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+        "resources": ["pods"] }]);
+    let patch = "[JSONPatch{op: 'replace', path: '/spec/tolerations', value: []}]";
+    let spec = json!({
+        "matchConstraints": { "resourceRules": rules }, "reinvocationPolicy": "Never",
+        "mutations": [{ "patchType": "JSONPatch", "jsonPatch": { "expression": patch } }],
+    });
+    let created = create(&server, "mutatingadmissionpolicies", "bare", spec).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let spec = json!({ "policyName": "bare" });
+    let created = create(&server, "mutatingadmissionpolicybindings", "bare", spec).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let pod = json!({ "metadata": { "name": "a" },
+        "spec": { "containers": [{ "name": "c", "image": "i" }] } });
+    let created = send(&server, "POST /api/v1/namespaces/default/pods", pod).await;
+    let tolerations = created.body["spec"]["tolerations"].as_array();
+    assert_eq!(tolerations.map(Vec::len), Some(2), "{}", created.body);
+    let text = metrics(&server).await;
+    let asked = |plugin: &str| {
+        format!(
+            "\napiserver_admission_controller_admission_duration_seconds_count{{name=\"{plugin}\",\
+             operation=\"CREATE\",rejected=\"false\",type=\"admit\"}} "
+        )
+    };
+    // Of three creations one was looked at twice, by plugins that know pods and by those that don't.
+    for plugin in [
+        "DefaultTolerationSeconds",
+        "DefaultIngressClass",
+        "MutatingAdmissionPolicy",
+    ] {
+        assert!(text.contains(&(asked(plugin) + "4\n")), "{plugin}: {text}");
+    }
 }
 
 #[tokio::test]

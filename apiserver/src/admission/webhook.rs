@@ -228,8 +228,9 @@ impl Reinvocation {
 }
 
 impl Admission<'_> {
-    /// Lets each mutating webhook that the write matches change it, one after the other, and asks
-    /// those again that want to see what others changed later. Deletions have no `object`.
+    /// Lets each mutating policy and webhook that the write matches change it, one after the other.
+    /// If any does, the built-in plugins are asked again, and with them the policies and webhooks that
+    /// want to see what others changed later. Deletions have no `object`.
     ///
     /// # Errors
     /// The refusal of a webhook; `InternalError` when one that must be asked can't be.
@@ -239,17 +240,34 @@ impl Admission<'_> {
         old: Option<&Value>,
         course: &mut Course<'_>,
     ) -> Result<(), ApiError> {
+        const POLICIES: Plugin = Plugin::MutatingAdmissionPolicy;
+        const WEBHOOKS: Plugin = Plugin::MutatingAdmissionWebhook;
         let mut left = Vec::new();
         let before = object.as_deref().map(|own| namespace(own).to_owned());
+        let mut changed = false;
         if let Some(object) = object.as_deref_mut() {
             let mutated = self.mutate_by_policies(object, old, &mut left);
-            course.asked(Plugin::MutatingAdmissionPolicy, mutated)?;
+            changed = course.asked(POLICIES, mutated)?;
         }
-        let mutated = self.mutate_by_webhooks(object.as_deref_mut(), old, course);
-        mutated.await?;
-        if let Some(object) = object.as_deref_mut().filter(|_| !left.is_empty()) {
-            let mutated = self.mutate_again(object, old, &left);
-            course.asked(Plugin::MutatingAdmissionPolicy, mutated)?;
+        let webhooks = self.webhooks(Phase::Mutating);
+        let mut reinvocation = Reinvocation::default();
+        let round =
+            self.mutating_round(&webhooks, object.as_deref_mut(), old, &mut reinvocation, 0);
+        changed |= course.asked(WEBHOOKS, round.await)?;
+        if changed {
+            course.again();
+            if let Some(object) = object.as_deref_mut() {
+                let seen = object.clone();
+                self.admit_again(object, old, course)?;
+                let mutated = self.mutate_again(object, old, &left);
+                course.asked(POLICIES, mutated)?;
+                if *object != seen {
+                    reinvocation.changed();
+                }
+            }
+            let object = object.as_deref_mut();
+            let round = self.mutating_round(&webhooks, object, old, &mut reinvocation, 1);
+            course.asked(WEBHOOKS, round.await)?;
         }
         let now = object.as_deref().map_or("", namespace);
         match before {
@@ -258,33 +276,6 @@ impl Admission<'_> {
             }
             _ => Ok(()),
         }
-    }
-
-    async fn mutate_by_webhooks(
-        &self,
-        mut object: Option<&mut Value>,
-        old: Option<&Value>,
-        course: &mut Course<'_>,
-    ) -> Result<(), ApiError> {
-        const PLUGIN: Plugin = Plugin::MutatingAdmissionWebhook;
-        let webhooks = self.webhooks(Phase::Mutating);
-        let mut reinvocation = Reinvocation::default();
-        let round =
-            self.mutating_round(&webhooks, object.as_deref_mut(), old, &mut reinvocation, 0);
-        if !course.asked(PLUGIN, round.await)? {
-            return Ok(());
-        }
-        course.again();
-        if let Some(object) = object.as_deref_mut() {
-            let before = object.clone();
-            self.admit_again(object, old, course)?;
-            if *object != before {
-                reinvocation.changed();
-            }
-        }
-        let round = self.mutating_round(&webhooks, object, old, &mut reinvocation, 1);
-        course.asked(PLUGIN, round.await)?;
-        Ok(())
     }
 
     /// Asks the webhooks once; answers whether one of them has changed the object.

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY,
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_NONE_MATCH,
+    VARY,
 };
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -27,11 +28,7 @@ pub(crate) fn answer(
         "apis" => (discovery::aggregated_apis, &documents.aggregated_apis),
         _ => return None,
     };
-    let text = |name| {
-        let value = headers.get(name);
-        value.and_then(|value: &HeaderValue| value.to_str().ok())
-    };
-    let media = accepted(text(ACCEPT).unwrap_or_default())?;
+    let media = accepted(text(headers, &ACCEPT))?;
     let encoded = || {
         let accepted = Accepted {
             media,
@@ -46,7 +43,7 @@ pub(crate) fn answer(
         MediaType::Json => made.get_or_init(encoded).clone(),
         _ => encoded(),
     };
-    let held = text(IF_NONE_MATCH) == Some(&etag);
+    let held = text(headers, &IF_NONE_MATCH) == etag;
     let content_type = format!("{}{PARAMETERS}", media.as_str());
     let mut response = match held {
         true => {
@@ -63,6 +60,17 @@ pub(crate) fn answer(
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     Some(response)
+}
+
+/// Whether a client accepts the aggregated form.
+pub(crate) fn is_asked_for(headers: &HeaderMap) -> bool {
+    accepted(text(headers, &ACCEPT)).is_some()
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
+    let value = headers.get(name);
+    let value = value.and_then(|value| value.to_str().ok());
+    value.unwrap_or_default()
 }
 
 /// The encoding of the first clause that asks for the aggregated form.

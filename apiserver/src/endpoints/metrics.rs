@@ -95,7 +95,7 @@ enum What {
         elapsed: Duration,
         /// How much of it the request waited for webhooks and for a seat.
         waited: Duration,
-        /// Of a whole body.
+        /// The size of the answer, if it is known.
         bytes: Option<usize>,
         listed: Option<Listed>,
     },

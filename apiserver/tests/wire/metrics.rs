@@ -319,6 +319,15 @@ async fn lists_and_watches_of_the_window_are_counted_by_resource() {
         assert!(has(&text, &line), "{line} in\n{text}");
     }
     assert!(!text.contains("apiserver_terminated_watchers_total{"));
+    let watch = "component=\"apiserver\",group=\"\",resource=\"configmaps\",scope=\"namespace\",\
+                 subresource=\"\",verb=\"WATCH\",version=\"v1\"";
+    let sizes = format!("apiserver_response_sizes_count{{{watch}}} 2");
+    assert!(has(&text, &sizes), "{text}");
+    let indicated = format!("apiserver_request_sli_duration_seconds_count{{{watch}}}");
+    assert!(
+        !text.contains(&indicated),
+        "a watch lasts as its client wants"
+    );
     assert!(
         !text.contains("apiserver_storage_list_total"),
         "there is no storage behind"
@@ -357,6 +366,42 @@ async fn a_watch_waits_for_a_version_and_is_closed_when_it_falls_behind() {
     ] {
         assert!(has(&text, &line), "{line} in\n{text}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_openapi_and_aggregated_discovery_are_requests_without_a_resource() {
+    let server = server();
+    for path in [
+        "/readyz",
+        "/readyz/ping",
+        "/openapi/v2",
+        "/openapi/v3/api/v1",
+        "/version",
+        "/api",
+    ] {
+        assert_eq!(ask(&server, &format!("GET {path}")).await.0, 200, "{path}");
+    }
+    let aggregated = "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList";
+    let accept = [("accept", aggregated)];
+    let response = respond(&server, "GET /apis", &accept, b"").await;
+    assert_eq!(response.status(), 200);
+    metrics(&server).await;
+    let text = metrics(&server).await;
+    let totals = series(&text, "apiserver_request_total");
+    let of = |component: &str, subresource: &str| {
+        format!(
+            "{{code=\"200\",component=\"{component}\",dry_run=\"\",group=\"\",resource=\"\",\
+             scope=\"\",subresource=\"{subresource}\",verb=\"GET\",version=\"\"}} 1"
+        )
+    };
+    assert_eq!(
+        totals,
+        [
+            of("", "/readyz"),
+            of("", "openapi/v3/"),
+            of("apiserver", "apis")
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

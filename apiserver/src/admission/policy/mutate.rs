@@ -27,8 +27,8 @@ pub(in crate::admission) struct Left {
 type Faults = Vec<(String, &'static str)>;
 
 impl Admission<'_> {
-    /// Lets each mutating policy that the write matches change the object; `left` gets those that
-    /// are to look again.
+    /// Lets each mutating policy that the write matches change the object; answers whether one has.
+    /// `left` gets those that are to look again.
     ///
     /// # Errors
     /// `Forbidden` for what a policy can't do.
@@ -37,7 +37,7 @@ impl Admission<'_> {
         object: &mut Value,
         old: Option<&Value>,
         left: &mut Vec<Left>,
-    ) -> Result<(), ApiError> {
+    ) -> Result<bool, ApiError> {
         let mut faults = Faults::new();
         let before = object.clone();
         for bound in self.policies(Family::Mutating) {
@@ -49,10 +49,11 @@ impl Admission<'_> {
                 });
             }
         }
-        if before != *object {
+        let changed = before != *object;
+        if changed {
             left.iter_mut().for_each(|own| own.object = None);
         }
-        self.refusal(&faults)
+        self.refusal(&faults).map(|()| changed)
     }
 
     /// Asks those policies again whose outcome has been changed by others.

@@ -215,7 +215,10 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
             is_consistent,
             awaits_version,
         };
-        let _ = request.listed.set(listed);
+        // What componentstatuses show is not stored.
+        if request.resource.gvr().resource != "componentstatuses" {
+            let _ = request.listed.set(listed);
+        }
     };
     let mut page = Page {
         objects: Vec::new(),

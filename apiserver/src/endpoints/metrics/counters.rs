@@ -279,11 +279,12 @@ impl Counters {
         let with_dry_run = labels.with_dry_run();
         let seconds = self.request_seconds.with_label_values(&with_dry_run);
         seconds.observe(elapsed.as_secs_f64());
-        if labels.dry_run.is_empty() {
+        // A watch lasts as long as its client wants.
+        if labels.dry_run.is_empty() && verb != "WATCH" {
             let seconds = self.sli_seconds.with_label_values(&labels.of_request());
             seconds.observe(elapsed.saturating_sub(*waited).as_secs_f64());
         }
-        if let Some(bytes) = bytes.filter(|_| matches!(verb, "GET" | "LIST")) {
+        if let Some(bytes) = bytes.filter(|_| labels.is_read) {
             let sizes = self.response_sizes.with_label_values(&labels.of_request());
             sizes.observe(size(bytes));
         }
@@ -380,7 +381,11 @@ impl Counters {
 
     /// Forgets the requests for resources that are not served any more.
     pub(super) fn forget(&self, is_served: &dyn Fn(&str, &str) -> bool) {
-        let keeps = |labels: Labels<'_>| is_served(labels.of("group"), labels.of("resource"));
+        let keeps = |labels: Labels<'_>| {
+            let (group, resource) = (labels.of("group"), labels.of("resource"));
+            // Some paths name no resource.
+            resource.is_empty() || is_served(group, resource)
+        };
         retain(&self.requests, &WITH_CODE, &keeps);
         retain(&self.terminations, &OF_TERMINATION, &keeps);
         retain(&self.request_seconds, &WITH_DRY_RUN, &keeps);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use jiff::Timestamp;
 
 use super::counters::Sent;
@@ -24,6 +25,9 @@ pub(crate) struct RequestLabels {
     names: Names,
     subresource: String,
     scope: &'static str,
+    component: &'static str,
+    /// Whether the route reads: the sizes of its answers are of interest.
+    pub(super) is_read: bool,
     /// The verb of a body that was read, and its size.
     pub(super) body: Option<(&'static str, usize)>,
     /// Whether clients should use another resource.
@@ -80,6 +84,45 @@ impl RequestLabels {
         }
     }
 
+    /// The labels of a request for a path that names no resource, if upstream counts it: probes,
+    /// OpenAPI v3, and the aggregated discovery that the answer may be.
+    pub(crate) fn of_path(method: &Method, path: &str, is_aggregated: bool) -> Option<Self> {
+        let (subresource, component) = match path {
+            "/healthz" | "/livez" | "/readyz" => (path, ""),
+            "/openapi/v3" => ("openapi/v3", ""),
+            "/api" if is_aggregated => ("api", "apiserver"),
+            "/apis" if is_aggregated => ("apis", "apiserver"),
+            _ if path.starts_with("/openapi/v3/") => ("openapi/v3/", ""),
+            _ => return None,
+        };
+        let verbs = ["POST", "PUT", "PATCH", "DELETE"];
+        let verb = match *method {
+            Method::GET | Method::HEAD => "GET",
+            _ => {
+                let mut verbs = verbs.into_iter();
+                verbs
+                    .find(|verb| *verb == method.as_str())
+                    .unwrap_or("other")
+            }
+        };
+        Some(Self {
+            verb,
+            dry_run: "",
+            names: Names::Stated {
+                group: String::new(),
+                version: String::new(),
+                resource: String::new(),
+            },
+            subresource: subresource.to_owned(),
+            scope: "",
+            component,
+            is_read: true,
+            body: None,
+            is_deprecated: false,
+            is_own: false,
+        })
+    }
+
     fn new(info: &RequestInfo, query: &Query, is_apply: bool, names: Names) -> Self {
         let scope = match (&info.name, &info.namespace) {
             (Some(_), _) => "resource",
@@ -105,12 +148,20 @@ impl RequestLabels {
             Some(_) if query.all("dryRun").all(|value| value == "All") => "All",
             Some(_) => "invalid",
         };
+        let is_read = match info.verb {
+            Some(Verb::Get | Verb::List) => verb != "CONNECT" || subresource == "log",
+            // The path below `watch` is a route of its own.
+            Some(Verb::Watch) => query.flag("watch"),
+            _ => false,
+        };
         Self {
             verb,
             dry_run,
             names,
             subresource,
             scope,
+            component: "apiserver",
+            is_read,
             body: None,
             is_deprecated: false,
             is_own: false,
@@ -168,7 +219,7 @@ impl RequestLabels {
             resource,
             &self.subresource,
             self.scope,
-            "apiserver",
+            self.component,
         ]
     }
 
@@ -182,7 +233,7 @@ impl RequestLabels {
             resource,
             &self.subresource,
             self.scope,
-            "apiserver",
+            self.component,
         ]
     }
 }
@@ -203,7 +254,7 @@ pub(crate) struct RequestMeter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) code: u16,
-    /// Of a whole body.
+    /// The size of the answer, if it is known.
     pub(crate) bytes: Option<usize>,
     /// The nanoseconds for which it waited for webhooks.
     pub(crate) webhooks: u64,
@@ -234,6 +285,7 @@ impl RequestMeter {
         WatchMeter {
             request: self,
             noted: 0,
+            bytes: 0,
             sent: None,
         }
     }
@@ -254,6 +306,8 @@ pub(crate) struct WatchMeter {
     request: RequestMeter,
     /// How many events were noted.
     noted: usize,
+    /// How many bytes were sent.
+    bytes: usize,
     /// Where those are counted that come behind them.
     sent: Option<Sent>,
 }
@@ -261,6 +315,7 @@ pub(crate) struct WatchMeter {
 impl WatchMeter {
     /// An event of so many bytes was sent.
     pub(crate) fn sent(&mut self, bytes: usize) {
+        self.bytes += bytes;
         if let Some(sent) = &self.sent {
             return sent.count(bytes);
         }
@@ -300,7 +355,7 @@ impl Drop for WatchMeter {
     fn drop(&mut self) {
         self.request.finish(Ended {
             code: 200,
-            bytes: None,
+            bytes: Some(self.bytes),
             webhooks: 0,
             listed: None,
         });

@@ -45,7 +45,9 @@ pub(super) fn families(storage: &Storage, is_served: &dyn Fn(&str, &str) -> bool
     ];
     let mut counts = Vec::new();
     for (resource, table) in storage.tables() {
-        if !is_served(&resource.group, &resource.resource) {
+        // What componentstatuses show is not stored.
+        let is_shown = resource.resource != "componentstatuses";
+        if !is_shown || !is_served(&resource.group, &resource.resource) {
             continue;
         }
         let labels = [
