@@ -32,11 +32,16 @@ pub trait Kubelet: Debug + Send + Sync {
         stdin: bool,
     ) -> Result<ContainerStreams, KubeletError>;
 
-    /// What the main process of a container writes from now on.
+    /// What the main process of a container writes from now on. It may read from the client if
+    /// `stdin`.
     ///
     /// # Errors
     /// Whatever the kubelet refuses.
-    fn attach(&self, container: ContainerReference<'_>) -> Result<ContainerStreams, KubeletError>;
+    fn attach(
+        &self,
+        container: ContainerReference<'_>,
+        stdin: bool,
+    ) -> Result<ContainerStreams, KubeletError>;
 }
 
 /// A container of a pod that is bound to a node.

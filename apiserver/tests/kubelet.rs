@@ -67,7 +67,11 @@ impl Kubelet for Echo {
         })
     }
 
-    fn attach(&self, _container: ContainerReference<'_>) -> Result<ContainerStreams, KubeletError> {
+    fn attach(
+        &self,
+        _container: ContainerReference<'_>,
+        _stdin: bool,
+    ) -> Result<ContainerStreams, KubeletError> {
         Err(KubeletError::Unreachable)
     }
 }

@@ -50,8 +50,13 @@ impl Kubelet for Nodes {
         session.map(streams).map_err(refused)
     }
 
-    fn attach(&self, container: ContainerReference<'_>) -> Result<ContainerStreams, KubeletError> {
-        let session = self.0.attach(pod(container), container.container);
+    fn attach(
+        &self,
+        container: ContainerReference<'_>,
+        stdin: bool,
+    ) -> Result<ContainerStreams, KubeletError> {
+        let name = container.container;
+        let session = self.0.attach(pod(container), name, stdin);
         session.map(streams).map_err(refused)
     }
 }

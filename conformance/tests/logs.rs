@@ -25,7 +25,7 @@ steps:
     apiVersion: v1
     kind: Pod
     metadata: {name: a}
-    spec: {containers: [{name: main, image: busybox}], terminationGracePeriodSeconds: 0}
+    spec: {containers: [{name: main, image: busybox, command: [sleep, infinity]}], terminationGracePeriodSeconds: 0}
 - fault: {name: busy, on: {verb: delete, from: kubelet}, times: 1, refuse: {code: 500}}
 - delete: {target: pod/a, gracePeriodSeconds: 30}
 ";
@@ -166,7 +166,7 @@ fn a_state_is_that_of_the_chosen_moment() {
 #[tokio::test(start_paused = true)]
 async fn a_testbed_has_a_log_that_can_be_opened() {
     let pod = "{apiVersion: v1, kind: Pod, metadata: {name: a}, \
-        spec: {containers: [{name: main, image: busybox}]}}";
+        spec: {containers: [{name: main, image: busybox, command: [sleep, infinity]}]}}";
     let builder = Testbed::builder().nodes(1).order(3).notes_requests();
     let mut logs = Vec::new();
     for _ in 0..2 {

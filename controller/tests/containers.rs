@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod};
@@ -85,6 +86,26 @@ impl Node {
         let status = self.pods().get(name).await.unwrap().status.unwrap();
         let containers = status.container_statuses.unwrap_or_default();
         (status.phase.unwrap(), containers[0].clone())
+    }
+
+    /// What a container writes while a client that attaches gives it `input`, and then ends.
+    async fn attach(&self, name: &str, input: &str) -> String {
+        let pod = self.pods().get(name).await.unwrap();
+        let reference = PodReference {
+            name,
+            uid: pod.metadata.uid.as_deref().unwrap(),
+            node: "node-1",
+        };
+        let session = self.manager.containers().attach(reference, "main", true);
+        let session = session.ok().unwrap();
+        let sender = session.input.unwrap();
+        let bytes = Bytes::copy_from_slice(input.as_bytes());
+        sender.send(bytes).await.unwrap();
+        drop(sender);
+        assert_eq!(session.ended.await, Ok(0));
+        let chunks = session.output.map(|(_, bytes)| bytes);
+        let bytes = chunks.collect::<Vec<_>>().await.concat();
+        String::from_utf8(bytes).unwrap()
     }
 
     async fn log(&self, name: &str, options: LogOptions) -> String {
@@ -258,5 +279,65 @@ async fn readiness_follows_what_a_probe_finds() {
     assert!(!node.pod("file").await.1.ready);
     pass(12).await;
     assert!(node.pod("file").await.1.ready);
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_s_shell_ends_at_once_without_input() {
+    let node = Node::start();
+    let bare = json!({ "command": null });
+    node.run("once", "Never", "", bare.clone()).await;
+    node.run("again", "Always", "", bare).await;
+    let typed = json!({ "command": null, "stdin": true });
+    node.run("typed", "Never", "", typed).await;
+    let terminal = json!({ "command": ["cat"], "tty": true });
+    node.run("terminal", "Never", "", terminal).await;
+    let words = json!({ "command": null, "args": ["sh", "-c", "echo hi; exit 3"] });
+    node.run("words", "Never", "", words).await;
+    pass(5).await;
+    let (phase, container) = node.pod("again").await;
+    let state = container.state.unwrap().waiting.unwrap();
+    assert_eq!(phase, "Running");
+    assert_eq!(state.reason.as_deref(), Some("CrashLoopBackOff"));
+    let last = container.last_state.unwrap().terminated.unwrap();
+    assert_eq!(last.reason.as_deref(), Some("Completed"));
+    for (name, phase) in [
+        ("once", "Succeeded"),
+        ("typed", "Running"),
+        ("terminal", "Running"),
+        ("words", "Failed"),
+    ] {
+        assert_eq!(node.pod(name).await.0, phase, "{name}");
+    }
+    let ended = node.pod("words").await.1.state.unwrap().terminated.unwrap();
+    assert_eq!(ended.exit_code, 3);
+    assert_eq!(node.log("words", LogOptions::default()).await, "hi\n");
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shell_waits_for_who_attaches() {
+    let node = Node::start();
+    let once = json!({ "command": ["sh"], "stdin": true, "stdinOnce": true });
+    for name in ["once", "silent"] {
+        node.run(name, "Never", "", once.clone()).await;
+    }
+    let open = json!({ "command": ["sh"], "stdin": true });
+    node.run("open", "Never", "", open).await;
+    pass(60).await;
+    let long = "for i in 1 2\ndo echo $i\ndone; echo no >&2\nexit 4\n";
+    assert_eq!(node.attach("once", long).await, "1\n2\nno\n");
+    node.attach("silent", "").await;
+    let written = tokio::join!(node.attach("open", "x=1\n"), async {
+        pass(60).await;
+        assert_eq!(node.pod("open").await.0, "Running");
+        node.attach("open", "read y; echo $x$y; exit\n2\n").await
+    });
+    assert_eq!(written.1, "12\n");
+    pass(1).await;
+    let code = |container: ContainerStatus| container.state.unwrap().terminated.unwrap().exit_code;
+    for (name, expected) in [("once", 4), ("silent", 0), ("open", 0)] {
+        assert_eq!(code(node.pod(name).await.1), expected, "{name}");
+    }
     node.manager.shutdown().await;
 }

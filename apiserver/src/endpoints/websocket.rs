@@ -62,6 +62,8 @@ impl Version {
 pub(crate) struct Wanted {
     pub(crate) stdout: bool,
     pub(crate) stderr: bool,
+    /// It has one stream for both.
+    pub(crate) terminal: bool,
 }
 
 /// The client's half of a handshake.
@@ -198,6 +200,7 @@ async fn serve(
             written = output.next(), if !output.is_terminated() => {
                 let (channel, takes) = match &written {
                     Some((OutputStream::Stdout, _)) => (STDOUT, wanted.stdout),
+                    Some(_) if wanted.terminal => (STDOUT, wanted.stdout),
                     _ => (STDERR, wanted.stderr),
                 };
                 if let Some((_, bytes)) = written.filter(|_| takes) {

@@ -31,7 +31,11 @@ impl Kubelet for Panicking {
         Err(KubeletError::Unreachable)
     }
 
-    fn attach(&self, _container: ContainerReference<'_>) -> Result<ContainerStreams, KubeletError> {
+    fn attach(
+        &self,
+        _container: ContainerReference<'_>,
+        _stdin: bool,
+    ) -> Result<ContainerStreams, KubeletError> {
         Err(KubeletError::Unreachable)
     }
 }

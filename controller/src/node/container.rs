@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod commands;
+mod device;
 mod filesystem;
 mod log;
 mod pipe;
@@ -13,17 +14,20 @@ mod streams;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 use crate::clock::Now;
-use pipe::Pipe;
 use process::{Shell, Stranger};
-use streams::{Input, Live, Output, Streams};
+use streams::{Output, Streams};
 
+pub(super) use commands::is_program;
 pub(super) use filesystem::{FileSystem, Volume, absolute};
 pub(super) use log::{Line, Log};
+pub(super) use pipe::Pipe;
 pub use streams::Channel;
+pub(super) use streams::{Input, Stdin};
 
 /// What a container is made of.
 #[derive(Clone)]
@@ -33,10 +37,8 @@ pub(crate) struct Container {
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) directory: String,
     pub(crate) now: Now,
+    pub(crate) started: Timestamp,
 }
-
-/// How many chunks of input wait for a process at most.
-const INPUT_CHUNKS_MAX: usize = 16;
 
 /// The client's side of a process in a container.
 #[derive(Debug)]
@@ -66,6 +68,7 @@ impl Container {
             variables: self.variables.clone(),
             hostname: self.hostname.clone(),
             now: Arc::clone(&self.now),
+            started: self.started,
             last: 0,
             arguments: Vec::new(),
             functions: BTreeMap::new(),
@@ -90,15 +93,12 @@ impl Container {
         stranger: Stranger,
     ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
         let output = Arc::new(Pipe::default());
-        let (sender, arriving) = mpsc::channel(INPUT_CHUNKS_MAX);
-        let stdin = if reads {
-            let pending = BytesMut::new();
-            Input::Live(Arc::new(tokio::sync::Mutex::new(Live {
-                arriving,
-                pending,
-            })))
-        } else {
-            Input::empty()
+        let (sender, stdin) = match reads {
+            true => {
+                let (sender, stdin) = Input::live();
+                (Some(sender), stdin)
+            }
+            false => (None, Input::empty()),
         };
         let io = Streams {
             stdin,
@@ -109,7 +109,7 @@ impl Container {
         let writer = Writer(Arc::clone(&output));
         let process = Process {
             output,
-            input: reads.then_some(sender),
+            input: sender,
         };
         let running = async move {
             let code = shell.program(&argv, &io).await;
@@ -134,12 +134,12 @@ impl Container {
         (code.unwrap_or(0), written)
     }
 
-    /// Runs `argv` to its end, which is the log's too, with everything it writes going there;
-    /// `None` where it comes to end with a program that only the image knows.
-    pub(crate) async fn run(&self, argv: Vec<String>, log: &Arc<Log>) -> Option<i32> {
+    /// Runs `argv` with `stdin` to its end, which is the log's too, with everything it writes going
+    /// there; `None` where it comes to end with a program that only the image knows.
+    pub(crate) async fn run(&self, argv: Vec<String>, stdin: Input, log: &Arc<Log>) -> Option<i32> {
         let output = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
         let io = Streams {
-            stdin: Input::empty(),
+            stdin,
             stdout: output(Channel::Stdout),
             stderr: output(Channel::Stderr),
         };

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use super::container::{Channel, Container, Line, Log, Process};
+use super::container::{Channel, Container, Line, Log, Process, Stdin};
 use super::identity;
 use crate::clock::Now;
 
@@ -51,6 +51,8 @@ pub(crate) struct Inside {
 struct Pod {
     place: Place,
     containers: BTreeMap<String, Slot>,
+    /// The reasons of those that could not be made.
+    held: BTreeMap<String, &'static str>,
 }
 
 /// Whose containers they are, and where they run.
@@ -95,6 +97,7 @@ pub(super) struct Run {
     pub(super) container: Container,
     pub(super) log: Arc<Log>,
     pub(super) image: String,
+    pub(super) stdin: Stdin,
 }
 
 /// The pod that is asked about.
@@ -273,6 +276,13 @@ impl Containers {
         }
     }
 
+    /// These containers could not be made, for the reasons that their status says.
+    pub(super) fn hold(&self, uid: &str, held: BTreeMap<String, &'static str>) {
+        if let Some(pod) = self.pods.lock().get_mut(uid) {
+            pod.held = held;
+        }
+    }
+
     /// The pod is gone.
     pub(super) fn forget(&self, uid: &str) {
         self.pods.lock().remove(uid);
@@ -345,23 +355,28 @@ impl Containers {
         })
     }
 
-    /// What a container writes from now on, until it ends.
+    /// What a container writes from now on, until it ends; with `stdin` what it reads comes from
+    /// the client, if it is open.
     ///
     /// # Errors
     /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
-    pub fn attach(&self, pod: PodReference<'_>, container: &str) -> Result<Session, Refusal> {
-        let log = self.running_one(pod, container)?.log;
-        let ending = Arc::clone(&log);
-        let output = futures::stream::unfold((log.end(), log), |(mut index, log)| async move {
-            let line = log.line(&mut index).await?;
-            Some(((line.channel, line.bytes), (index, log)))
+    pub fn attach(
+        &self,
+        pod: PodReference<'_>,
+        container: &str,
+        stdin: bool,
+    ) -> Result<Session, Refusal> {
+        let run = self.running_one(pod, container)?;
+        let output = futures::stream::unfold(run.log.listen(), |pipe| async move {
+            let written = pipe.read().await?;
+            Some((written, pipe))
         });
+        let input = if stdin { run.stdin.attach() } else { None };
         Ok(Session {
             output: output.boxed(),
-            // Main processes have no input here.
-            input: None,
+            input,
             ended: async move {
-                ending.closed().await;
+                run.log.closed().await;
                 Ok(0)
             }
             .boxed(),
@@ -404,10 +419,14 @@ impl Containers {
             None if previous => None,
             Some(slot) => Some(&slot.run),
             None => {
-                let place = pods.get(pod.uid).map(|pod| &pod.place);
-                let waits = match place.is_some_and(|place| place.initializes) {
-                    true => "PodInitializing",
-                    false => "ContainerCreating",
+                let own = pods.get(pod.uid);
+                let held = own.and_then(|own| own.held.get(container).copied());
+                let waits = match held {
+                    Some("ErrImagePull") => "image can't be pulled",
+                    Some("ImagePullBackOff") => "trying and failing to pull image",
+                    Some(reason) => reason,
+                    None if own.is_some_and(|own| own.place.initializes) => "PodInitializing",
+                    None => "ContainerCreating",
                 };
                 return Err(Refusal::BadRequest(format!(
                     "container {container:?} in pod {:?} is waiting to start: {waits}",

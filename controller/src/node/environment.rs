@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container as Spec, EnvVarSource, KeyToPath, ObjectFieldSelector, Pod, Volume as PodVolume,
 };
 
-use super::container::{Container, FileSystem, Volume, absolute};
+use super::container::{Container, FileSystem, Volume, absolute, is_program};
+use super::identity;
+use super::image::Image;
 use super::sources::{Data, SourceKind, Sources};
 use crate::clock::Now;
 
@@ -41,9 +44,6 @@ pub(super) enum Missing {
         name: String,
         key: String,
     },
-    /// A container can't be made.
-    #[error("{cause}")]
-    Container { name: String, cause: Box<Self> },
     /// A volume can't be filled.
     #[error("MountVolume.SetUp failed for volume \"{volume}\" : {cause}")]
     Volume { volume: String, cause: Box<Self> },
@@ -81,7 +81,8 @@ impl Materials<'_> {
             };
             Some((mount.mount_path.clone(), volume))
         });
-        let files = FileSystem::new(mounts.collect());
+        let now = (self.now)();
+        let files = FileSystem::new(mounts.collect()).seeded(self.seed(spec, now));
         let image = spec.image.as_deref().unwrap_or_default();
         for (name, path, page) in PAGES {
             let directory = path
@@ -98,21 +99,23 @@ impl Materials<'_> {
         }
         let directory = spec.working_dir.as_deref().unwrap_or("/");
         files.make_directories(directory);
-        let words = spec.command.iter().chain(&spec.args).flatten();
-        // Arguments alone are for a program that only the image knows.
-        let has_command = spec.command.as_ref().is_some_and(|own| !own.is_empty());
-        let argv = match has_command {
-            true => words.map(|word| expand(word, &variables)).collect(),
-            false => Vec::new(),
-        };
+        let argv = argv(spec, &variables);
         let container = Container {
             files,
             hostname: self.hostname().to_owned(),
             variables,
             directory: absolute("/", directory),
             now: self.now.clone(),
+            started: now,
         };
         Ok(Prepared { container, argv })
+    }
+
+    /// What determines the randomness of one run of a container.
+    fn seed(&self, spec: &Spec, now: Timestamp) -> u64 {
+        let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
+        let time = now.as_nanosecond().to_string();
+        identity::draw(&[uid, &spec.name, &time], u64::MAX)
     }
 
     fn hostname(&self) -> &str {
@@ -261,6 +264,27 @@ impl Materials<'_> {
     }
 }
 
+/// The main process of a container; nothing where only its image knows that.
+fn argv(spec: &Spec, variables: &BTreeMap<String, String>) -> Vec<String> {
+    let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
+        let words = words.iter().flatten();
+        words.map(|word| expand(word, variables)).collect()
+    };
+    let (command, arguments) = (expanded(&spec.command), expanded(&spec.args));
+    if !command.is_empty() {
+        return [command, arguments].concat();
+    }
+    let image = Image::parse(spec.image.as_deref().unwrap_or_default());
+    let default = image.ok().and_then(|image| image.command());
+    match (arguments.first(), default) {
+        (None, Some(program)) => vec![program.to_owned()],
+        (Some(_), Some(_)) => arguments,
+        // Most entrypoints run the program that they are given.
+        (Some(first), None) if is_program(first) => arguments,
+        (_, None) => Vec::new(),
+    }
+}
+
 /// Writes the keys that `items` names, or all.
 fn fill(volume: &Volume, data: &Data, items: Option<&[KeyToPath]>) {
     let files = FileSystem::new(vec![("/volume".to_owned(), volume.clone())]);
@@ -352,6 +376,33 @@ mod tests {
     fn settings() -> Sources {
         let data = BTreeMap::from([("a".to_owned(), b"1".to_vec())]);
         Sources::of(SourceKind::ConfigMap, "settings", data)
+    }
+
+    #[test]
+    fn an_image_decides_what_runs_without_a_command() {
+        for (image, command, args, argv) in [
+            (
+                "busybox:1.36",
+                vec![],
+                vec!["sh", "-c", "exit 3"],
+                "sh -c exit 3",
+            ),
+            ("busybox", vec![], vec!["nc", "-l"], "nc -l"),
+            ("alpine", vec![], vec![], "/bin/sh"),
+            ("nginx", vec![], vec![], ""),
+            (
+                "nginx",
+                vec![],
+                vec!["/bin/sh", "-c", "true"],
+                "/bin/sh -c true",
+            ),
+            ("nginx", vec![], vec!["-g", "daemon off;"], ""),
+            ("nginx", vec!["x"], vec!["$(HOSTNAME)"], "x web-0"),
+        ] {
+            let spec = json!({"name": "main", "image": image, "command": command, "args": args});
+            let prepared = prepare(spec, &settings()).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(prepared.argv.join(" "), argv, "{image} {args:?}");
+        }
     }
 
     #[test]

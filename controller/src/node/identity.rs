@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::hash::Hasher;
 
+use super::image::Image;
+
 /// 64-bit FNV-1a: `std`'s hasher promises no stability between releases.
 struct Fnv(u64);
 
@@ -50,20 +52,13 @@ pub(super) fn container_id(pod_uid: &str, container: &str, restarts: i32) -> Str
 
 /// What a registry would answer for `image`: its repository and a digest.
 pub(super) fn image_id(image: &str) -> String {
-    let without_digest = image.split('@').next().unwrap_or(image);
-    // A colon before the last slash belongs to the registry's port.
-    let (path, name) = without_digest
-        .rsplit_once('/')
-        .map_or(("", without_digest), |(path, name)| (path, name));
-    let name = name.split(':').next().unwrap_or(name);
-    let repository = match path {
-        "" => format!("docker.io/library/{name}"),
-        path if path.contains(['.', ':', '/']) => format!("{path}/{name}"),
-        path => format!("docker.io/{path}/{name}"),
+    let Ok(known) = Image::parse(image) else {
+        return format!("{image}@sha256:{}", digest(&[image]));
     };
-    match image.split_once('@') {
-        Some((_, digest)) => format!("{repository}@{digest}"),
-        None => format!("{repository}@sha256:{}", digest(&[image])),
+    let repository = known.repository();
+    match known.digest() {
+        Some(digest) => format!("{repository}@{digest}"),
+        None => format!("{repository}@sha256:{}", digest(&[&known.canonical()])),
     }
 }
 
@@ -126,7 +121,12 @@ mod tests {
             let id = image_id(image);
             assert!(id.starts_with(&format!("{repository}@sha256:")), "{id}");
         }
-        assert_eq!(image_id("a@sha256:00"), "docker.io/library/a@sha256:00");
+        let digest = format!("sha256:{}", "0".repeat(64));
+        assert_eq!(
+            image_id(&format!("a@{digest}")),
+            format!("docker.io/library/a@{digest}")
+        );
+        assert_eq!(image_id("nginx:alpine"), image_id("nginx:mainline-alpine"));
     }
 
     #[test]

@@ -105,6 +105,15 @@ impl Instance {
         self.exit.is_some() || self.post_start != Some(Hook::Running)
     }
 
+    /// The kubelet has ended it, unless it has ended before.
+    pub(super) fn halt(&mut self, code: i32, now: Timestamp) {
+        self.exit.get_or_insert(Exit {
+            code,
+            at: now,
+            killed: true,
+        });
+    }
+
     /// Begins the next run: after an end of its own, or else of the kubelet's making.
     pub(super) fn restart(&mut self, part: &Part, now: Timestamp) {
         self.back_off = self.exit.map(|exit| {

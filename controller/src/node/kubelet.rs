@@ -25,6 +25,7 @@ use kube::Api;
 use kube::runtime::watcher::Event;
 
 use super::faults::Faults;
+use super::hold::Hold;
 use super::instance::Instance;
 use super::lifecycle::{self, Readiness, Stage, Step};
 use super::probe::Prober;
@@ -53,6 +54,8 @@ struct Record {
     started: Timestamp,
     pod_ip: String,
     instances: BTreeMap<String, Instance>,
+    /// The containers that could not be made when that was tried last.
+    held: BTreeMap<String, Hold>,
     processes: PodProcesses,
     reported: Readiness,
     /// The status as the last write left it; the mirror may lag behind it.

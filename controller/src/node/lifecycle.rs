@@ -9,8 +9,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::directives::{Delay, Directives, ForcedPhase};
+use super::hold::{Hold, Waiting};
 use super::instance::{Halt, Instance, Stopping};
-use super::part::{Part, Role};
+use super::part::Part;
 use course::{own_ending, startable};
 use stopping::{concluding, halting, stopping};
 
@@ -40,6 +41,11 @@ pub(super) struct Readiness {
     pub(super) started: BTreeSet<String>,
     /// The containers whose hook postStart has not ended.
     pub(super) hooked: BTreeSet<String>,
+    /// Those of which the status tells still what was before: who waits for the hook of a
+    /// container that it has run anew, tells nothing.
+    pub(super) kept: BTreeSet<String>,
+    /// The containers that could not be made.
+    pub(super) held: BTreeMap<String, Waiting>,
     /// The containers that don't run.
     pub(super) halted: BTreeMap<String, Halt>,
     /// All containers and all readiness gates.
@@ -61,6 +67,8 @@ pub(super) struct View<'a> {
     pub(super) parts: &'a [Part],
     /// The containers that have been started, by name.
     pub(super) instances: &'a BTreeMap<String, Instance>,
+    /// The containers that could not be made when that was tried last, by name.
+    pub(super) held: &'a BTreeMap<String, Hold>,
     /// What was reported last.
     pub(super) reported: &'a Readiness,
 }
@@ -71,6 +79,11 @@ impl<'a> View<'a> {
         let instances = self.instances;
         let parts = self.parts.iter();
         parts.filter_map(|part| Some((part, instances.get(&part.name)?)))
+    }
+
+    /// Until when a container waits that could not be made; None where nothing is known against it.
+    fn held_until(&self, part: &Part) -> Option<Timestamp> {
+        self.held.get(&part.name)?.until(&part.image)
     }
 }
 
@@ -171,9 +184,10 @@ fn running(view: &View<'_>, now: Timestamp) -> Step {
     if let Some(ending) = own_ending(view) {
         return concluding(view, ending, now);
     }
-    let outdated = view
-        .runs()
-        .filter(|(part, instance)| part.role != Role::Init && part.image != instance.image);
+    let outdated = view.runs().filter(|(part, instance)| {
+        let waits = view.held_until(part).is_some_and(|at| now < at);
+        part.restarts_for_image() && part.image != instance.image && !waits
+    });
     let outdated: Vec<String> = outdated.map(|(part, _)| part.name.clone()).collect();
     if !outdated.is_empty() {
         return Step::Launch(outdated);

@@ -1,6 +1,10 @@
 //! The containers of a pod's spec, as far as their lives depend on it.
 
-use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, PodSpec};
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerRestartRule, EphemeralContainer, Pod, PodSpec,
+};
 
 use super::instance::{Exit, RestartPolicy};
 
@@ -12,6 +16,68 @@ pub(super) enum Role {
     /// An init container that goes on beside the others.
     Sidecar,
     Main,
+    /// Added to a pod that is there already, to look into it; runs once.
+    Ephemeral,
+}
+
+/// Where a pod's spec has a container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Init,
+    Main,
+    Ephemeral,
+}
+
+impl List {
+    /// The field of the spec.
+    pub(super) fn field(self) -> &'static str {
+        match self {
+            Self::Init => "initContainers",
+            Self::Main => "containers",
+            Self::Ephemeral => "ephemeralContainers",
+        }
+    }
+}
+
+/// All containers of `spec`, in the order in which they start, but for the ephemeral ones at the end.
+pub(super) fn containers(spec: &PodSpec) -> impl Iterator<Item = (List, Cow<'_, Container>)> {
+    let init = spec.init_containers.iter().flatten();
+    let init = init.map(|own| (List::Init, Cow::Borrowed(own)));
+    let main = spec.containers.iter();
+    let main = main.map(|own| (List::Main, Cow::Borrowed(own)));
+    let ephemeral = spec.ephemeral_containers.iter().flatten();
+    let ephemeral = ephemeral.map(|own| (List::Ephemeral, Cow::Owned(as_container(own))));
+    init.chain(main).chain(ephemeral)
+}
+
+/// One of the containers of a pod.
+pub(super) fn container<'a>(pod: &'a Pod, name: &str) -> Option<(List, Cow<'a, Container>)> {
+    let mut all = containers(pod.spec.as_ref()?);
+    all.find(|(_, container)| container.name == name)
+}
+
+/// What an ephemeral container has in common with others.
+fn as_container(ephemeral: &EphemeralContainer) -> Container {
+    let own = ephemeral.clone();
+    Container {
+        args: own.args,
+        command: own.command,
+        env: own.env,
+        env_from: own.env_from,
+        image: own.image,
+        image_pull_policy: own.image_pull_policy,
+        name: own.name,
+        security_context: own.security_context,
+        stdin: own.stdin,
+        stdin_once: own.stdin_once,
+        termination_message_path: own.termination_message_path,
+        termination_message_policy: own.termination_message_policy,
+        tty: own.tty,
+        volume_devices: own.volume_devices,
+        volume_mounts: own.volume_mounts,
+        working_dir: own.working_dir,
+        ..Container::default()
+    }
 }
 
 /// One container.
@@ -32,17 +98,17 @@ impl Part {
     /// All containers of `spec`, in the order in which they start.
     pub(super) fn all(spec: &PodSpec) -> Vec<Self> {
         let pod_policy = RestartPolicy::of(spec.restart_policy.as_deref());
-        let init = spec.init_containers.iter().flatten().map(|container| {
-            let sidecar = container.restart_policy.as_deref() == Some("Always");
-            let role = if sidecar { Role::Sidecar } else { Role::Init };
-            (role, container)
-        });
-        let main = spec
-            .containers
-            .iter()
-            .map(|container| (Role::Main, container));
-        init.chain(main)
-            .map(|(role, container)| Self::of(role, container, pod_policy))
+        containers(spec)
+            .map(|(list, container)| {
+                let sidecar = container.restart_policy.as_deref() == Some("Always");
+                let role = match list {
+                    List::Init if sidecar => Role::Sidecar,
+                    List::Init => Role::Init,
+                    List::Main => Role::Main,
+                    List::Ephemeral => Role::Ephemeral,
+                };
+                Self::of(role, &container, pod_policy)
+            })
             .collect()
     }
 
@@ -51,6 +117,7 @@ impl Part {
         let restart_policy = match (role, own_policy) {
             // An init container that ended well has done its work.
             (Role::Init, None) if pod_policy == RestartPolicy::Always => RestartPolicy::OnFailure,
+            (Role::Ephemeral, _) => RestartPolicy::Never,
             (_, None) => pod_policy,
             (_, own) => RestartPolicy::of(own),
         };
@@ -66,6 +133,16 @@ impl Part {
             has_post_start: lifecycle.is_some_and(|lifecycle| lifecycle.post_start.is_some()),
             has_pre_stop: lifecycle.is_some_and(|lifecycle| lifecycle.pre_stop.is_some()),
         }
+    }
+
+    /// Whether it runs anew when it is to have another image.
+    pub(super) fn restarts_for_image(&self) -> bool {
+        matches!(self.role, Role::Main | Role::Sidecar)
+    }
+
+    /// Whether its pod is ready only with it.
+    pub(super) fn counts_for_readiness(&self) -> bool {
+        matches!(self.role, Role::Main | Role::Sidecar)
     }
 
     /// Whether `exit` is followed by another run.

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec, Secret};
 use kube::{Api, Client};
 
+use super::part;
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SourceKind {
@@ -78,9 +80,8 @@ fn named(spec: &PodSpec) -> BTreeSet<(SourceKind, String)> {
             names.insert((SourceKind::Secret, name.clone()));
         }
     }
-    let init = spec.init_containers.iter().flatten();
-    for container in init.chain(&spec.containers) {
-        named_by_environment(container, &mut names);
+    for (_, container) in part::containers(spec) {
+        named_by_environment(&container, &mut names);
     }
     names
 }

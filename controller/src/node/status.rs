@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
 use serde_json::{Value, json};
 
+use super::hold::Waiting;
 use super::identity;
 use super::instance::{Ended, Exit, Halt, Instance};
 use super::lifecycle::{Ending, Readiness, is_initialized};
-use super::part::Part;
+use super::part::{self, List, Part};
 
 /// Why a pod has failed that was active for longer than it may.
 pub(super) const DEADLINE_EXCEEDED: (&str, &str) = (
@@ -24,8 +25,6 @@ pub(super) enum Containers<'a> {
     Running {
         instances: &'a BTreeMap<String, Instance>,
         readiness: &'a Readiness,
-        /// A container that can't be made, and why.
-        stuck: Option<(&'a str, &'a str)>,
     },
     Ended {
         instances: &'a BTreeMap<String, Instance>,
@@ -95,7 +94,7 @@ impl Report<'_> {
         });
         // Inside of `json!` they would be copied.
         status["conditions"] = Value::Array(self.conditions());
-        let main = self.container_statuses(self.containers(), true);
+        let main = self.container_statuses(self.containers(), List::Main);
         status["containerStatuses"] = Value::Array(main);
         if let Some(generation) = self.pod.metadata.generation {
             status["observedGeneration"] = json!(generation);
@@ -114,9 +113,14 @@ impl Report<'_> {
             status["reason"] = json!(reason);
             status["message"] = json!(message);
         }
-        let init = self.container_statuses(self.init_containers(), false);
+        let init = self.container_statuses(self.init_containers(), List::Init);
         if !init.is_empty() {
             status["initContainerStatuses"] = Value::Array(init);
+        }
+        let ephemeral = self.ephemeral_containers();
+        if !ephemeral.is_empty() {
+            let ephemeral = self.container_statuses(&ephemeral, List::Ephemeral);
+            status["ephemeralContainerStatuses"] = Value::Array(ephemeral);
         }
         let mut patch = json!({ "metadata": { "uid": self.pod.metadata.uid } });
         patch["status"] = status;
@@ -128,13 +132,13 @@ impl Report<'_> {
         let Containers::Running {
             instances,
             readiness,
-            ..
         } = &self.containers
         else {
             return false;
         };
         self.containers().iter().any(|container| {
-            let hooked = readiness.hooked.contains(&container.name);
+            let hooked = readiness.hooked.contains(&container.name)
+                || readiness.kept.contains(&container.name);
             instances
                 .get(&container.name)
                 .is_none_or(|instance| hooked && instance.last.is_none())
@@ -255,6 +259,22 @@ impl Report<'_> {
             .unwrap_or_default()
     }
 
+    fn ephemeral_containers(&self) -> Vec<Container> {
+        let spec = self.pod.spec.iter();
+        let all = spec.flat_map(part::containers);
+        let ephemeral = all.filter(|(list, _)| *list == List::Ephemeral);
+        ephemeral.map(|(_, own)| own.into_owned()).collect()
+    }
+
+    /// What was told of a container last.
+    fn told_of(&self, container: &Container) -> Option<Value> {
+        let before = self.before?;
+        let lists = [&before.container_statuses, &before.init_container_statuses];
+        let mut all = lists.into_iter().flatten().flatten();
+        let told = all.find(|status| status.name == container.name)?;
+        serde_json::to_value(told).ok()
+    }
+
     fn unready_message(&self, readiness: Option<&Readiness>) -> String {
         let sidecars = self
             .init_containers()
@@ -269,7 +289,7 @@ impl Report<'_> {
     }
 
     fn incomplete_message(&self) -> String {
-        let statuses = self.container_statuses(self.init_containers(), false);
+        let statuses = self.container_statuses(self.init_containers(), List::Init);
         let containers = self.init_containers().iter().zip(&statuses);
         let incomplete = containers.filter(|(container, status)| {
             let sidecar = container.restart_policy.as_deref() == Some("Always");
@@ -280,34 +300,47 @@ impl Report<'_> {
         format!("containers with incomplete status: [{}]", names.join(" "))
     }
 
-    fn container_statuses(&self, containers: &[Container], is_main: bool) -> Vec<Value> {
+    fn container_statuses(&self, containers: &[Container], list: List) -> Vec<Value> {
         let containers = containers.iter();
-        containers
-            .map(|container| match &self.containers {
-                Containers::Creating => self.waiting_status(container),
-                Containers::Running {
-                    instances,
-                    readiness,
-                    stuck,
-                } => {
-                    let mut status = match instances.get(&container.name) {
-                        None => self.waiting_status(container),
-                        Some(instance) => self.running_status(container, instance, readiness),
-                    };
-                    if let Some((_, message)) = stuck.filter(|(name, _)| *name == container.name) {
-                        status["state"] = json!({ "waiting": {
-                            "reason": "CreateContainerConfigError",
-                            "message": message,
-                        } });
-                    }
-                    status
+        let statuses = containers.map(|container| {
+            let mut status = self.container_status(container, list);
+            if list == List::Ephemeral {
+                // Nobody asks it.
+                status["ready"] = json!(false);
+                status
+                    .as_object_mut()
+                    .map(|status| status.remove("started"));
+            }
+            status
+        });
+        statuses.collect()
+    }
+
+    fn container_status(&self, container: &Container, list: List) -> Value {
+        match &self.containers {
+            Containers::Creating => self.waiting_status(container),
+            Containers::Running {
+                instances,
+                readiness,
+            } => {
+                let kept = readiness.kept.contains(&container.name);
+                if let Some(told) = self.told_of(container).filter(|_| kept) {
+                    return told;
                 }
-                Containers::Ended { instances, ending } => {
-                    let instance = instances.get(&container.name);
-                    self.ended_status(container, is_main, instance, *ending)
+                let status = match instances.get(&container.name) {
+                    None => self.waiting_status(container),
+                    Some(instance) => self.running_status(container, instance, readiness),
+                };
+                match readiness.held.get(&container.name) {
+                    Some(waiting) => held_status(status, waiting),
+                    None => status,
                 }
-            })
-            .collect()
+            }
+            Containers::Ended { instances, ending } => {
+                let instance = instances.get(&container.name);
+                self.ended_status(container, list, instance, *ending)
+            }
+        }
     }
 
     fn running_status(
@@ -342,11 +375,12 @@ impl Report<'_> {
     fn ended_status(
         &self,
         container: &Container,
-        is_main: bool,
+        list: List,
         instance: Option<&Instance>,
         ending: Ending,
     ) -> Value {
-        let sidecar = !is_main && container.restart_policy.as_deref() == Some("Always");
+        let is_main = list == List::Main;
+        let sidecar = list == List::Init && container.restart_policy.as_deref() == Some("Always");
         let forced = match &self.containers {
             Containers::Ended { instances, .. } => {
                 instances.is_empty() && matches!(ending, Ending::Completed | Ending::Error)
@@ -499,6 +533,18 @@ impl Condition {
             message,
         }
     }
+}
+
+/// The status of a container that could not be made: what ran before is its last state.
+fn held_status(mut status: Value, waiting: &Waiting) -> Value {
+    if status["state"].get("terminated").is_some() {
+        status["lastState"] = status["state"].take();
+    }
+    status["state"] = json!({ "waiting": {
+        "reason": waiting.reason,
+        "message": waiting.message,
+    } });
+    status
 }
 
 fn waiting_status(container: &Container, reason: &str) -> Value {

@@ -43,10 +43,11 @@ pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
         return Err(unreachable(request, node));
     }
     let (stdin, stdout) = (query.flag("stdin"), query.flag("stdout"));
+    let terminal = query.flag("tty");
     let wanted = websocket::Wanted {
         stdout,
-        // A terminal has one stream for both.
-        stderr: query.flag("stderr") && !query.flag("tty"),
+        stderr: query.flag("stderr") && !terminal,
+        terminal,
     };
     if !(stdin || stdout || wanted.stderr) {
         let message = "you must specify at least 1 of stdin, stdout, stderr";
@@ -56,7 +57,7 @@ pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
     let command: Vec<String> = query.all("command").map(str::to_owned).collect();
     let streams = match subresource {
         Some("exec") => kubelet.exec(container, command.clone(), stdin),
-        _ => kubelet.attach(container),
+        _ => kubelet.attach(container, stdin),
     };
     let streams = match streams {
         Ok(streams) => streams,

@@ -1,19 +1,36 @@
 //! The commands of a simulated image.
 
+mod archive;
+mod compression;
 mod condition;
+mod dd;
+mod ends;
 mod files;
+mod system;
 
 use std::time::Duration;
 
 use super::arithmetic;
 use super::filesystem::absolute;
 use super::process::{Flow, Shell};
+use super::shell::parse;
 use super::streams::Streams;
 
 /// As long as anything here waits: `sleep infinity`.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// `seq` writes no more lines than this.
 const SEQUENCE_MAX: i64 = 1_000_000;
+
+/// No command works on more at once.
+const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The commands that are programs of their own, and not the shell's; sorted.
+pub(super) const PROGRAMS: &[&str] = &[
+    "[", "[[", "ash", "bash", "cat", "cp", "dash", "date", "dd", "echo", "env", "expr", "false",
+    "find", "grep", "gunzip", "gzip", "head", "hostname", "ls", "mkdir", "mv", "printenv",
+    "printf", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar", "tee", "test",
+    "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
+];
 
 /// Runs the command called `name`; `None` if there is none of that name.
 pub(super) async fn run(
@@ -22,10 +39,7 @@ pub(super) async fn run(
     arguments: &[String],
     io: &Streams,
 ) -> Option<Flow> {
-    let name = match name.rsplit_once('/') {
-        Some(("/bin" | "/usr/bin" | "/usr/local/bin" | "/sbin" | "/usr/sbin", base)) => base,
-        _ => name,
-    };
+    let name = without_directory(name);
     let code = match name {
         ":" | "true" | "trap" | "set" | "sync" | "wait" => 0,
         "false" => 1,
@@ -73,7 +87,9 @@ pub(super) async fn run(
         }
         "cd" => change_directory(shell, arguments, io),
         "sleep" => sleep(arguments, io).await,
-        "date" => date(shell, arguments, io),
+        "date" => system::date(shell, arguments, io),
+        "uptime" => system::uptime(shell, io),
+        "which" => system::which(shell, arguments, io),
         "seq" => seq(arguments, io),
         "expr" => expr(arguments, io),
         "read" => read(shell, arguments, io).await,
@@ -92,6 +108,19 @@ pub(super) async fn run(
         _ => files::run(shell, name, arguments, io).await?,
     };
     Some(Flow::Status(code))
+}
+
+/// The name of a program that is called by its path.
+fn without_directory(name: &str) -> &str {
+    match name.rsplit_once('/') {
+        Some(("/bin" | "/usr/bin" | "/usr/local/bin" | "/sbin" | "/usr/sbin", base)) => base,
+        _ => name,
+    }
+}
+
+/// Whether there is a program of this name, or at this path.
+pub(in crate::node) fn is_program(name: &str) -> bool {
+    PROGRAMS.binary_search(&without_directory(name)).is_ok()
 }
 
 fn exit_code(arguments: &[String], last: i32) -> i32 {
@@ -132,15 +161,32 @@ async fn nested(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
             }
         };
     }
-    let mut code = 0;
-    while let Some(line) = io.stdin.line().await {
-        match Box::pin(child.statement(&line, io)).await {
-            Flow::Status(status) => code = status,
-            Flow::Exit(status) => return status,
-            Flow::Break | Flow::Continue | Flow::Return(_) => {}
+    typed(&mut child, io).await
+}
+
+/// Runs what comes from standard input, each command as soon as it is complete.
+async fn typed(shell: &mut Shell, io: &Streams) -> i32 {
+    let (mut code, mut script) = (0, String::new());
+    loop {
+        let line = io.stdin.line().await;
+        let is_end = line.is_none();
+        script += line.as_deref().unwrap_or_default();
+        let waits = parse(&script).is_err_and(|error| error.is_incomplete());
+        if waits && !is_end {
+            script.push('\n');
+            continue;
+        }
+        if !script.is_empty() {
+            match Box::pin(shell.statement(&std::mem::take(&mut script), io)).await {
+                Flow::Status(status) => code = status,
+                Flow::Exit(status) => return status,
+                Flow::Break | Flow::Continue | Flow::Return(_) => {}
+            }
+        }
+        if is_end {
+            return code;
         }
     }
-    code
 }
 
 fn echo(arguments: &[String], io: &Streams) -> i32 {
@@ -280,29 +326,6 @@ fn duration(text: &str) -> Option<Duration> {
     };
     let seconds: f64 = text.trim_end_matches(['s', 'm', 'h', 'd']).parse().ok()?;
     Some(Duration::try_from_secs_f64(seconds * unit).map_or(FOREVER, |time| time.min(FOREVER)))
-}
-
-fn date(shell: &Shell, arguments: &[String], io: &Streams) -> i32 {
-    let format = arguments.iter().find_map(|word| word.strip_prefix('+'));
-    let format = format.unwrap_or("%a %b %e %H:%M:%S UTC %Y");
-    match jiff::fmt::strtime::format(
-        format,
-        (shell.now)().to_zoned(jiff::tz::TimeZone::UTC).datetime(),
-    ) {
-        Ok(text) => {
-            io.stdout.line(&text);
-            0
-        }
-        // Of all formats, only those of the instant itself need more than a date.
-        Err(_) if format == "%s" => {
-            io.stdout.line(&(shell.now)().as_second().to_string());
-            0
-        }
-        Err(_) => {
-            io.stderr.line(&format!("date: invalid date '+{format}'"));
-            1
-        }
-    }
 }
 
 /// Integers with operators between them; a value of 0 is a failure.

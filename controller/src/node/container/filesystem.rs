@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::device::{DEVICES, Device, Endless, Randomness};
+
+/// No file is larger.
+const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Why a path can't be used, as the C library words it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,12 +29,25 @@ pub(crate) enum FileError {
     /// ENOTEMPTY.
     #[error("Directory not empty")]
     NotEmpty,
+    /// ENOSPC: a file has become too large.
+    #[error("No space left on device")]
+    NoSpace,
+    /// ENOMEM: a file that never ends can't be read as a whole.
+    #[error("Cannot allocate memory")]
+    NoMemory,
+}
+
+/// What is read from a file.
+pub(super) enum Content {
+    Bytes(Vec<u8>),
+    Endless(Endless),
 }
 
 /// A file or a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Entry {
     File(Vec<u8>),
+    Device(Device),
     Directory(BTreeMap<String, Entry>),
 }
 
@@ -36,6 +55,8 @@ enum Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Volume {
     tree: Arc<Mutex<Entry>>,
+    /// Who follows a file is woken when one has changed.
+    changed: Arc<Notify>,
     /// Where in the tree the volume begins.
     below: Vec<String>,
 }
@@ -44,6 +65,7 @@ impl Default for Volume {
     fn default() -> Self {
         Self {
             tree: Arc::new(Mutex::new(Entry::Directory(BTreeMap::new()))),
+            changed: Arc::default(),
             below: Vec::new(),
         }
     }
@@ -54,13 +76,14 @@ impl Volume {
     pub(crate) fn below(&self, path: &str) -> Self {
         let files = FileSystem {
             root: self.clone(),
-            mounts: Vec::new(),
+            ..FileSystem::default()
         };
         files.make_directories(path);
         let mut below = self.below.clone();
         below.extend(parts(&absolute("/", path)).map(str::to_owned));
         Self {
             tree: Arc::clone(&self.tree),
+            changed: Arc::clone(&self.changed),
             below,
         }
     }
@@ -72,17 +95,22 @@ pub(crate) struct FileSystem {
     root: Volume,
     /// Mount points as absolute paths without trailing slash, and what is mounted there.
     mounts: Vec<(String, Volume)>,
+    randomness: Randomness,
 }
 
 impl FileSystem {
     /// A root with the directories that every image has, and `mounts` by absolute path.
     pub(crate) fn new(mounts: Vec<(String, Volume)>) -> Self {
-        let mut files = Self {
-            root: Volume::default(),
-            mounts: Vec::new(),
-        };
-        for path in ["/bin", "/etc", "/root", "/tmp", "/usr", "/var"] {
+        let mut files = Self::default();
+        for path in ["/bin", "/dev", "/etc", "/root", "/tmp", "/usr", "/var"] {
             files.make_directories(path);
+        }
+        for (name, device) in DEVICES {
+            // The directory is there, so this can't fail.
+            let _ = files.in_parent(&format!("/dev/{name}"), |siblings, name| {
+                siblings.insert(name.to_owned(), Entry::Device(*device));
+                Ok(())
+            });
         }
         for (path, _) in &mounts {
             files.make_directories(path);
@@ -98,20 +126,66 @@ impl FileSystem {
         files
     }
 
-    /// The bytes of a file.
+    /// The same files with randomness that `seed` determines.
+    pub(crate) fn seeded(self, seed: u64) -> Self {
+        Self {
+            randomness: Randomness::of(seed),
+            ..self
+        }
+    }
+
+    /// The bytes of a file that has an end.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
+        match self.open(path)? {
+            Content::Bytes(bytes) => Ok(bytes),
+            Content::Endless(_) => Err(FileError::NoMemory),
+        }
+    }
+
+    /// What is to be read from a file.
+    pub(super) fn open(&self, path: &str) -> Result<Content, FileError> {
         self.entry(path, |entry| match entry {
-            Some(Entry::File(bytes)) => Ok(bytes.clone()),
+            Some(Entry::File(bytes)) => Ok(Content::Bytes(bytes.clone())),
+            Some(Entry::Device(Device::Null)) => Ok(Content::Bytes(Vec::new())),
+            Some(Entry::Device(Device::Zero)) => Ok(Content::Endless(Endless::Zeros)),
+            Some(Entry::Device(Device::Random)) => {
+                let randomness = self.randomness.clone();
+                Ok(Content::Endless(Endless::Random(randomness)))
+            }
             Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
             None => Err(FileError::NotFound),
         })
+    }
+
+    /// How many bytes a file has; one that never ends has none of its own.
+    pub(super) fn size(&self, path: &str) -> Result<usize, FileError> {
+        self.entry(path, |entry| match entry {
+            Some(Entry::File(bytes)) => Ok(bytes.len()),
+            Some(Entry::Device(_)) => Ok(0),
+            Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
+            None => Err(FileError::NotFound),
+        })
+    }
+
+    /// Told when a file has changed beside `path`, or anywhere in the same volume.
+    pub(super) fn changed(&self, path: &str) -> Arc<Notify> {
+        Arc::clone(&self.place(path).0.changed)
+    }
+
+    pub(super) fn is_device(&self, path: &str) -> bool {
+        self.entry(path, |entry| matches!(entry, Some(Entry::Device(_))))
     }
 
     /// Makes or replaces a file, or adds to it.
     pub(crate) fn write(&self, path: &str, bytes: &[u8], append: bool) -> Result<(), FileError> {
         self.in_parent(path, |siblings, name| match siblings.get_mut(name) {
             Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
+            Some(Entry::Device(_)) => Ok(()),
+            _ if bytes.len() > FILE_BYTES_MAX => Err(FileError::NoSpace),
             Some(Entry::File(old)) if append => {
+                if bytes.len() > FILE_BYTES_MAX - old.len() {
+                    return Err(FileError::NoSpace);
+                }
                 old.extend_from_slice(bytes);
                 Ok(())
             }
@@ -134,7 +208,7 @@ impl FileSystem {
     pub(crate) fn list(&self, path: &str) -> Result<Vec<String>, FileError> {
         self.entry(path, |entry| match entry {
             Some(Entry::Directory(children)) => Ok(children.keys().cloned().collect()),
-            Some(Entry::File(_)) => Err(FileError::NotDirectory),
+            Some(Entry::File(_) | Entry::Device(_)) => Err(FileError::NotDirectory),
             None => Err(FileError::NotFound),
         })
     }
@@ -176,7 +250,7 @@ impl FileSystem {
     pub(crate) fn remove_directory(&self, path: &str) -> Result<(), FileError> {
         self.in_parent(path, |siblings, name| match siblings.get(name) {
             None => Err(FileError::NotFound),
-            Some(Entry::File(_)) => Err(FileError::NotDirectory),
+            Some(Entry::File(_) | Entry::Device(_)) => Err(FileError::NotDirectory),
             Some(Entry::Directory(children)) if !children.is_empty() => Err(FileError::NotEmpty),
             Some(Entry::Directory(_)) => {
                 siblings.remove(name);
@@ -185,9 +259,13 @@ impl FileSystem {
         })
     }
 
-    /// Copies a file or a whole directory to `to`, which is its new name.
+    /// Copies a file or a whole directory to `to`, which is its new name; of a device, what is to be
+    /// read there.
     pub(crate) fn copy(&self, from: &str, to: &str) -> Result<(), FileError> {
         let entry = self.entry(from, |entry| entry.cloned().ok_or(FileError::NotFound))?;
+        if matches!(entry, Entry::Device(_)) || self.is_device(to) {
+            return self.write(to, &self.read(from)?, false);
+        }
         self.in_parent(to, |siblings, name| {
             siblings.insert(name.to_owned(), entry);
             Ok(())
@@ -231,13 +309,15 @@ impl FileSystem {
         for part in volume.below.iter().chain(above) {
             entry = match entry {
                 Entry::Directory(children) => children.get_mut(part).ok_or(FileError::NotFound)?,
-                Entry::File(_) => return Err(FileError::NotDirectory),
+                Entry::File(_) | Entry::Device(_) => return Err(FileError::NotDirectory),
             };
         }
-        match entry {
-            Entry::Directory(children) => change(children, name),
-            Entry::File(_) => Err(FileError::NotDirectory),
-        }
+        let changed = match entry {
+            Entry::Directory(children) => change(children, name)?,
+            Entry::File(_) | Entry::Device(_) => return Err(FileError::NotDirectory),
+        };
+        volume.changed.notify_waiters();
+        Ok(changed)
     }
 }
 
@@ -316,6 +396,9 @@ mod tests {
             files.write("/tmp/a/b", b"", false),
             Err(FileError::NotDirectory)
         );
+        assert_eq!(files.read("/dev/zero"), Err(FileError::NoMemory));
+        let much = vec![0; FILE_BYTES_MAX];
+        assert_eq!(files.write("/tmp/a", &much, true), Err(FileError::NoSpace));
         assert_eq!(files.remove("/tmp", false), Err(FileError::IsDirectory));
         assert_eq!(files.remove_directory("/tmp"), Err(FileError::NotEmpty));
         assert_eq!(files.make_directory("/tmp"), Err(FileError::Exists));

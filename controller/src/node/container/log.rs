@@ -1,13 +1,14 @@
 //! What a container has written, line by line.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
 
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::Channel;
+use super::{Channel, Pipe};
 
 /// A kubelet rotates the log of a container at this size.
 const LOG_BYTES_MAX: usize = 10 * 1024 * 1024;
@@ -23,7 +24,6 @@ pub(in crate::node) struct Log {
 #[derive(Clone, Debug)]
 pub(in crate::node) struct Line {
     pub(in crate::node) time: Timestamp,
-    pub(in crate::node) channel: Channel,
     pub(in crate::node) bytes: Bytes,
 }
 
@@ -37,16 +37,14 @@ struct State {
     /// What has been written after the last line end, by channel.
     open: BTreeMap<Channel, BytesMut>,
     closed: bool,
+    /// Those who are told of what is written as soon as it is.
+    listeners: Vec<Weak<Pipe>>,
 }
 
 impl State {
-    fn push(&mut self, time: Timestamp, channel: Channel, bytes: Bytes) {
+    fn push(&mut self, time: Timestamp, bytes: Bytes) {
         self.size += bytes.len();
-        self.lines.push_back(Line {
-            time,
-            channel,
-            bytes,
-        });
+        self.lines.push_back(Line { time, bytes });
         while self.size > LOG_BYTES_MAX {
             let Some(oldest) = self.lines.pop_front() else {
                 return;
@@ -63,10 +61,17 @@ impl Log {
         if state.closed {
             return;
         }
+        state.listeners.retain(|listener| {
+            let listener = listener.upgrade();
+            listener.is_some_and(|pipe| {
+                pipe.tell(channel, bytes);
+                true
+            })
+        });
         let mut open = state.open.remove(&channel).unwrap_or_default();
         open.extend_from_slice(bytes);
         while let Some(end) = open.iter().position(|byte| *byte == b'\n') {
-            state.push(now, channel, open.split_to(end + 1).freeze());
+            state.push(now, open.split_to(end + 1).freeze());
         }
         state.open.insert(channel, open);
         drop(state);
@@ -76,14 +81,29 @@ impl Log {
     /// Ends the log: what is written later is lost.
     pub(in crate::node) fn close(&self, now: Timestamp) {
         let mut state = self.state.lock();
-        for (channel, rest) in std::mem::take(&mut state.open) {
+        for rest in std::mem::take(&mut state.open).into_values() {
             if !rest.is_empty() {
-                state.push(now, channel, rest.freeze());
+                state.push(now, rest.freeze());
             }
         }
         state.closed = true;
+        for listener in state.listeners.drain(..).filter_map(|own| own.upgrade()) {
+            listener.close();
+        }
         drop(state);
         self.changed.notify_waiters();
+    }
+
+    /// What is written from now on, as it comes and until the container ends.
+    pub(in crate::node) fn listen(&self) -> Arc<Pipe> {
+        let pipe = Arc::new(Pipe::default());
+        let mut state = self.state.lock();
+        if state.closed {
+            pipe.close();
+        } else {
+            state.listeners.push(Arc::downgrade(&pipe));
+        }
+        pipe
     }
 
     pub(in crate::node) fn is_closed(&self) -> bool {

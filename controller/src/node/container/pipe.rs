@@ -11,6 +11,9 @@ use super::Channel;
 /// No command begins while more than this waits for the client, as with a full pipe.
 const PIPE_BYTES_MAX: usize = 64 * 1024;
 
+/// Who is told of a log, and takes nothing while so much is written, is not told more.
+const UNHEARD_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// A pipe with one reader. It holds [`PIPE_BYTES_MAX`] and what one command writes.
 #[derive(Debug, Default)]
 pub(in crate::node) struct Pipe {
@@ -29,6 +32,9 @@ struct State {
 impl Pipe {
     pub(super) fn write(&self, channel: Channel, bytes: &[u8]) {
         let mut state = self.state.lock();
+        if bytes.is_empty() {
+            return;
+        }
         state.size += bytes.len();
         let chunk = Bytes::copy_from_slice(bytes);
         state.chunks.push_back((channel, chunk));
@@ -40,6 +46,20 @@ impl Pipe {
     pub(super) async fn ready(&self) {
         self.when(|state| (state.size <= PIPE_BYTES_MAX).then_some(()))
             .await;
+    }
+
+    /// Writes to who attends to a container, which waits for nobody: one that takes nothing for too
+    /// long hears no more.
+    pub(super) fn tell(&self, channel: Channel, bytes: &[u8]) {
+        let is_behind = {
+            let state = self.state.lock();
+            state.closed || state.size > UNHEARD_BYTES_MAX
+        };
+        if is_behind {
+            self.close();
+            return;
+        }
+        self.write(channel, bytes);
     }
 
     /// Nothing more is written.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::arithmetic;
@@ -17,7 +18,7 @@ use super::streams::{Input, Output, Streams};
 use crate::clock::Now;
 
 /// How long a turn of a `while` loop takes: one that waits for something must let time pass.
-const TURN: Duration = Duration::from_millis(1);
+pub(super) const TURN: Duration = Duration::from_millis(1);
 /// What a command answers that is not found.
 pub(super) const NOT_FOUND: i32 = 127;
 /// What a shell answers that can't read its script.
@@ -57,6 +58,8 @@ pub(super) struct Shell {
     pub(super) variables: BTreeMap<String, String>,
     pub(super) hostname: String,
     pub(super) now: Now,
+    /// When the container was.
+    pub(super) started: Timestamp,
     pub(super) last: i32,
     pub(super) arguments: Vec<String>,
     /// By name.
@@ -335,9 +338,13 @@ impl Shell {
             let path = absolute(&self.directory, &target);
             let output = match redirect.kind {
                 RedirectKind::Read => {
-                    let bytes = self.files.read(&path);
-                    let bytes = bytes.map_err(|error| format!("can't open {target}: {error}"))?;
-                    streams.stdin = Input::of(bytes);
+                    if path == "/dev/stdin" {
+                        continue;
+                    }
+                    let content = self.files.open(&path);
+                    let content =
+                        content.map_err(|error| format!("can't open {target}: {error}"))?;
+                    streams.stdin = Input::of_content(content);
                     continue;
                 }
                 RedirectKind::Duplicate if target == "1" => streams.stdout.clone(),

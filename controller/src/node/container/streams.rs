@@ -3,13 +3,24 @@
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
+use k8s_openapi::api::core::v1::Container as Spec;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use super::filesystem::FileSystem;
+use super::device::Endless;
+use super::filesystem::{Content, FileError, FileSystem};
 use super::log::Log;
 use super::pipe::Pipe;
 use crate::clock::Now;
+
+/// How many chunks of input wait for a process at most.
+const INPUT_CHUNKS_MAX: usize = 16;
+
+/// Who reads what never ends has had enough of it after so many bytes.
+const ENDLESS_BYTES_MAX: usize = 1024 * 1024;
+
+/// No program reads more as a whole.
+const WHOLE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// One of the two streams that a process writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +29,43 @@ pub enum Channel {
     Stdout,
     /// Standard error.
     Stderr,
+}
+
+/// The clients' side of the input of a main process.
+#[derive(Clone, Debug, Default)]
+pub(in crate::node) struct Stdin {
+    sender: Arc<Mutex<Option<mpsc::Sender<Bytes>>>>,
+    /// Only a container with `stdin` listens to clients; a terminal alone keeps silent.
+    is_open: bool,
+    /// The first client's end is the input's.
+    is_once: bool,
+}
+
+impl Stdin {
+    /// What the container of `spec` reads, and who may write that.
+    pub(in crate::node) fn of(spec: &Spec) -> (Self, Input) {
+        let is_open = spec.stdin == Some(true);
+        if !is_open && spec.tty != Some(true) {
+            return (Self::default(), Input::empty());
+        }
+        let (sender, input) = Input::live();
+        let stdin = Self {
+            sender: Arc::new(Mutex::new(Some(sender))),
+            is_open,
+            is_once: spec.stdin_once == Some(true),
+        };
+        (stdin, input)
+    }
+
+    /// What a client writes to.
+    pub(in crate::node) fn attach(&self) -> Option<mpsc::Sender<Bytes>> {
+        let mut sender = self.sender.lock();
+        match (self.is_open, self.is_once) {
+            (false, _) => None,
+            (true, true) => sender.take(),
+            (true, false) => sender.clone(),
+        }
+    }
 }
 
 /// Where a process writes to.
@@ -49,6 +97,22 @@ impl Output {
         }
     }
 
+    /// Writes a part of what never ends; whether anybody wants more of it.
+    ///
+    /// # Errors
+    /// Why a file does not take it.
+    pub(super) fn write_on(&self, bytes: &[u8]) -> Result<bool, FileError> {
+        if let Self::File(files, path) = self {
+            files.write(path, bytes, true)?;
+            return Ok(true);
+        }
+        self.write(bytes);
+        match self {
+            Self::Memory(memory) => Ok(memory.lock().len() < ENDLESS_BYTES_MAX),
+            _ => Ok(true),
+        }
+    }
+
     /// Waits until more can be written.
     pub(super) async fn ready(&self) {
         if let Self::Pipe(pipe, _) = self {
@@ -63,16 +127,18 @@ impl Output {
 
 /// What arrives while a process runs, and what of it has been read by nobody yet.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(in crate::node) struct Live {
     pub(super) arriving: mpsc::Receiver<Bytes>,
     pub(super) pending: BytesMut,
 }
 
 /// Where a process reads from.
 #[derive(Clone, Debug)]
-pub(super) enum Input {
+pub(in crate::node) enum Input {
     /// All of it is there.
     Memory(Arc<Mutex<Bytes>>),
+    /// It never ends.
+    Endless(Endless),
     /// It comes from a client.
     Live(Arc<tokio::sync::Mutex<Live>>),
 }
@@ -86,6 +152,38 @@ impl Input {
         Self::of(Bytes::new())
     }
 
+    /// An input that ends when its sender is dropped.
+    pub(super) fn live() -> (mpsc::Sender<Bytes>, Self) {
+        let (sender, arriving) = mpsc::channel(INPUT_CHUNKS_MAX);
+        let live = Live {
+            arriving,
+            pending: BytesMut::new(),
+        };
+        (sender, Self::Live(Arc::new(tokio::sync::Mutex::new(live))))
+    }
+
+    pub(super) fn of_content(content: Content) -> Self {
+        match content {
+            Content::Bytes(bytes) => Self::of(bytes),
+            Content::Endless(endless) => Self::Endless(endless),
+        }
+    }
+
+    /// All of it; `None` if it never ends, or is more than a program could hold.
+    pub(super) async fn all(&self) -> Option<Vec<u8>> {
+        if matches!(self, Self::Endless(_)) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.chunk().await {
+            if chunk.len() > WHOLE_BYTES_MAX - bytes.len() {
+                return None;
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Some(bytes)
+    }
+
     /// What comes next, as soon as there is something; `None` at the end.
     pub(super) async fn chunk(&self) -> Option<Bytes> {
         match self {
@@ -94,6 +192,7 @@ impl Input {
                 let rest = std::mem::take(&mut *bytes);
                 (!rest.is_empty()).then_some(rest)
             }
+            Self::Endless(endless) => Some(endless.chunk()),
             Self::Live(live) => {
                 let mut live = live.lock().await;
                 if !live.pending.is_empty() {
@@ -120,6 +219,8 @@ impl Input {
                 }
                 Some(String::from_utf8_lossy(&line).into_owned())
             }
+            // None of these has lines.
+            Self::Endless(_) => None,
             Self::Live(live) => {
                 let mut live = live.lock().await;
                 loop {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::commands::PROGRAMS;
 use super::*;
 
 fn container() -> Container {
@@ -10,6 +11,7 @@ fn container() -> Container {
         variables: BTreeMap::from([("HOME".to_owned(), "/root".to_owned())]),
         directory: "/".to_owned(),
         now: Arc::new(|| "2026-01-02T03:04:05Z".parse().unwrap()),
+        started: "2026-01-01T03:04:00Z".parse().unwrap(),
     }
 }
 
@@ -139,6 +141,211 @@ async fn scripts_do_what_a_shell_does() {
 
 /// How upstream's StatefulSet tests make a pod unready and ready again.
 #[tokio::test(start_paused = true)]
+async fn devices_are_read_and_written() {
+    let rows = [
+        (
+            "cat /dev/null; echo a > /dev/null; ls /dev",
+            "null\nrandom\nurandom\nzero\n",
+            0,
+        ),
+        ("cat < /dev/null | wc -c", "0\n", 0),
+        (
+            "head -c 3 /dev/zero | wc -c; head -c3 < /dev/urandom | wc -c",
+            "3\n3\n",
+            0,
+        ),
+        ("cat /dev/zero | head -c 5 | wc -c", "5\n", 0),
+        (
+            "grep a /dev/zero",
+            "grep: can't open '/dev/zero': Cannot allocate memory\n",
+            1,
+        ),
+        (
+            "cat /dev/zero > /tmp/a",
+            "cat: write error: No space left on device\n",
+            1,
+        ),
+        (
+            "cp /dev/null /tmp/a && wc -c /tmp/a; ls -l /dev/null | head -c 10",
+            "0 /tmp/a\ncrw-rw-rw-",
+            0,
+        ),
+        (
+            "echo x | tee /dev/null; rm /dev/zero; ls /dev/zero",
+            "x\nls: /dev/zero: No such file or directory\n",
+            1,
+        ),
+        (
+            "dd if=/dev/zero of=/data/one bs=1 count=1 conv=fsync; wc -c /data/one",
+            "1+0 records in\n1+0 records out\n1 bytes (1B) copied, 0.000000 seconds, 1B/s\n1 /data/one\n",
+            0,
+        ),
+        (
+            "echo abcdef | dd of=/tmp/b bs=4 status=none; cat /tmp/b",
+            "abcdef\n",
+            0,
+        ),
+        ("echo abcdef | dd bs=4 skip=1 2> /dev/null", "ef\n", 0),
+        (
+            "echo abcd > /tmp/c; echo -n X | dd of=/tmp/c bs=1 seek=2 conv=notrunc status=none; cat /tmp/c",
+            "abXd\n",
+            0,
+        ),
+        (
+            "dd if=/none",
+            "dd: can't open '/none': No such file or directory\n",
+            1,
+        ),
+        ("dd foo", "dd: unrecognized operand 'foo'\n", 1),
+        (
+            "dd if=/dev/zero of=/tmp/d bs=1M count=100 2>&1 | head -n 1",
+            "dd: error writing '/tmp/d': No space left on device\n",
+            0,
+        ),
+    ];
+    for (script, output, code) in rows {
+        let expected = (output.to_owned(), code);
+        assert_eq!(sh(&container(), script).await, expected, "{script}");
+    }
+    let of = |seed| {
+        let mut own = container();
+        own.files = own.files.seeded(seed);
+        async move {
+            sh(&own, "head -c 8 /dev/urandom > /tmp/r").await;
+            own.files.read("/tmp/r").unwrap()
+        }
+    };
+    assert_eq!(of(1).await.len(), 8);
+    assert_eq!(of(1).await, of(1).await);
+    assert_ne!(of(1).await, of(2).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn archives_and_compressed_files_come_back_as_they_were() {
+    let made = "mkdir -p /a/b; echo one > /a/b/1; echo two > /a/2; ";
+    let rows = [
+        (
+            "tar cf - /a | tar xmf - -C /tmp; find /tmp; cat /tmp/a/b/1",
+            "tar: removing leading '/' from member names\n/tmp\n/tmp/a\n/tmp/a/2\n/tmp/a/b\n/tmp/a/b/1\none\n",
+            0,
+        ),
+        (
+            "tar -czvf /tmp/a.tgz -C /a b 2; tar tzf /tmp/a.tgz; tar -xOf /tmp/a.tgz 2",
+            "b\nb/1\n2\nb\nb/1\n2\ntwo\n",
+            0,
+        ),
+        (
+            "cd /tmp; tar cf x.tar -C / a; tar xf x.tar --strip-components=1 a/b; cat b/1; ls",
+            "one\nb\nx.tar\n",
+            0,
+        ),
+        (
+            "tar cf - /none | wc -c",
+            "tar: removing leading '/' from member names\n\
+             tar: none: No such file or directory\n\
+             tar: error exit delayed from previous errors\n1024\n",
+            0,
+        ),
+        ("tar xf /a/2", "tar: short read\n", 1),
+        ("tar f", "tar: option requires an argument -- 'f'\n", 1),
+        ("tar cf /x.tar", "tar: empty archive\n", 1),
+        (
+            "gzip /a/2; ls /a; zcat /a/2.gz; gunzip /a/2.gz; cat /a/2",
+            "2.gz\nb\ntwo\ntwo\n",
+            0,
+        ),
+        (
+            "echo hi | gzip -c | gzip -d; gzip -k /a/2; ls /a",
+            "hi\n2\n2.gz\nb\n",
+            0,
+        ),
+        ("gunzip /a/2", "gunzip: /a/2: unknown suffix - ignored\n", 1),
+        ("zcat /a/2", "zcat: invalid magic\n", 1),
+        ("gzip /a/3", "gzip: /a/3: No such file or directory\n", 1),
+    ];
+    for (script, output, code) in rows {
+        let script = format!("{made}{script}");
+        let expected = (output.to_owned(), code);
+        assert_eq!(sh(&container(), &script).await, expected, "{script}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_machine_tells_of_itself() {
+    let rows = [
+        ("date", "Fri Jan  2 03:04:05 UTC 2026\n", 0),
+        ("date +%s", "1767323045\n", 0),
+        ("date -u -d 2026-03-04 +%F", "2026-03-04\n", 0),
+        ("date -d @0 +%s; date -d 10:00 +%T", "0\n10:00:00\n", 0),
+        ("date -Iseconds", "2026-01-02T03:04:05+00:00\n", 0),
+        ("date foo", "date: invalid date 'foo'\n", 1),
+        ("date -d tomorrow", "date: invalid date 'tomorrow'\n", 1),
+        (
+            "date 010203042026",
+            "date: can't set date: Operation not permitted\n",
+            1,
+        ),
+        (
+            "uptime",
+            " 03:04:05 up 1 day, 0 min,  0 users,  load average: 0.00, 0.00, 0.00\n",
+            0,
+        ),
+        ("which sh /bin/tar", "/bin/sh\n/bin/tar\n", 0),
+        ("which ls nginx", "/bin/ls\n", 1),
+    ];
+    for (script, output, code) in rows {
+        let expected = (output.to_owned(), code);
+        assert_eq!(sh(&container(), script).await, expected, "{script}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_file_is_told_of_what_is_added() {
+    let container = container();
+    container
+        .files
+        .write("/data/log", b"one\ntwo\n", false)
+        .unwrap();
+    let argv = ["tail", "-n", "1", "-f", "/data/log"].map(str::to_owned);
+    let (process, running) = container.process(argv.to_vec(), false);
+    let reading = async {
+        let mut read = Vec::new();
+        for _ in 0..2 {
+            read.push(process.output.read().await.unwrap().1);
+        }
+        read
+    };
+    let writing = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        container
+            .files
+            .write("/data/log", b"three\n", true)
+            .unwrap();
+    };
+    let following = async { tokio::join!(reading, writing).0 };
+    tokio::select! {
+        _ = running => panic!("it goes on"),
+        read = following => assert_eq!(read, ["two\n", "three\n"]),
+    }
+    let argv = ["tail", "-f", "/dev/null"].map(str::to_owned);
+    let (_, idle) = container.process(argv.to_vec(), false);
+    let day = Duration::from_secs(24 * 3600);
+    assert!(tokio::time::timeout(day, idle).await.is_err());
+}
+
+#[tokio::test]
+async fn programs_are_those_that_can_be_run() {
+    let mut sorted = PROGRAMS.to_vec();
+    sorted.sort_unstable();
+    assert_eq!(sorted, PROGRAMS);
+    for name in PROGRAMS {
+        let (_, running) = container().process(vec![(*name).to_owned()], false);
+        assert!(running.await.is_some(), "{name}");
+    }
+    assert!(is_program("/usr/bin/tar") && !is_program("/opt/tar") && !is_program("cd"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_page_is_moved_away_and_back() {
     let container = container();
     container
@@ -208,16 +415,23 @@ async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
         let second = log.line(&mut index).await.unwrap().bytes;
         (first, second, log.line(&mut index).await.is_none())
     };
-    let (_, lines) = tokio::join!(container.run(argv.to_vec(), &log), follow);
+    let (_, lines) = tokio::join!(container.run(argv.to_vec(), Input::empty(), &log), follow);
     assert_eq!(lines, (Bytes::from("late\n"), Bytes::from("rest"), true));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_program_that_the_image_lacks_is_told_apart() {
     let log = Arc::new(Log::default());
-    assert_eq!(container().run(vec!["nginx".to_owned()], &log).await, None);
     assert_eq!(
-        container().run(vec!["/bin/true".to_owned()], &log).await,
+        container()
+            .run(vec!["nginx".to_owned()], Input::empty(), &log)
+            .await,
+        None
+    );
+    assert_eq!(
+        container()
+            .run(vec!["/bin/true".to_owned()], Input::empty(), &log)
+            .await,
         Some(0)
     );
 }
@@ -250,6 +464,10 @@ async fn a_pod_is_taken_at_its_word_about_programs_of_its_image() {
         ("migrate; exit 3", Some(3)),
     ] {
         let log = Arc::new(Log::default());
-        assert_eq!(container.run(argv(script), &log).await, code, "{script}");
+        assert_eq!(
+            container.run(argv(script), Input::empty(), &log).await,
+            code,
+            "{script}"
+        );
     }
 }

@@ -22,11 +22,13 @@ fn run(lines: &[&str]) -> Run {
         variables: BTreeMap::new(),
         directory: "/".to_owned(),
         now: Arc::new(|| Timestamp::UNIX_EPOCH),
+        started: Timestamp::UNIX_EPOCH,
     };
     Run {
         container,
         log,
         image: String::new(),
+        stdin: Stdin::default(),
     }
 }
 
@@ -179,7 +181,7 @@ async fn a_process_ends_with_its_container() {
             .contains("\"nginx\"")
     );
 
-    let attached = containers.attach(POD, "main").ok().unwrap();
+    let attached = containers.attach(POD, "main", true).ok().unwrap();
     let sleep = vec!["sleep".to_owned(), "60".to_owned()];
     let sleeping = containers.exec(POD, "main", sleep, false).ok().unwrap();
     alive
@@ -188,6 +190,7 @@ async fn a_process_ends_with_its_container() {
     alive.log.close(Timestamp::UNIX_EPOCH);
     assert_eq!(sleeping.ended.await, Ok(137));
     assert_eq!(attached.ended.await, Ok(0));
+    assert!(attached.input.is_none());
     let written: Vec<_> = attached.output.collect().await;
     assert_eq!(written, [(Channel::Stderr, Bytes::from("oh\n"))]);
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::notices;
 use super::processes::{Happening, Occurrence};
 use super::view::grace_period;
 use super::{Kubelet, Record};
 use crate::node::environment::Missing;
 use crate::node::hook::HookKind;
 use crate::node::instance::{Hook, Instance, Stopping};
-use crate::node::part::{Part, Role};
+use crate::node::part::{self, List, Part, Role};
 use crate::node::probe::{Outcome, ProbeKind};
 use crate::pod::reference;
 use crate::recorder::EventType;
@@ -164,16 +163,10 @@ impl Kubelet {
         .await;
     }
 
-    /// Says what keeps the containers from being made.
+    /// Says what keeps all containers of a pod from being made.
     pub(super) async fn tell_missing(&self, pod: &Pod, missing: &Missing) {
-        let (container, reason, message) = match missing {
-            Missing::Container { name, .. } => {
-                self.tell_all(pod, notices::pulled(pod, name)).await;
-                (Some(name.as_str()), "Failed", format!("Error: {missing}"))
-            }
-            _ => (None, "FailedMount", missing.to_string()),
-        };
-        self.tell(pod, container, EventType::Warning, reason, &message)
+        let message = missing.to_string();
+        self.tell(pod, None, EventType::Warning, "FailedMount", &message)
             .await;
     }
 }
@@ -195,10 +188,6 @@ fn death_notice(pod: &Pod, name: &str, kind: ProbeKind) -> String {
 }
 
 fn field_path(pod: &Pod, container: &str) -> String {
-    let init = pod.spec.iter().flat_map(|spec| &spec.init_containers);
-    let list = match init.flatten().any(|own| own.name == container) {
-        true => "initContainers",
-        false => "containers",
-    };
-    format!("spec.{list}{{{container}}}")
+    let list = part::container(pod, container).map_or(List::Main, |(list, _)| list);
+    format!("spec.{}{{{container}}}", list.field())
 }

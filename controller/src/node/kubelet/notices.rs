@@ -1,14 +1,18 @@
 //! What the kubelet tells of the ordinary course of containers.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Pod;
 
 use super::{Kubelet, Record};
-use crate::node::part::Part;
+use crate::node::hold::{Cause, Hold, Waiting};
+use crate::node::part::{self, Part};
 use crate::recorder::EventType;
 
-/// A Normal event about a pod, or about one of its containers.
+/// An event about a pod, or about one of its containers.
 pub(super) struct Notice {
     container: Option<String>,
+    event_type: EventType,
     reason: &'static str,
     message: String,
 }
@@ -17,8 +21,16 @@ impl Notice {
     fn of(container: &str, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             container: Some(container.to_owned()),
+            event_type: EventType::Normal,
             reason,
             message: message.into(),
+        }
+    }
+
+    fn warning(container: &str, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            event_type: EventType::Warning,
+            ..Self::of(container, reason, message)
         }
     }
 }
@@ -28,16 +40,26 @@ impl Kubelet {
         for notice in notices {
             let container = notice.container.as_deref();
             let (reason, message) = (notice.reason, &notice.message);
-            self.tell(pod, container, EventType::Normal, reason, message)
+            self.tell(pod, container, notice.event_type, reason, message)
                 .await;
         }
     }
 }
 
-/// The containers `names` were made and started, whatever ran in their place.
-pub(super) fn launched(pod: &Pod, record: &Record, names: &[String]) -> Vec<Notice> {
+/// The containers `names` were made and started, whatever ran in their place, but for those that are
+/// held.
+pub(super) fn launched(
+    pod: &Pod,
+    record: &Record,
+    names: &[String],
+    held: &BTreeMap<String, Hold>,
+) -> Vec<Notice> {
     let mut notices = replaced(pod, record, names);
     for name in names {
+        if let Some(hold) = held.get(name) {
+            notices.extend(failed(pod, name, hold));
+            continue;
+        }
         notices.extend(pulled(pod, name));
         notices.push(Notice::of(name, "Created", "Container created"));
         notices.push(Notice::of(name, "Started", "Container started"));
@@ -45,13 +67,48 @@ pub(super) fn launched(pod: &Pod, record: &Record, names: &[String]) -> Vec<Noti
     notices
 }
 
-/// Where the image of a container comes from: every machine has every image.
-pub(super) fn pulled(pod: &Pod, name: &str) -> Vec<Notice> {
-    let spec = pod.spec.as_ref();
-    let init = spec.and_then(|spec| spec.init_containers.as_ref());
-    let main = spec.map(|spec| &spec.containers);
-    let mut all = init.into_iter().chain(main).flatten();
-    let Some(container) = all.find(|container| container.name == name) else {
+/// A container could not be made.
+fn failed(pod: &Pod, name: &str, hold: &Hold) -> Vec<Notice> {
+    let image = hold.image();
+    let waiting = hold.cause.waiting(image);
+    let (mut notices, error) = match &hold.cause {
+        Cause::Config(missing) => (pulled(pod, name), missing.to_string()),
+        Cause::Pull(error) => {
+            let message = format!("Failed to pull image \"{image}\": {error}");
+            let notices = vec![
+                Notice::of(name, "Pulling", format!("Pulling image \"{image}\"")),
+                Notice::warning(name, "Failed", message),
+            ];
+            (notices, waiting.reason.to_owned())
+        }
+        Cause::NeverPull => {
+            let notice = Notice::warning(name, "ErrImageNeverPull", waiting.message);
+            (vec![notice], waiting.reason.to_owned())
+        }
+        Cause::ImageName(_) => {
+            let notice = Notice::warning(name, "InspectFailed", waiting.message);
+            (vec![notice], waiting.reason.to_owned())
+        }
+    };
+    let error = format!("Error: {error}");
+    notices.push(Notice::warning(name, "Failed", error));
+    notices
+}
+
+/// It is too early for another pull of a container's image.
+pub(super) fn not_pulled(pod: &Pod, name: &str, waiting: &Waiting) -> Vec<Notice> {
+    let image = part::container(pod, name).and_then(|(_, own)| own.image.clone());
+    let message = format!("Back-off pulling image \"{}\"", image.unwrap_or_default());
+    let error = format!("Error: {}", waiting.reason);
+    vec![
+        Notice::of(name, "BackOff", message),
+        Notice::warning(name, "Failed", error),
+    ]
+}
+
+/// Where the image of a container comes from: every machine has every image that can be pulled.
+fn pulled(pod: &Pod, name: &str) -> Vec<Notice> {
+    let Some((_, container)) = part::container(pod, name) else {
         return Vec::new();
     };
     let image = container.image.as_deref().unwrap_or_default();
@@ -96,6 +153,7 @@ fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<Notice> {
     if !lost.is_empty() {
         notices.push(Notice {
             container: None,
+            event_type: EventType::Normal,
             reason: "SandboxChanged",
             message: "Pod sandbox changed, it will be killed and re-created.".to_owned(),
         });

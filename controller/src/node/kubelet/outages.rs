@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use super::{Kubelet, Record, Step};
 use crate::mirror;
 use crate::node::faults::Link;
-use crate::node::lifecycle::{Readiness, Stage};
+use crate::node::lifecycle::{Ending, Readiness, Stage};
 use crate::node::part::{Part, Role};
 use crate::pod;
 
@@ -100,10 +100,17 @@ impl Kubelet {
         }
         record.pod_ip = self.allocate(pod, record.node);
         let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
+        // A container that was added to look into the pod is not run again either.
+        let ephemeral = parts.iter().filter(|part| part.role == Role::Ephemeral);
+        for part in ephemeral {
+            if let Some(instance) = record.instances.get_mut(&part.name) {
+                instance.halt(Ending::Killed.code(), self.now());
+            }
+        }
         let lost = parts.iter().filter(|part| {
             let instance = record.instances.get(&part.name);
             // An init container that has done its work is not run again.
-            instance.is_some_and(|own| part.role != Role::Init || own.exit.is_none())
+            instance.is_some_and(|own| part.restarts_for_image() || own.exit.is_none())
         });
         Some(Step::Launch(lost.map(|part| part.name.clone()).collect()))
     }

@@ -9,13 +9,14 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::{Kubelet, Record, claim_names};
 use crate::clock::Now;
 use crate::mirror::{self, ObjectKey};
-use crate::node::container::{Log, Volume};
+use crate::node::container::{Input, Log, Stdin, Volume};
 use crate::node::containers::{Place, Run, RunId};
 use crate::node::environment::{Materials, Missing, Prepared};
+use crate::node::hold::Cause;
 use crate::node::hook::{self, HookKind};
 use crate::node::instance::{Exit, Halt};
 use crate::node::lifecycle::Readiness;
-use crate::node::part::{Part, Role};
+use crate::node::part::{self, List};
 use crate::node::probe::{Outcome, ProbeKind, Prober, Server};
 use crate::node::sources::Sources;
 use crate::node::{Containers, identity};
@@ -64,6 +65,8 @@ pub(super) struct PodProcesses {
 struct Process {
     restarts: i32,
     run: Run,
+    /// What it reads.
+    input: Input,
     /// What is still to be started.
     argv: Vec<String>,
     /// Where only the image knows what runs, whether that ends.
@@ -172,8 +175,12 @@ impl Processes {
         }
     }
 
-    /// The logs of containers that wait are those of runs before.
+    /// The logs of containers that wait are those of runs before; those that could not be made have
+    /// none.
     pub(super) fn take_note(&self, uid: &str, readiness: &Readiness) {
+        let held = readiness.held.iter();
+        let held = held.map(|(name, waiting)| (name.clone(), waiting.reason));
+        self.containers.hold(uid, held.collect());
         for (name, halt) in &readiness.halted {
             if matches!(halt, Halt::BackOff(_)) {
                 self.containers.back_off(uid, name);
@@ -191,13 +198,14 @@ impl Processes {
             new.push(name.clone());
             let Run { container, log, .. } = process.run.clone();
             let now = self.now.clone();
+            let input = process.input.clone();
             let (argv, ends_at_once) = (std::mem::take(&mut process.argv), process.ends_at_once);
             let occurs = occurrence(uid, name, process.restarts);
             if argv.is_empty() && !ends_at_once {
                 continue;
             }
             process.task = Some(self.tasks.spawn(async move {
-                let code = match container.run(argv, &log).await {
+                let code = match container.run(argv, input, &log).await {
                     Some(code) => code,
                     None if ends_at_once => 0,
                     None => return None,
@@ -308,15 +316,16 @@ fn occurrence(
 }
 
 impl Kubelet {
-    /// Makes the containers `names`, each for the run of its number.
+    /// Makes the containers `names`, each for the run of its number and by itself: those that can't
+    /// be made are returned with the cause. What is missing for the whole pod is an error of its own.
     pub(super) async fn prepare(
         &mut self,
         pod: &Arc<Pod>,
         record: &mut Record,
         names: &BTreeMap<String, i32>,
-    ) -> Result<Result<(), Missing>, kube::Error> {
+    ) -> Result<Result<BTreeMap<String, Cause>, Missing>, kube::Error> {
         let Some(spec) = pod.spec.as_ref() else {
-            return Ok(Ok(()));
+            return Ok(Ok(BTreeMap::new()));
         };
         let sources = Sources::read(&self.ctx.client, &record.key.namespace, spec).await?;
         let host_ip = identity::host_ip(record.node);
@@ -335,18 +344,26 @@ impl Kubelet {
         }
         record.processes.volumes = volumes.clone();
         materials.volumes = &volumes;
-        let mut prepared = Vec::new();
-        let init = spec.init_containers.iter().flatten();
-        for container in init.chain(&spec.containers) {
-            if let Some(restarts) = names.get(&container.name) {
-                match materials.prepare(container) {
-                    Ok(made) => prepared.push((container, *restarts, made)),
-                    Err(cause) => {
-                        return Ok(Err(Missing::Container {
-                            name: container.name.clone(),
-                            cause: Box::new(cause),
-                        }));
-                    }
+        let (mut prepared, mut failed) = (Vec::new(), BTreeMap::new());
+        for (list, container) in part::containers(spec) {
+            let Some(restarts) = names.get(&container.name) else {
+                continue;
+            };
+            let made = match Cause::of_image(&container) {
+                Some(cause) => Err(cause),
+                None => materials.prepare(&container).map_err(Cause::Config),
+            };
+            match made {
+                Ok(made) => {
+                    // What the image of an init container does is done at once.
+                    let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+                    let ends_at_once = list == List::Init && !is_sidecar;
+                    prepared.push((container.into_owned(), *restarts, made, ends_at_once));
+                }
+                Err(cause) => {
+                    // Whatever ran in its place has been stopped for it.
+                    record.processes.stop_one(&container.name);
+                    failed.insert(container.name.clone(), cause);
                 }
             }
         }
@@ -357,37 +374,34 @@ impl Kubelet {
             initializes: spec.init_containers.iter().flatten().next().is_some(),
         };
         self.processes.containers.place(&record.uid, place);
-        let parts = Part::all(spec);
-        let roles: BTreeMap<String, Role> = parts
-            .into_iter()
-            .map(|part| (part.name, part.role))
-            .collect();
-        for (spec, restarts, Prepared { container, argv }) in prepared {
+        for (spec, restarts, Prepared { container, argv }, ends_at_once) in prepared {
             let name = spec.name.clone();
+            let (stdin, input) = Stdin::of(&spec);
             let run = Run {
                 container,
                 log: Arc::new(Log::default()),
                 image: spec.image.clone().unwrap_or_default(),
+                stdin,
             };
             let containers = &self.processes.containers;
             containers.begin(&record.uid, &name, restarts, run.clone());
             let process = Process {
                 restarts,
                 run,
+                input,
                 argv,
                 task: None,
                 hook: None,
                 probes: BTreeMap::new(),
                 probers: BTreeMap::new(),
-                // What the image of an init container does is done at once.
-                ends_at_once: roles.get(&name) == Some(&Role::Init),
-                spec: spec.clone(),
+                ends_at_once,
+                spec,
                 launched: false,
                 now: Arc::clone(&now),
             };
             record.processes.running.insert(name, process);
         }
-        Ok(Ok(()))
+        Ok(Ok(failed))
     }
 
     /// Adds the volumes of a pod that are missing in `volumes`.

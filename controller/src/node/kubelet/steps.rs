@@ -10,9 +10,10 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 
 use super::{Kubelet, Record, notices, outages};
 use crate::node::environment::Missing;
+use crate::node::hold::Hold;
 use crate::node::hook::HookKind;
 use crate::node::identity;
-use crate::node::instance::{Exit, Halt, Hook, Instance};
+use crate::node::instance::{Halt, Hook, Instance};
 use crate::node::lifecycle::{self, Ending, Readiness, Stage, Step};
 use crate::node::part::Part;
 use crate::node::status::{self, DEADLINE_EXCEEDED, Report};
@@ -70,8 +71,8 @@ impl Kubelet {
         Ok(None)
     }
 
-    /// Reports the containers `names` as running, ready at once when nothing delays that, and
-    /// starts them, for the first time or again.
+    /// Starts the containers `names`, for the first time or again, each by itself, and reports those
+    /// that can be made as running, ready at once when nothing delays that.
     async fn launch(
         &mut self,
         pod: &Arc<Pod>,
@@ -80,45 +81,49 @@ impl Kubelet {
         now: Timestamp,
     ) -> Result<Option<Missing>, kube::Error> {
         let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-        let mut instances = record.instances.clone();
-        for part in parts.iter().filter(|part| names.contains(&part.name)) {
-            instances
-                .entry(part.name.clone())
-                .and_modify(|instance| instance.restart(part, now))
-                .or_insert_with(|| Instance::first(part, now));
-        }
-        let new: BTreeMap<String, i32> = instances
-            .iter()
-            .filter(|(name, _)| names.contains(name))
-            .map(|(name, instance)| (name.clone(), instance.restarts))
+        let due = parts.iter().filter(|part| names.contains(&part.name));
+        let (mut instances, mut held) = (record.instances.clone(), record.held.clone());
+        let new: BTreeMap<String, i32> = due
+            .clone()
+            .map(|part| {
+                let before = instances.get(&part.name);
+                let run = before.map_or(0, |instance| instance.restarts + 1);
+                (part.name.clone(), run)
+            })
             .collect();
         // Who reads the status must find the log.
-        if let Err(missing) = self.prepare(pod, record, &new).await? {
-            if let Missing::Container { name, .. } = &missing {
-                let instances = record.instances.clone();
-                let view = self.view(pod, record, &parts, &instances);
-                let (readiness, _) = lifecycle::readiness(&view, now);
-                let running = status::Containers::Running {
-                    instances: &instances,
-                    readiness: &readiness,
-                    stuck: Some((name, &missing.to_string())),
-                };
-                self.write(pod, record, running, now).await?;
+        let mut failed = match self.prepare(pod, record, &new).await? {
+            Ok(failed) => failed,
+            Err(missing) => return Ok(Some(missing)),
+        };
+        for part in due {
+            let name = &part.name;
+            let Some(cause) = failed.remove(name) else {
+                held.remove(name);
+                instances
+                    .entry(name.clone())
+                    .and_modify(|instance| instance.restart(part, now))
+                    .or_insert_with(|| Instance::first(part, now));
+                continue;
+            };
+            let hold = Hold::new(held.get(name), &part.image, cause, now);
+            held.insert(name.clone(), hold);
+            if let Some(instance) = instances.get_mut(name) {
+                instance.halt(0, now);
             }
-            return Ok(Some(missing));
         }
-        let view = self.view(pod, record, &parts, &instances);
+        let view = self.view(pod, record, &parts, &instances, &held);
         let (readiness, _) = lifecycle::readiness(&view, now);
         let running = status::Containers::Running {
             instances: &instances,
             readiness: &readiness,
-            stuck: None,
         };
         self.write(pod, record, running, now).await?;
-        self.tell_all(pod, notices::launched(pod, record, names))
-            .await;
+        let notices = notices::launched(pod, record, names, &held);
+        self.tell_all(pod, notices).await;
         record.stage = Stage::Running;
-        record.instances = instances;
+        (record.instances, record.held) = (instances, held);
+        self.processes.take_note(&record.uid, &readiness);
         record.reported = readiness;
         self.processes.launch(&record.uid, &mut record.processes);
         Ok(None)
@@ -128,11 +133,8 @@ impl Kubelet {
     fn halt(record: &mut Record, exits: &[(String, i32)], now: Timestamp) {
         for (name, code) in exits {
             if let Some(instance) = record.instances.get_mut(name) {
-                instance.exit = Some(Exit {
-                    code: *code,
-                    at: now,
-                    killed: true,
-                });
+                instance.exit = None;
+                instance.halt(*code, now);
                 record.processes.stop_one(name);
             }
         }
@@ -149,7 +151,6 @@ impl Kubelet {
         let running = status::Containers::Running {
             instances: &instances,
             readiness: &readiness,
-            stuck: None,
         };
         self.write(pod, record, running, now).await?;
         self.processes.take_note(&record.uid, &readiness);
@@ -157,6 +158,13 @@ impl Kubelet {
             let told = record.reported.halted.get(name);
             if matches!(halt, Halt::BackOff(_)) && told != Some(halt) {
                 self.tell_back_off(pod, name).await;
+            }
+        }
+        for (name, waiting) in &readiness.held {
+            let told = record.reported.held.get(name);
+            if waiting.is_back_off() && told != Some(waiting) {
+                let notices = notices::not_pulled(pod, name, waiting);
+                self.tell_all(pod, notices).await;
             }
         }
         record.reported = readiness;

@@ -29,6 +29,7 @@ impl Kubelet {
             started: status.start_time.as_ref().map_or(now, |time| time.0),
             pod_ip: status.pod_ip.clone().unwrap_or_default(),
             instances: BTreeMap::new(),
+            held: BTreeMap::new(),
             processes: PodProcesses::default(),
             reported: Readiness::default(),
             written: None,
@@ -61,8 +62,10 @@ impl Kubelet {
 fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
     let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
     let init = status.init_container_statuses.iter().flatten();
+    let ephemeral = status.ephemeral_container_statuses.iter().flatten();
     let statuses: BTreeMap<&str, &ContainerStatus> = init
         .chain(status.container_statuses.iter().flatten())
+        .chain(ephemeral)
         .map(|status| (status.name.as_str(), status))
         .collect();
     let known = parts.iter().filter_map(|part| {
@@ -75,7 +78,8 @@ fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> BTreeMap<
 fn instance(part: &Part, status: &ContainerStatus, now: Timestamp) -> Option<Instance> {
     let state = status.state.clone().unwrap_or_default();
     let ended = state.terminated.as_ref().map(|state| ended(state, now));
-    if part.role == Role::Init && ended.is_none() && state.running.is_none() {
+    let runs_once = matches!(part.role, Role::Init | Role::Ephemeral);
+    if runs_once && ended.is_none() && state.running.is_none() {
         return None;
     }
     let running = state.running.as_ref();
@@ -86,7 +90,7 @@ fn instance(part: &Part, status: &ContainerStatus, now: Timestamp) -> Option<Ins
     instance.restarts = status.restart_count;
     // What is served by an earlier process can't be asked any more.
     (instance.probed, instance.startup, instance.post_start) = (None, None, None);
-    if let Some(ended) = ended.filter(|_| part.role == Role::Init) {
+    if let Some(ended) = ended.filter(|_| runs_once) {
         (instance.since, instance.exit) = (ended.since, Some(ended.exit));
     }
     let last = status.last_state.as_ref();

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use super::{Kubelet, Record, claim_names};
 use crate::mirror::ObjectKey;
 use crate::node::directives::Directives;
+use crate::node::hold::Hold;
 use crate::node::instance::Instance;
 use crate::node::lifecycle::{self, Deletion, Stage, Step, View};
 use crate::node::part::Part;
@@ -19,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(30);
 impl Kubelet {
     pub(super) fn decide(&self, pod: &Pod, record: &Record) -> Step {
         let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-        let view = self.view(pod, record, &parts, &record.instances);
+        let view = self.view(pod, record, &parts, &record.instances, &record.held);
         lifecycle::next(record.stage, &view, self.now())
     }
 
@@ -29,6 +30,7 @@ impl Kubelet {
         record: &'a Record,
         parts: &'a [Part],
         instances: &'a BTreeMap<String, Instance>,
+        held: &'a BTreeMap<String, Hold>,
     ) -> View<'a> {
         let spec = pod.spec.as_ref();
         let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
@@ -49,6 +51,7 @@ impl Kubelet {
             deadline: active.map(|active| lifecycle::after(record.started, seconds(active))),
             parts,
             instances,
+            held,
             reported: &record.reported,
         }
     }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::{Ending, Readiness, View, after};
 use crate::node::directives::Delay;
+use crate::node::hold::Hold;
 use crate::node::instance::{Halt, Hook, Instance};
 use crate::node::part::{Part, Role};
 
@@ -19,7 +20,7 @@ pub(in crate::node) fn is_initialized(
         match part.role {
             Role::Init => instance.is_some_and(has_completed),
             Role::Sidecar => instance.is_some_and(Instance::is_started),
-            Role::Main => true,
+            Role::Main | Role::Ephemeral => true,
         }
     }) || has_begun(parts, instances)
 }
@@ -38,14 +39,30 @@ fn has_completed(instance: &Instance) -> bool {
 pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Timestamp>) {
     let begun = has_begun(view.parts, view.instances);
     let (mut due, mut later) = (Vec::new(), Vec::new());
-    for part in view.parts {
+    let (ephemeral, others): (Vec<_>, Vec<_>) = view
+        .parts
+        .iter()
+        .partition(|part| part.role == Role::Ephemeral);
+    // These wait for nobody, and run once.
+    for part in ephemeral {
+        match view.held_until(part).filter(|at| now < *at) {
+            _ if view.instances.contains_key(&part.name) => {}
+            Some(at) => later.push(at),
+            None => due.push(part.name.clone()),
+        }
+    }
+    for part in others {
         if part.role == Role::Init && begun {
             continue;
         }
         let Some(instance) = view.instances.get(&part.name) else {
-            due.push(part.name.clone());
+            let held = view.held_until(part).filter(|at| now < *at);
+            match held {
+                Some(at) => later.push(at),
+                None => due.push(part.name.clone()),
+            }
             // The next one waits for the end, the start, or the hook of this one.
-            if part.role != Role::Main || part.has_post_start {
+            if part.role != Role::Main || (part.has_post_start && held.is_none()) {
                 break;
             }
             continue;
@@ -60,7 +77,9 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
         let goes_on = match part.role {
             Role::Init => has_completed(instance),
             Role::Sidecar => begun || instance.is_started(),
-            Role::Main => instance.exit.is_some() || instance.post_start != Some(Hook::Running),
+            Role::Main | Role::Ephemeral => {
+                instance.exit.is_some() || instance.post_start != Some(Hook::Running)
+            }
         };
         if !goes_on {
             break;
@@ -72,11 +91,17 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
 /// When a container that has ended is to run again, if it is.
 fn restart_at(view: &View<'_>, part: &Part, instance: &Instance) -> Option<Timestamp> {
     let exit = instance.exit.filter(|_| view.deletion.is_none())?;
+    if part.role == Role::Ephemeral {
+        return None;
+    }
     let restarts = match exit.killed {
         true => part.restarts_when_killed(),
         false => part.restarts(exit),
     };
-    restarts.then(|| after(exit.at, instance.waits(exit).unwrap_or_default()))
+    restarts.then(|| {
+        let at = after(exit.at, instance.waits(exit).unwrap_or_default());
+        view.held_until(part).map_or(at, |held| held.max(at))
+    })
 }
 
 /// How the pod ends of itself: when an init container has failed for good, or when all main
@@ -115,26 +140,33 @@ pub(in crate::node) fn readiness(
 ) -> (Readiness, Option<Timestamp>) {
     let directives = view.directives;
     let ready_at = |part: &Part, instance: &Instance| match directives.ready_after {
-        Delay::After(delay) if directives.ready && instance.is_started() => {
-            (part.role != Role::Init).then(|| after(instance.since, delay))
-        }
+        Delay::After(delay) if directives.ready && instance.is_started() => part
+            .counts_for_readiness()
+            .then(|| after(instance.since, delay)),
         Delay::After(_) | Delay::Never => None,
     };
     let mut readiness = Readiness::default();
     for part in view.parts {
         let instance = view.instances.get(&part.name);
-        if instance.is_some_and(Instance::is_started) {
-            readiness.started.insert(part.name.clone());
-        }
-        if instance.is_some_and(|instance| !instance.is_reported()) {
+        if let Some(instance) = instance.filter(|instance| !instance.is_reported()) {
+            if is_told_of(view.reported, part, instance) {
+                readiness.keep(&part.name, view.reported);
+                continue;
+            }
             readiness.hooked.insert(part.name.clone());
         }
-        if part.role != Role::Init {
+        if instance.is_some_and(Instance::is_started) && part.role != Role::Ephemeral {
+            readiness.started.insert(part.name.clone());
+        }
+        if part.counts_for_readiness() {
             let ready = instance.is_some_and(|instance| {
                 let probed = instance.probed.unwrap_or(true);
                 probed && ready_at(part, instance).is_some_and(|at| now >= at)
             });
             readiness.containers.insert(part.name.clone(), ready);
+        }
+        if let Some(hold) = view.held.get(&part.name) {
+            readiness.held.insert(part.name.clone(), hold.waiting(now));
         }
         if let Some(halt) = instance.and_then(|instance| halt(view, part, instance, now)) {
             readiness.halted.insert(part.name.clone(), halt);
@@ -144,9 +176,33 @@ pub(in crate::node) fn readiness(
     let wake = view
         .runs()
         .filter_map(|(part, instance)| ready_at(part, instance))
+        .chain(view.held.values().filter_map(Hold::looked_at))
         .filter(|at| *at > now)
         .min();
     (readiness, wake)
+}
+
+/// Whether a container whose hook runs has a status of before: that it ran, or could not be made.
+fn is_told_of(reported: &Readiness, part: &Part, instance: &Instance) -> bool {
+    let has_run = instance.last.is_some() && reported.containers.contains_key(&part.name);
+    let is_told = has_run || reported.held.contains_key(&part.name);
+    reported.kept.contains(&part.name) || is_told && !reported.hooked.contains(&part.name)
+}
+
+impl Readiness {
+    /// Leaves a container as it was told of last.
+    fn keep(&mut self, name: &str, reported: &Self) {
+        self.kept.insert(name.to_owned());
+        if let Some(ready) = reported.containers.get(name) {
+            self.containers.insert(name.to_owned(), *ready);
+        }
+        if reported.started.contains(name) {
+            self.started.insert(name.to_owned());
+        }
+        if let Some(halt) = reported.halted.get(name) {
+            self.halted.insert(name.to_owned(), *halt);
+        }
+    }
 }
 
 /// What keeps a container from running.

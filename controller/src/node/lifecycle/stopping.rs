@@ -62,6 +62,9 @@ pub(super) fn stopping(
     if !gone.is_empty() {
         return Step::Halt(gone.into_iter().map(Leave::halt).collect());
     }
+    if view.instances.is_empty() {
+        return Step::End(Ending::Unstarted);
+    }
     if leaves.is_empty()
         && let Some(ending) = own_ending(view)
     {

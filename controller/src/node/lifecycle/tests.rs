@@ -96,6 +96,7 @@ fn check(case: Case, expected: &Step) {
         grace: Duration::from_secs(30),
         parts: &parts,
         instances: &instances,
+        held: &BTreeMap::new(),
         reported: &readiness_of(case.reported),
     };
     assert_eq!(next(case.stage, &view, at(case.now)), *expected);
@@ -286,6 +287,7 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
             grace: Duration::from_secs(30),
             parts: &parts,
             instances: &instances,
+            held: &BTreeMap::new(),
             reported: &reported,
         };
         let step = next(Stage::Running, &view, now);

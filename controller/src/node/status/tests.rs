@@ -61,7 +61,6 @@ fn transition_times_move_only_with_the_status() {
     let running = Containers::Running {
         instances: &instances,
         readiness: &readiness,
-        stuck: None,
     };
     let running = patch(running, Some(&before), 7);
     assert_eq!(running["status"]["phase"], "Running");
@@ -143,7 +142,6 @@ fn a_container_in_back_off_tells_how_it_ended() {
     let running = Containers::Running {
         instances: &instances,
         readiness: &readiness,
-        stuck: None,
     };
     let patch = patch(running, None, 9);
     assert_eq!(patch["status"]["phase"], "Running");

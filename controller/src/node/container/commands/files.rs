@@ -1,8 +1,8 @@
 //! Commands about files.
 
 use super::super::filesystem::{FileError, absolute, base_name};
-use super::super::process::Shell;
-use super::super::streams::Streams;
+use super::super::process::{Shell, TURN};
+use super::super::streams::{Input, Streams};
 
 /// Runs the command called `name`; `None` if there is none of that name.
 pub(super) async fn run(
@@ -39,7 +39,10 @@ pub(super) async fn run(
         "cp" => task.carry(&operands, false),
         "find" => task.find(&operands),
         "wc" => task.count(&operands).await,
-        "head" | "tail" => task.ends(&operands, arguments).await,
+        "head" | "tail" => task.ends(arguments).await,
+        "dd" => task.convert(arguments).await,
+        "tar" => task.archive(arguments).await,
+        "gzip" | "gunzip" | "zcat" => task.compress(&operands).await,
         "grep" => task.grep(&operands).await,
         "tee" => task.tee(&operands).await,
         _ => return None,
@@ -47,23 +50,23 @@ pub(super) async fn run(
 }
 
 /// One run of a command.
-struct Task<'a> {
-    shell: &'a Shell,
-    name: &'a str,
+pub(super) struct Task<'a> {
+    pub(super) shell: &'a Shell,
+    pub(super) name: &'a str,
     options: &'a str,
-    io: &'a Streams,
+    pub(super) io: &'a Streams,
 }
 
 impl Task<'_> {
-    fn path(&self, operand: &str) -> String {
+    pub(super) fn path(&self, operand: &str) -> String {
         absolute(&self.shell.directory, operand)
     }
 
-    fn has(&self, option: char) -> bool {
+    pub(super) fn has(&self, option: char) -> bool {
         self.options.contains(option)
     }
 
-    fn fail(&self, operand: &str, error: FileError) -> i32 {
+    pub(super) fn fail(&self, operand: &str, error: FileError) -> i32 {
         let name = self.name;
         let line = match name {
             "cat" | "head" | "tail" | "wc" | "grep" => {
@@ -80,7 +83,7 @@ impl Task<'_> {
         1
     }
 
-    fn usage(&self) -> i32 {
+    pub(super) fn usage(&self) -> i32 {
         self.io
             .stderr
             .line(&format!("{}: missing operand", self.name));
@@ -100,17 +103,39 @@ impl Task<'_> {
         code
     }
 
+    /// Tells of a fault, in the name of the command.
+    pub(super) fn complain(&self, message: &str) -> i32 {
+        let name = self.name;
+        self.io.stderr.line(&format!("{name}: {message}"));
+        1
+    }
+
+    /// What is to be read from a file, or from standard input.
+    pub(super) fn open(&self, operand: &str) -> Result<Input, FileError> {
+        if matches!(operand, "-" | "/dev/stdin") {
+            return Ok(self.io.stdin.clone());
+        }
+        let content = self.shell.files.open(&self.path(operand))?;
+        Ok(Input::of_content(content))
+    }
+
+    /// All of a file, or of standard input.
+    pub(super) async fn whole(&self, operand: &str) -> Result<Vec<u8>, FileError> {
+        let input = self.open(operand)?;
+        input.all().await.ok_or(FileError::NoMemory)
+    }
+
     /// The bytes of the files named, or of standard input, with a code for those that failed.
     async fn input(&self, operands: &[&str]) -> (Vec<u8>, i32) {
         let mut bytes = Vec::new();
         let mut code = 0;
-        if operands.is_empty() {
-            while let Some(chunk) = self.io.stdin.chunk().await {
-                bytes.extend_from_slice(&chunk);
-            }
-        }
+        let operands = if operands.is_empty() {
+            &["-"]
+        } else {
+            operands
+        };
         for operand in operands {
-            match self.shell.files.read(&self.path(operand)) {
+            match self.whole(operand).await {
                 Ok(read) => bytes.extend(read),
                 Err(error) => code = self.fail(operand, error),
             }
@@ -119,16 +144,42 @@ impl Task<'_> {
     }
 
     async fn cat(&self, operands: &[&str]) -> i32 {
-        if operands.is_empty() || operands == ["-"] {
-            while let Some(chunk) = self.io.stdin.chunk().await {
-                self.io.stdout.ready().await;
-                self.io.stdout.write(&chunk);
+        let operands = if operands.is_empty() {
+            &["-"]
+        } else {
+            operands
+        };
+        let mut code = 0;
+        for operand in operands {
+            let copied = match self.open(operand) {
+                Ok(input) => self.copy(&input).await,
+                Err(error) => {
+                    code = self.fail(operand, error);
+                    continue;
+                }
+            };
+            if let Err(error) = copied {
+                return self.complain(&format!("write error: {error}"));
             }
-            return 0;
         }
-        let (bytes, code) = self.input(operands).await;
-        self.io.stdout.write(&bytes);
         code
+    }
+
+    /// Writes what arrives to standard output.
+    async fn copy(&self, input: &Input) -> Result<(), FileError> {
+        while let Some(chunk) = input.chunk().await {
+            self.io.stdout.ready().await;
+            if !matches!(input, Input::Endless(_)) {
+                self.io.stdout.write(&chunk);
+                continue;
+            }
+            if !self.io.stdout.write_on(&chunk)? {
+                break;
+            }
+            // Others are to have their turns.
+            tokio::time::sleep(TURN).await;
+        }
+        Ok(())
     }
 
     fn list(&self, operands: &[&str]) -> i32 {
@@ -166,10 +217,16 @@ impl Task<'_> {
         let files = &self.shell.files;
         let mode = if files.is_directory(path) {
             "drwxr-xr-x"
+        } else if files.is_device(path) {
+            "crw-rw-rw-"
         } else {
             "-rw-r--r--"
         };
-        let size = files.read(path).map_or(4096, |bytes| bytes.len());
+        let size = match files.read(path) {
+            Ok(bytes) => bytes.len(),
+            Err(FileError::IsDirectory) => 4096,
+            Err(_) => 0,
+        };
         let date = (self.shell.now)().strftime("%b %e %H:%M").to_string();
         let line = format!("{mode}    1 root     root     {size:>9} {date} {shown}");
         self.io.stdout.line(&line);
@@ -281,40 +338,6 @@ impl Task<'_> {
         let mut words: Vec<String> = shown.map(|(_, count)| count.to_string()).collect();
         words.extend(operands.first().map(|operand| (*operand).to_owned()));
         self.io.stdout.line(&words.join(" "));
-        code
-    }
-
-    /// `head` and `tail`, of 10 lines or as many as `-n 3` or `-3` says.
-    async fn ends(&self, operands: &[&str], arguments: &[String]) -> i32 {
-        let spaced = arguments.windows(2).find(|pair| pair[0] == "-n");
-        let files: Vec<&str> = match spaced {
-            Some(pair) => operands
-                .iter()
-                .copied()
-                .filter(|word| *word != pair[1])
-                .collect(),
-            None => operands.to_vec(),
-        };
-        let digits = |word: &str| word.trim_start_matches(['-', 'n']).parse::<usize>().ok();
-        let count = match spaced {
-            Some(pair) => digits(&pair[1]),
-            None => arguments
-                .iter()
-                .filter(|word| word.starts_with('-'))
-                .find_map(|word| digits(word)),
-        };
-        let count = count.unwrap_or(10);
-        let (bytes, code) = self.input(&files).await;
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().collect();
-        let kept = if self.name == "head" {
-            &lines[..count.min(lines.len())]
-        } else {
-            &lines[lines.len().saturating_sub(count)..]
-        };
-        for line in kept {
-            self.io.stdout.line(line);
-        }
         code
     }
 

@@ -14,6 +14,17 @@ const CLOSING: [&str; 7] = ["then", "elif", "else", "fi", "do", "done", "}"];
 #[error("Syntax error: {0}")]
 pub(crate) struct SyntaxError(String);
 
+impl SyntaxError {
+    /// Whether more text could make it a script.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        matches!(&*self.0, END_UNEXPECTED | UNTERMINATED | UNCLOSED)
+    }
+}
+
+const END_UNEXPECTED: &str = "end of file unexpected";
+const UNTERMINATED: &str = "Unterminated quoted string";
+const UNCLOSED: &str = "Missing '))'";
+
 type Parsed<T> = Result<T, SyntaxError>;
 
 /// Reads a script.
@@ -64,7 +75,7 @@ impl Parser {
         let rest: String = self.text[self.at..].iter().take(20).collect();
         let token = rest.split_whitespace().next().unwrap_or("end of file");
         SyntaxError(if rest.is_empty() {
-            "end of file unexpected".to_owned()
+            END_UNEXPECTED.to_owned()
         } else {
             format!("\"{token}\" unexpected")
         })
@@ -452,14 +463,14 @@ impl Parser {
                 return Ok(self.text[start..self.at - 1].iter().collect());
             }
         }
-        Err(SyntaxError("Unterminated quoted string".to_owned()))
+        Err(SyntaxError(UNTERMINATED.to_owned()))
     }
 
     fn double_quoted(&mut self, word: &mut Word) -> Parsed<()> {
         push_text(word, "", true);
         loop {
             match self.peek() {
-                None => return Err(SyntaxError("Unterminated quoted string".to_owned())),
+                None => return Err(SyntaxError(UNTERMINATED.to_owned())),
                 Some('"') => {
                     self.at += 1;
                     return Ok(());
@@ -495,7 +506,7 @@ impl Parser {
             }
             let inner: String = self.text[start..self.at].iter().collect();
             if !self.eat("))") {
-                return Err(SyntaxError("Missing '))'".to_owned()));
+                return Err(SyntaxError(UNCLOSED.to_owned()));
             }
             PartValue::Arithmetic(vec![Part {
                 value: PartValue::Text(inner),

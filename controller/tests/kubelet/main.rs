@@ -6,11 +6,15 @@
     reason = "clippy knows only #[test] functions as tests"
 )]
 
+mod ephemeral;
+mod hooks;
+mod missing;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use kubeproof_apiserver::{ApiServer, Clock};
@@ -444,64 +448,6 @@ async fn other_probes_wait_for_the_startup_probe() {
     pass(2).await;
     assert_eq!(node.line("slow").await, "Running running+");
     assert_eq!(node.line("never").await, "Running running(1)");
-    node.manager.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn hooks_hold_back_the_start_and_the_end() {
-    let node = Node::start();
-    let lifecycle = json!({
-        "postStart": { "exec": { "command": ["sh", "-c", "sleep 3; touch /hooked"] } },
-        "preStop": { "exec": { "command": ["sleep", "7"] } },
-    });
-    let main = with(shell("main", "sleep 1h"), "lifecycle", lifecycle);
-    node.run("web", json!({ "containers": [main] })).await;
-    pass(2).await;
-    assert_eq!(node.line("web").await, "Pending ContainerCreating");
-    pass(2).await;
-    assert_eq!(node.line("web").await, "Running running+");
-    let params = DeleteParams::default();
-    node.pods().delete("web", &params).await.unwrap();
-    pass(6).await;
-    assert!(node.pods().get_opt("web").await.unwrap().is_some());
-    pass(2).await;
-    assert!(node.pods().get_opt("web").await.unwrap().is_none());
-
-    let lifecycle = json!({ "postStart": { "exec": { "command": ["false"] } } });
-    let main = with(shell("main", "sleep 1h"), "lifecycle", lifecycle);
-    node.run("bad", json!({ "containers": [main] })).await;
-    pass(5).await;
-    let failed = node.events("FailedPostStartHook").await;
-    assert_eq!(failed, ["spec.containers{main}: PostStartHook failed"]);
-    assert_eq!(node.line("bad").await, "Running CrashLoopBackOff(1)");
-    node.manager.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_container_waits_for_what_its_environment_names() {
-    let node = Node::start();
-    let source = json!({ "configMapKeyRef": { "name": "settings", "key": "a" } });
-    let env = json!([{ "name": "A", "valueFrom": source }]);
-    let main = with(shell("main", "sleep 1h"), "env", env);
-    node.run("web", json!({ "containers": [main] })).await;
-    pass(2).await;
-    assert_eq!(node.line("web").await, "Pending CreateContainerConfigError");
-    let status = node.status("web").await;
-    let message = "configmap \"settings\" not found";
-    assert_eq!(
-        status["containerStatuses"][0]["state"]["waiting"]["message"],
-        message
-    );
-    let failed = format!("spec.containers{{main}}: Error: {message}");
-    assert_eq!(node.events("Failed").await, [failed]);
-    let settings = json!({ "metadata": { "name": "settings" }, "data": { "a": "1" } });
-    let maps: Api<ConfigMap> = Api::default_namespaced(node.client.clone());
-    let settings: ConfigMap = serde_json::from_value(settings).unwrap();
-    maps.create(&PostParams::default(), &settings)
-        .await
-        .unwrap();
-    pass(30).await;
-    assert_eq!(node.line("web").await, "Running running+");
     node.manager.shutdown().await;
 }
 

@@ -1,0 +1,262 @@
+//! References to images: what they name, what their image runs, and whether a registry would have it.
+
+use std::sync::LazyLock;
+
+/// What a registry answers for that has no place in the DNS (RFC 2606).
+const NOWHERE: &str = "invalid";
+
+static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::parse(include_str!("images.txt")));
+
+/// What `images.txt` says.
+struct Known {
+    commands: Vec<(&'static str, &'static str)>,
+    same: Vec<Vec<&'static str>>,
+}
+
+impl Known {
+    fn parse(text: &'static str) -> Self {
+        let (mut commands, mut same) = (Vec::new(), Vec::new());
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words.as_slice() {
+                [] => {}
+                [word, ..] if word.starts_with('#') => {}
+                ["command", name, program] => commands.push((*name, *program)),
+                ["same", names @ ..] => same.push(names.to_vec()),
+                _ => unreachable!("images.txt has a line of another kind: {line}"),
+            }
+        }
+        Self { commands, same }
+    }
+}
+
+/// A reference to an image, in full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image<'a> {
+    registry: &'a str,
+    /// Its name in the registry.
+    path: String,
+    tag: Option<&'a str>,
+    digest: Option<&'a str>,
+}
+
+impl<'a> Image<'a> {
+    /// Reads a reference as a kubelet does.
+    ///
+    /// # Errors
+    /// Upstream's words for what is wrong with it.
+    pub(super) fn parse(text: &'a str) -> Result<Self, String> {
+        if text.len() == 64
+            && text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        {
+            return Err(format!(
+                "invalid repository name ({text}), cannot specify 64-byte hexadecimal strings"
+            ));
+        }
+        let (registry, rest) = match text.split_once('/') {
+            Some(("index.docker.io", rest)) => ("docker.io", rest),
+            Some((first, rest)) if is_registry(first) => (first, rest),
+            _ => ("docker.io", text),
+        };
+        let remote = rest.split(':').next().unwrap_or_default();
+        if remote.chars().any(char::is_uppercase) {
+            return Err(format!(
+                "invalid reference format: repository name ({remote}) must be lowercase"
+            ));
+        }
+        let (rest, digest) = match rest.split_once('@') {
+            Some((rest, digest)) => (rest, Some(digest)),
+            None => (rest, None),
+        };
+        let (path, tag) = match rest.split_once(':') {
+            Some((path, tag)) => (path, Some(tag)),
+            None => (rest, None),
+        };
+        if !(is_path(path) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest)) {
+            return Err("invalid reference format".to_owned());
+        }
+        let path = match registry {
+            "docker.io" if !path.contains('/') => format!("library/{path}"),
+            _ => path.to_owned(),
+        };
+        Ok(Self {
+            registry,
+            path,
+            tag,
+            digest,
+        })
+    }
+
+    /// What it runs when it is told of no program; `None` where only the image knows.
+    pub(super) fn command(&self) -> Option<&'static str> {
+        let name = self.path.rsplit('/').next();
+        let mut commands = KNOWN.commands.iter();
+        let known = commands.find(|(known, _)| Some(*known) == name);
+        known.map(|(_, command)| *command)
+    }
+
+    pub(super) fn digest(&self) -> Option<&'a str> {
+        self.digest
+    }
+
+    /// The repository in full.
+    pub(super) fn repository(&self) -> String {
+        format!("{}/{}", self.registry, self.path)
+    }
+
+    /// What all references to this image have in common.
+    pub(super) fn canonical(&self) -> String {
+        let path = match self.registry {
+            "docker.io" => self.path.trim_start_matches("library/").to_owned(),
+            _ => self.repository(),
+        };
+        let name = format!("{path}:{}", self.tag.unwrap_or("latest"));
+        let same = KNOWN.same.iter().find(|names| names.contains(&&*name));
+        let name = same.map_or(name.as_str(), |names| names[0]);
+        name.trim_end_matches(":latest").to_owned()
+    }
+
+    /// Its registry and the reference in full, as a container runtime has them.
+    fn resolved(&self) -> String {
+        let repository = self.repository();
+        match (self.digest, self.tag) {
+            (Some(digest), _) => format!("{repository}@{digest}"),
+            (None, tag) => format!("{repository}:{}", tag.unwrap_or("latest")),
+        }
+    }
+
+    /// Why nobody can pull it, in a container runtime's words: there is no such registry.
+    pub(super) fn pull_error(&self) -> Option<String> {
+        let host = self.registry.split(':').next().unwrap_or_default();
+        let mut labels = host.split('.');
+        let (first, last) = (labels.next(), labels.next_back());
+        if host == "docker.io" || first != Some(NOWHERE) && last != Some(NOWHERE) {
+            return None;
+        }
+        let (resolved, registry, path) = (self.resolved(), self.registry, &self.path);
+        let manifest = self.digest.or(self.tag).unwrap_or("latest");
+        Some(format!(
+            "rpc error: code = Unknown desc = failed to pull and unpack image \"{resolved}\": failed to resolve \
+             reference \"{resolved}\": failed to do request: Head \
+             \"https://{registry}/v2/{path}/manifests/{manifest}\": dial tcp: lookup {host}: no such host"
+        ))
+    }
+}
+
+/// Whether the first part of a reference names a registry.
+fn is_registry(first: &str) -> bool {
+    first == "localhost" || first.contains(['.', ':']) || first.chars().any(char::is_uppercase)
+}
+
+fn is_path(path: &str) -> bool {
+    path.split('/').all(|part| {
+        let ends = part.starts_with(is_alphanumeric) && part.ends_with(is_alphanumeric);
+        let mut separators = part.split(is_alphanumeric);
+        ends && separators.all(|own| {
+            matches!(own, "" | "." | "_" | "__") || own.chars().all(|separator| separator == '-')
+        })
+    })
+}
+
+fn is_alphanumeric(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    tag.starts_with(word)
+        && tag.len() <= 128
+        && tag.chars().all(|c| word(c) || matches!(c, '.' | '-'))
+}
+
+fn is_digest(digest: &str) -> bool {
+    digest.split_once(':').is_some_and(|(algorithm, hex)| {
+        algorithm.starts_with(|c: char| c.is_ascii_alphabetic())
+            && hex.len() >= 32
+            && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_images_run_their_shell_in_any_registry() {
+        for (text, command) in [
+            ("busybox", Some("sh")),
+            ("docker.io/library/busybox:1.36", Some("sh")),
+            (
+                "registry.k8s.io/e2e-test-images/busybox:1.37.0-1",
+                Some("sh"),
+            ),
+            ("localhost:5000/mine/alpine", Some("/bin/sh")),
+            ("ubuntu:24.04", Some("/bin/bash")),
+            ("nginx", None),
+            ("busybox-extras", None),
+        ] {
+            assert_eq!(Image::parse(text).unwrap().command(), command, "{text}");
+        }
+    }
+
+    #[test]
+    fn registries_that_cannot_be_do_not_answer() {
+        for (text, fails) in [
+            ("invalid.registry.k8s.io/invalid/alpine:3.1", true),
+            ("foo.invalid/a", true),
+            ("foo.invalid:5000/a", true),
+            ("invalid/alpine", false),
+            ("registry.k8s.io/invalid/alpine", false),
+            ("invalidated.io/a", false),
+        ] {
+            let error = Image::parse(text).unwrap().pull_error();
+            assert_eq!(error.is_some(), fails, "{text}");
+        }
+        let error = Image::parse("invalid.registry.k8s.io/invalid/alpine:3.1");
+        assert_eq!(
+            error.unwrap().pull_error().unwrap(),
+            "rpc error: code = Unknown desc = failed to pull and unpack image \
+             \"invalid.registry.k8s.io/invalid/alpine:3.1\": failed to resolve reference \
+             \"invalid.registry.k8s.io/invalid/alpine:3.1\": failed to do request: Head \
+             \"https://invalid.registry.k8s.io/v2/invalid/alpine/manifests/3.1\": dial tcp: lookup \
+             invalid.registry.k8s.io: no such host"
+        );
+    }
+
+    #[test]
+    fn malformed_references_are_told_in_upstream_s_words() {
+        let long = format!("a@sha256:{}", "0".repeat(64));
+        for text in ["a", "a:b", "h.io:80/a/b-c__d.e:1", &long, "Host/a"] {
+            assert!(Image::parse(text).is_ok(), "{text}");
+        }
+        for (text, message) in [
+            ("nginx:", "invalid reference format"),
+            ("a..b", "invalid reference format"),
+            ("a b", "invalid reference format"),
+            ("", "invalid reference format"),
+            ("a@sha256:00", "invalid reference format"),
+            (
+                "Nginx:1",
+                "invalid reference format: repository name (Nginx) must be lowercase",
+            ),
+        ] {
+            assert_eq!(Image::parse(text).unwrap_err(), message, "{text}");
+        }
+    }
+
+    #[test]
+    fn references_to_one_image_have_one_name() {
+        let canonical = |text| Image::parse(text).unwrap().canonical();
+        for (one, other) in [
+            ("nginx:alpine", "docker.io/library/nginx:mainline-alpine"),
+            ("nginx", "index.docker.io/nginx:latest"),
+            ("nginx:mainline", "nginx"),
+        ] {
+            assert_eq!(canonical(one), canonical(other), "{one} {other}");
+        }
+        assert_eq!(canonical("nginx:1.27"), "nginx:1.27");
+        assert_ne!(canonical("quay.io/nginx:alpine"), canonical("nginx:alpine"));
+    }
+}
