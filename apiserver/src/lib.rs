@@ -17,6 +17,7 @@
 //! - [`certificate_authority`]: signs what CertificateSigningRequests ask for
 //! - [`clock`]: time and randomness
 //! - [`fault`]: what a test has go wrong between clients and server
+//! - `nesting`: documents that nest deeply, and stacks with room for them
 //! - `storage`: objects and their past events, by resource
 //! - [`resource_quota`]: what objects use of quotas
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
@@ -38,6 +39,7 @@ pub mod fuzzing;
 pub mod invariant;
 mod kubelet;
 pub mod meta;
+mod nesting;
 mod patch;
 mod registry;
 pub mod resource_quota;
@@ -55,6 +57,7 @@ pub use endpoints::body::{Dropped, ResponseBody};
 pub use kubelet::{
     ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
 };
+pub use nesting::on_deep_stack;
 pub use registry::embedded;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, LoadError, Loader,

@@ -16,14 +16,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use crate::meta::GroupResource;
+use crate::nesting;
 use crate::schema::{self, FieldValidation, Object, duplicate_fields, unique_fields};
 use crate::status::ApiError;
-
-/// How deep values of a patch may be inside of each other.
-const DEPTH_MAX: usize = 500;
-
-/// What is wrong with a patch of deeper values.
-const TOO_DEEP: &str = "exceeded max depth";
 
 /// The formats of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +92,7 @@ pub(crate) fn apply(
     schema: Option<&Object>,
     validation: FieldValidation,
 ) -> Result<Patched, ApiError> {
-    if is_too_deep(body) {
-        return Err(ApiError::BadRequest(TOO_DEEP.to_owned()));
-    }
+    check_depth(patch_type, body, schema, validation)?;
     match (patch_type, schema) {
         (PatchType::Json, _) => {
             let (patch, faults) = json_patch(body, validation)?;
@@ -161,8 +154,8 @@ impl JsonPatch {
         if let Some(message) = schema::syntax_error(patch) {
             return Err(message);
         }
-        if is_too_deep(patch) {
-            return Err(TOO_DEEP.to_owned());
+        if nesting::exceeds_stack(patch) {
+            return Err(nesting::TOO_DEEP.to_owned());
         }
         let text = std::str::from_utf8(patch).map_err(|error| error.to_string())?;
         json::operations(text).map(Self)
@@ -182,22 +175,28 @@ impl JsonPatch {
     }
 }
 
-/// Whether values are nested deeper than is safe to follow; no document is read as deep.
-fn is_too_deep(json: &[u8]) -> bool {
-    let opening = json.iter().filter(|byte| matches!(byte, b'{' | b'['));
-    if opening.count() <= DEPTH_MAX {
-        return false;
+/// Refuses a patch that nests too deeply: parts of it are followed without a limit.
+fn check_depth(
+    patch_type: PatchType,
+    body: &[u8],
+    schema: Option<&Object>,
+    validation: FieldValidation,
+) -> Result<(), ApiError> {
+    let is_taken = match patch_type {
+        PatchType::Json | PatchType::Merge => true,
+        PatchType::StrategicMerge => schema.is_some(),
+        PatchType::Apply => false,
+    };
+    if !is_taken || !nesting::exceeds_stack(body) {
+        return Ok(());
     }
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    json.iter().any(|byte| {
-        match byte {
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
+    let why = schema::syntax_error(body).unwrap_or_else(|| nesting::TOO_DEEP.to_owned());
+    Err(match (patch_type, validation) {
+        (PatchType::Merge, FieldValidation::Ignore) => {
+            ApiError::BadRequest("Invalid JSON Patch".to_owned())
         }
-        in_string ^= *byte == b'"' && !escaped;
-        escaped = in_string && *byte == b'\\' && !escaped;
-        depth > DEPTH_MAX
+        (PatchType::StrategicMerge, _) | (_, FieldValidation::Ignore) => ApiError::BadRequest(why),
+        _ => in_decoding(why),
     })
 }
 
@@ -235,7 +234,7 @@ fn map_faults(body: &[u8]) -> Result<Vec<String>, String> {
 
 /// The fields of a strategic merge patch.
 fn fields_of(body: &[u8]) -> Map<String, Value> {
-    match serde_json::from_slice(body) {
+    match nesting::from_slice(body) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     }

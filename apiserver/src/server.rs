@@ -52,6 +52,7 @@ use crate::endpoints::request_info::{RequestInfo, Verb};
 use crate::endpoints::{aggregated, compression, deadline, handlers, response};
 use crate::fault::{Asked, Crash, Effect, Faults, Refusal};
 use crate::kubelet::Kubelet;
+use crate::nesting::{self, Roomy, Sheltered};
 use crate::patch::PatchType;
 use crate::registry::Passes;
 use crate::registry::catalog::{Catalog, ResourceInfo};
@@ -168,13 +169,13 @@ impl Core {
 /// drops all objects and ends nothing else: the server has no task of its own.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
-    core: Arc<Core>,
+    core: Arc<Sheltered<Core>>,
 }
 
 /// A handle to a server that may be gone, for what the server itself holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WeakApiServer {
-    core: Weak<Core>,
+    core: Weak<Sheltered<Core>>,
 }
 
 impl WeakApiServer {
@@ -199,7 +200,8 @@ impl ApiServer {
 
     /// The server of the state that `core` makes of a handle to it.
     fn cyclic(core: impl FnOnce(WeakApiServer) -> Core) -> Self {
-        let core = Arc::new_cyclic(|weak| core(WeakApiServer { core: weak.clone() }));
+        let core =
+            Arc::new_cyclic(|weak| Sheltered::new(core(WeakApiServer { core: weak.clone() })));
         Self { core }
     }
 
@@ -273,7 +275,7 @@ impl ApiServer {
         let takes_gzip = compression::accepts_gzip(&parts.headers);
         let mut flow = None;
         let asked = panics::Asked::of(&parts);
-        let answer = self.answer(parts, body, &mut flow);
+        let answer = Roomy::new(self.answer(parts, body, &mut flow));
         let mut response = self.core.panics.recover(asked, &audit_id, answer).await;
         if takes_gzip {
             response = compression::compress(response);
@@ -447,7 +449,11 @@ impl ApiServer {
         };
         let response = match refusal {
             Some(error) => paths::unrouted(&error, &incoming.headers, &incoming.query),
-            None => self.respond_within(incoming, limit).await,
+            None => {
+                let is_deep = handlers::may_nest(&incoming.headers, &incoming.info, &incoming.body);
+                nesting::make_room(is_deep).await;
+                self.respond_within(incoming, limit).await
+            }
         };
         for effect in &effects {
             match effect {

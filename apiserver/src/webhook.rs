@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::clock::{Clock, Entropy};
 use crate::endpoints::handlers::yaml::Yaml;
 use crate::endpoints::metrics::Metrics;
+use crate::nesting;
 use crate::server::{ApiServer, Core};
 use crate::storage::Storage;
 use crate::x509::Authorities;
@@ -147,6 +148,12 @@ pub(crate) async fn post(
     let posted = caller.clock.on_the_wire(call.timeout, posted).await;
     let posted = posted.unwrap_or_else(|| Err(target.refused("context deadline exceeded").into()));
     let body = posted.map_err(CallError::Failed)?;
+    let is_json = body.trim_ascii_start().starts_with(b"{");
+    nesting::make_room(match is_json {
+        true => nesting::is_deep_json(&body),
+        false => nesting::may_nest_yaml(&body),
+    })
+    .await;
     decoded(&body).map_err(CallError::failed)
 }
 
@@ -155,7 +162,7 @@ fn decoded(body: &[u8]) -> Result<Value, String> {
     let parse_error = |why: &str| format!("couldn't get version/kind; json parse error: {why}");
     let text = String::from_utf8_lossy(body);
     let value: Value = if text.trim_start().starts_with('{') {
-        serde_json::from_str(&text).map_err(|error| {
+        nesting::from_slice(text.as_bytes()).map_err(|error| {
             let why = crate::schema::syntax_error(body).unwrap_or_else(|| error.to_string());
             parse_error(&why)
         })?

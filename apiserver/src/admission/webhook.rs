@@ -26,6 +26,7 @@ use crate::endpoints::metrics::admission::{Configured, Rejection, WebhookCall};
 use crate::endpoints::options::Query;
 use crate::meta::object::{meta_mut, namespace};
 use crate::meta::{GroupVersionKind, GroupVersionResource};
+use crate::nesting;
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
 use crate::server::Core;
@@ -418,6 +419,7 @@ impl Admission<'_> {
         let answer = Answer::read(&response, &uid, version, phase).map_err(|why| {
             Failure::unavailable(format!("received invalid webhook response: {why}"))
         })?;
+        nesting::make_room(answer.may_deepen()).await;
         if let Some(warnings) = self.warnings {
             let mut warnings = warnings.lock();
             for warning in &answer.warnings {

@@ -14,6 +14,7 @@ use super::{
     types::{DeclType, Type},
     value::Value,
 };
+use crate::nesting::with_stack;
 use crate::schema::structural::go_regexp_fault;
 
 /// The most that one evaluation may cost.
@@ -50,16 +51,9 @@ pub(crate) fn compile(text: &str, environment: &Environment) -> Result<Compiled,
     compile_here(text, environment)
 }
 
-/// Runs on a thread with a stack that is deep enough for any expression.
-fn on_own_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, run)
-            .expect("a thread can be started")
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+/// Runs on a stack that is deep enough for any expression.
+fn on_own_stack<T>(run: impl FnOnce() -> T) -> T {
+    with_stack(STACK_BYTES, run)
 }
 
 fn compile_here(text: &str, environment: &Environment) -> Result<Compiled, String> {

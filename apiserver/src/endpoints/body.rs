@@ -9,6 +9,7 @@ use futures::Stream;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
+use crate::nesting;
 use crate::status::ApiError;
 
 /// Upstream's `MaxRequestBodyBytes`: 3 MiB.
@@ -120,6 +121,15 @@ impl std::fmt::Debug for ResponseBody {
     }
 }
 
+impl Drop for ResponseBody {
+    fn drop(&mut self) {
+        if !matches!(self.0, Inner::Whole(_)) {
+            let made = std::mem::replace(&mut self.0, Inner::Whole(None));
+            nesting::where_stored(|| drop(made));
+        }
+    }
+}
+
 impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Dropped;
@@ -133,13 +143,13 @@ impl Body for ResponseBody {
                 let frame = bytes.take().filter(|bytes| !bytes.is_empty());
                 Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
             }
-            Inner::Pieces(pieces, left) => Poll::Ready(pieces.next().map(|piece| {
-                *left -= piece.len() as u64;
-                Ok(Frame::data(piece))
-            })),
-            Inner::Stream(stream) => stream
-                .as_mut()
-                .poll_next(cx)
+            Inner::Pieces(pieces, left) => {
+                Poll::Ready(nesting::where_stored(|| pieces.next()).map(|piece| {
+                    *left -= piece.len() as u64;
+                    Ok(Frame::data(piece))
+                }))
+            }
+            Inner::Stream(stream) => nesting::where_stored(|| stream.as_mut().poll_next(cx))
                 .map(|next| next.map(|bytes| bytes.map(Frame::data))),
         }
     }

@@ -40,7 +40,7 @@ use serde_json::Value;
 
 use super::body::ResponseBody;
 use super::metrics::{Listed, RequestLabels, RequestMeter};
-use super::negotiation::{self, Accepted, Produces, Transform};
+use super::negotiation::{self, Accepted, ContentType, Produces, Transform, content_type};
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
 use super::table::{IncludeObject, TableOptions};
@@ -50,6 +50,7 @@ use crate::auth::User;
 use crate::fault::{Asked, View};
 use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
+use crate::nesting;
 use crate::patch::PatchType;
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
@@ -62,6 +63,30 @@ use crate::schema::scheme;
 use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
+
+/// Whether the work of a request may need a stack for deeply nested documents.
+pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> bool {
+    if body.is_empty() {
+        return false;
+    }
+    if info.verb == Some(Verb::Patch) {
+        let content_type = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
+        return match PatchType::from_content_type(content_type.unwrap_or_default()) {
+            Ok(PatchType::Json) => nesting::may_deepen(body),
+            Ok(PatchType::Merge | PatchType::StrategicMerge) => nesting::is_deep_json(body),
+            Ok(PatchType::Apply) => nesting::may_nest_yaml(body),
+            Err(_) => false,
+        };
+    }
+    match content_type(headers) {
+        Ok(ContentType::Json) => nesting::is_deep_json(body),
+        Ok(ContentType::Yaml) => nesting::may_nest_yaml(body),
+        Ok(ContentType::Protobuf) => nesting::may_nest_protobuf(body),
+        Err(_) => false,
+    }
+}
 
 /// What a handler makes of a request.
 type Answer = Result<Response<ResponseBody>, ApiError>;

@@ -7,7 +7,9 @@ use serde_json::Value;
 use bytes::Bytes;
 
 use super::{pretty, yaml};
+use crate::cancellation;
 use crate::meta::fields;
+use crate::nesting;
 use crate::schema::{protobuf, write_object};
 use crate::status::ApiError;
 
@@ -367,6 +369,10 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
 /// # Errors
 /// `NotAcceptableKind` for a kind without a message, where protobuf was agreed on.
 pub(crate) fn encode(value: &Value, accepted: Accepted) -> Result<Bytes, ApiError> {
+    let is_indented = accepted.pretty || accepted.media == MediaType::Yaml;
+    if is_indented && accepted.media != MediaType::Protobuf && nesting::is_too_wide(value) {
+        return Err(cancellation::timeout());
+    }
     Ok(match accepted.media {
         MediaType::Protobuf => match protobuf::encode(value) {
             Some(document) => document.bytes(),

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::nesting;
+
 /// What a text of fields begins with: no JSON does.
 const MARK: char = '\0';
 
@@ -55,7 +57,7 @@ pub(crate) fn unfold(metadata: &mut Value) {
     };
     each(entries, |fields| {
         if let Some(json) = resting(fields)
-            && let Ok(value) = serde_json::from_str(json)
+            && let Ok(value) = nesting::from_slice(json.as_bytes())
         {
             *fields = value;
         }

@@ -7,14 +7,16 @@
 use super::document::{self, Members, Node, Slot};
 use super::unprocessable;
 use crate::cancellation;
+use crate::nesting;
 use crate::status::ApiError;
 
 const OPERATIONS_MAX: usize = 10_000;
 /// What all `copy` operations of one patch may add.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// How deep a path may lead; no document is read any deeper, but copies of one into itself are.
-const DEPTH_MAX: usize = 500;
+/// How deep a path may lead on an ordinary stack. No document is read any deeper there, but copies
+/// of one into itself are.
+const SHALLOW_MAX: usize = 500;
 
 /// Why an operation does not apply, in the library's words.
 type Fault = String;
@@ -239,7 +241,11 @@ fn find<'d>(document: &'d mut Node, path: &str) -> Option<Place<'d>> {
         .map(|segment| segment.replace("~1", "/").replace("~0", "~"))
         .collect();
     let last = segments.pop()?;
-    if segments.len() > DEPTH_MAX {
+    let deepest = match nesting::has_room() {
+        true => nesting::DEPTH_MAX,
+        false => SHALLOW_MAX,
+    };
+    if segments.len() > deepest {
         return None;
     }
     let mut node = document;

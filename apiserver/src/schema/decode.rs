@@ -23,6 +23,7 @@ use super::builtin::{JSON_PATCH, json_schema_props};
 use super::quantity::Quantity;
 use super::time::{self, Precision};
 use super::{Alternative, Object, Schema, bytes, syntax_error};
+use crate::nesting;
 use state::{State, Traces};
 use unique::Unique;
 pub(crate) use unique::unique_fields;
@@ -122,9 +123,20 @@ fn decode_whole(
     validation: FieldValidation,
     traces: Traces,
 ) -> Result<Decoded, DecodeError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let decoded = decode(schema, &mut deserializer, validation, traces)?;
-    deserializer.end().map(|()| decoded).map_err(syntax)
+    let mut decoded = None;
+    let read = nesting::read(json, |deserializer| {
+        decoded = Some(decode(schema, deserializer, validation, traces));
+        match &decoded {
+            Some(Err(error)) => Err(serde_json::Error::custom(error)),
+            _ => Ok(()),
+        }
+    });
+    match (decoded, read) {
+        (Some(Err(error)), _) => Err(error),
+        (Some(decoded), Ok(())) => decoded,
+        (_, Err(error)) => Err(syntax(error)),
+        (None, Ok(())) => unreachable!(),
+    }
 }
 
 fn syntax(err: serde_json::Error) -> DecodeError {
@@ -159,16 +171,15 @@ pub(super) fn decode_scalar(schema: &Schema, value: Value) -> Result<Value, Deco
 /// Text that is not JSON has none.
 #[must_use]
 pub(crate) fn duplicate_fields(json: &[u8]) -> Vec<String> {
-    if let Ok(Unique(true)) = serde_json::from_slice(json) {
+    if let Ok(Unique(true)) = nesting::from_slice(json) {
         return Vec::new();
     }
     let mut state = State::new(true, Traces::Yes);
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
     let read = Node {
         schema: &Schema::Any,
         state: &mut state,
     };
-    match read.deserialize(&mut deserializer) {
+    match nesting::read(json, |deserializer| read.deserialize(deserializer)) {
         Ok(_) => state.strict,
         Err(_) => Vec::new(),
     }

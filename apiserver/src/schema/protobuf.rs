@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 
 use super::builtin::json_schema_props;
 use super::{Alternative, Object, Schema, syntax_error};
+use crate::nesting;
 use wire::{Reader, Wire, int32};
 
 pub(crate) use encode::{
@@ -346,6 +347,6 @@ fn raw(message: &[u8]) -> Result<Value, Error> {
     if json.is_empty() {
         return Ok(Value::Null);
     }
-    serde_json::from_slice(json)
+    nesting::from_slice(json)
         .map_err(|err| Error::Value(syntax_error(json).unwrap_or_else(|| err.to_string())))
 }

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::meta::fields::{FIELDS_V1, at_rest};
+use crate::nesting;
 
 /// The way from an object to the owned fields in its metadata.
 const OWNED_FIELDS: [&str; 3] = ["metadata", "managedFields", FIELDS_V1];
@@ -16,10 +17,9 @@ const OWNED_FIELDS: [&str; 3] = ["metadata", "managedFields", FIELDS_V1];
 /// # Errors
 /// When the text is no JSON object.
 pub(crate) fn read_object(json: &[u8]) -> serde_json::Result<Value> {
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let object = Towards(&OWNED_FIELDS).deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(object)
+    nesting::read_own(json, |deserializer| {
+        Towards(&OWNED_FIELDS).deserialize(deserializer)
+    })
 }
 
 /// Reads the fields of an object at `paths`, each of names with dots between them, and leaves out
@@ -27,10 +27,7 @@ pub(crate) fn read_object(json: &[u8]) -> serde_json::Result<Value> {
 pub(crate) fn read_fields(json: &[u8], paths: &[&str]) -> Value {
     let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
     let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
-    let mut deserializer = serde_json::Deserializer::from_slice(json);
-    Only(&paths)
-        .deserialize(&mut deserializer)
-        .unwrap_or_default()
+    nesting::read(json, |deserializer| Only(&paths).deserialize(deserializer)).unwrap_or_default()
 }
 
 /// Reads a value on the way to the owned fields, and everything beside the way.
@@ -44,7 +41,7 @@ impl<'de> DeserializeSeed<'de> for Towards {
             let raw = <&RawValue as serde::Deserialize>::deserialize(deserializer)?.get();
             return match raw.starts_with('{') {
                 true => Ok(at_rest(raw)),
-                false => serde_json::from_str(raw).map_err(D::Error::custom),
+                false => nesting::from_slice(raw.as_bytes()).map_err(D::Error::custom),
             };
         }
         deserializer.deserialize_any(self)

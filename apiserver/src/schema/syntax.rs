@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+use crate::nesting::{DEPTH_MAX, TOO_DEEP};
+
 /// Where the scanner is inside of a value.
 #[derive(Clone, Copy)]
 enum Within {
@@ -112,11 +114,11 @@ impl Scanner<'_> {
             };
             next = match (next, byte) {
                 (Next::Value | Next::FirstItem, b'{') => {
-                    stack.push(Within::Object);
+                    self.push(&mut stack, Within::Object)?;
                     self.step(Next::FirstKey)
                 }
                 (Next::Value | Next::FirstItem, b'[') => {
-                    stack.push(Within::Array);
+                    self.push(&mut stack, Within::Array)?;
                     self.step(Next::FirstItem)
                 }
                 (Next::FirstItem, b']') | (Next::FirstKey, b'}') => {
@@ -150,6 +152,14 @@ impl Scanner<'_> {
                     (None, _) => return self.fault("after top-level value"),
                 },
             };
+        }
+    }
+
+    fn push(&self, stack: &mut Vec<Within>, within: Within) -> Result<(), Fault> {
+        stack.push(within);
+        match stack.len() > DEPTH_MAX {
+            true => self.fault(TOO_DEEP),
+            false => Ok(()),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::endpoints::health::Checked;
 use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::fault::Faults;
+use crate::nesting;
 use crate::registry::Passes;
 use crate::registry::definition;
 use crate::storage::{JournalEntry, WindowError};
@@ -84,9 +85,11 @@ impl ApiServer {
     /// `entries` are in order of their versions; nothing is checked or admitted, as all of it was.
     pub fn restore(&self, entries: &[JournalEntry]) {
         let core = &self.core;
-        core.storage.restore(entries);
-        core.entropy.set_apart(core.storage.revision());
-        definition::after_fork(&self.core);
+        nesting::where_stored(|| {
+            core.storage.restore(entries);
+            core.entropy.set_apart(core.storage.revision());
+            definition::after_fork(&self.core);
+        });
     }
 
     fn forked(&self, revision: Option<u64>, clock: Clock) -> Result<Self, WindowError> {
@@ -125,7 +128,7 @@ impl ApiServer {
             flow_schema_passes: Passes::default(),
             offload: Offload::new(),
         });
-        definition::after_fork(&forked.core);
+        nesting::where_stored(|| definition::after_fork(&forked.core));
         Ok(forked)
     }
 }

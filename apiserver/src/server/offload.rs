@@ -19,6 +19,7 @@ use crate::endpoints::body::ResponseBody;
 use crate::endpoints::metrics::RequestLabels;
 use crate::endpoints::request_info::{RequestInfo, Verb};
 use crate::endpoints::response;
+use crate::nesting::{self, Roomy};
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
 
@@ -129,11 +130,13 @@ impl ApiServer {
         let slot = slots.acquire_owned().await.expect("it is never closed");
         let server = self.clone();
         let token = Token::default();
+        let has_room = nesting::has_room();
         let _cancels = token.on_drop();
         let work = runtime.clone().spawn_blocking(move || {
             // The place is free when the work ends, which may be after the answer.
             let _slot = slot;
-            token.run(|| runtime.block_on(server.respond(incoming)))
+            let answer = Roomy::part(async { server.respond(incoming).await }, has_room);
+            token.run(|| runtime.block_on(answer))
         });
         match work.await {
             Ok(response) => response,

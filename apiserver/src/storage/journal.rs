@@ -32,6 +32,9 @@ pub struct JournalEntry {
 }
 
 /// An object of a journal: its [`Value`], made of its text by the first who looks at it.
+///
+/// One that nests more than a hundred levels deep is looked at, and dropped, under
+/// [`on_deep_stack`](crate::on_deep_stack).
 #[derive(Clone, Debug)]
 pub struct JournaledObject {
     /// What the value can be made of.
@@ -98,7 +101,14 @@ impl Journal {
     /// Adds an entry, and has an older one keep no more than its text.
     pub(super) fn record(&mut self, entry: JournalEntry) {
         // As long as it is awake, so is what later entries call the object before.
-        entry.object.held();
+        if entry
+            .object
+            .stored
+            .as_ref()
+            .is_none_or(|own| !own.is_deep())
+        {
+            entry.object.held();
+        }
         self.0.push(entry);
         if let Some(old) = self.0.len().checked_sub(AWAKE_MAX + 1) {
             self.0[old].object.rest();

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::nesting;
 use crate::schema::protobuf::{self, Document};
 use crate::schema::{read_fields, read_object, write_object};
 
@@ -72,6 +73,8 @@ impl fmt::Display for ObjectKey {
 pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
     pub(crate) rv: u64,
+    /// Whether it nests too deeply for an ordinary stack: only its text is kept then.
+    is_deep: bool,
     value: Mutex<Held>,
     json: OnceLock<Json>,
     /// Boxed, as few clients ask for it.
@@ -98,6 +101,7 @@ impl StoredObject {
         Self {
             key,
             rv,
+            is_deep: nesting::note_stored(&value),
             value: Mutex::new(Held::Awake(Arc::new(value))),
             json: OnceLock::new(),
             protobuf: OnceLock::new(),
@@ -105,7 +109,16 @@ impl StoredObject {
     }
 
     /// The object as a tree; of one that rests a new one.
+    ///
+    /// # Panics
+    /// On a stack without room for it. A request is on one only if it began before the first deep
+    /// object of the process was stored.
     pub(crate) fn value(&self) -> Arc<Value> {
+        assert!(
+            !self.is_deep || nesting::fits_here(),
+            "{} nests too deeply for this stack: see `on_deep_stack`",
+            self.key
+        );
         let mut held = self.value.lock();
         match &*held {
             Held::Awake(value) => Arc::clone(value),
@@ -120,7 +133,9 @@ impl StoredObject {
 
     /// The fields at these dotted paths, and maybe others.
     pub(crate) fn fields(&self, paths: &[&str]) -> Arc<Value> {
-        if let Held::Awake(value) = &*self.value.lock() {
+        if !self.is_deep
+            && let Held::Awake(value) = &*self.value.lock()
+        {
             return Arc::clone(value);
         }
         Arc::new(read_fields(&self.json(), paths))
@@ -128,8 +143,16 @@ impl StoredObject {
 
     /// Holds the value until [`Self::rest`].
     pub(super) fn wake(&self) {
+        if self.is_deep {
+            return;
+        }
         let value = self.value();
         *self.value.lock() = Held::Awake(value);
+    }
+
+    /// Whether its value needs a deep stack.
+    pub(super) fn is_deep(&self) -> bool {
+        self.is_deep
     }
 
     /// Keeps only the text of the object.

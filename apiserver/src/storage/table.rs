@@ -424,6 +424,9 @@ impl Table {
         for object in rests {
             object.rest();
         }
+        if object.is_deep() {
+            object.rest();
+        }
         let rv = object.rv;
         self.changed.notify_waiters();
         self.revisions.latest.send_if_modified(|latest| {

@@ -12,6 +12,7 @@ use crate::endpoints::metrics::admission::PolicyCheck;
 use crate::field_manager::merge_configuration;
 use crate::meta::object::name;
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::nesting;
 use crate::patch::JsonPatch;
 use crate::schema::{self, scheme};
 use crate::status::ApiError;
@@ -231,7 +232,9 @@ impl Admission<'_> {
             let patch = Value::Array(vec![operation.clone()]).to_string();
             let patched = JsonPatch::decode(patch.as_bytes())
                 .and_then(|patch| patch.apply(&next))
-                .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+                .and_then(|text| {
+                    nesting::from_slice(text.as_bytes()).map_err(|error| error.to_string())
+                });
             match patched {
                 Ok(patched) => next = patched,
                 Err(why) => {

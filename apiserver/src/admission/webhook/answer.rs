@@ -8,6 +8,7 @@ use super::configuration::Webhook;
 use super::matching::Invocation;
 use super::{Admission, GROUP_OF_REVIEWS, Operation, Phase};
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::nesting;
 use crate::patch;
 use crate::schema::{self, FieldValidation};
 use crate::status::ApiError;
@@ -40,6 +41,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Whether its patch may leave an object that nests deeply.
+    pub(super) fn may_deepen(&self) -> bool {
+        nesting::may_deepen(&self.patch)
+    }
+
     /// Checks an answer to the review `uid`.
     ///
     /// # Errors
@@ -347,8 +353,8 @@ impl Admission<'_> {
         if self.operation == Operation::Connect || schema::builtin(kind).is_none() {
             return Ok(());
         }
-        let patched: Value =
-            serde_json::from_str(patched).map_err(|error| ApiError::Internal(error.to_string()))?;
+        let patched: Value = nesting::from_slice(patched.as_bytes())
+            .map_err(|error| ApiError::Internal(error.to_string()))?;
         let found = stated_kind(&patched, kind).map_err(ApiError::Internal)?;
         if found == *kind {
             return Ok(());
@@ -381,12 +387,13 @@ impl Admission<'_> {
     ) -> Result<Value, ApiError> {
         let refuse = |why: String| ApiError::Internal(why);
         if self.operation == Operation::Connect {
-            return serde_json::from_str(patched).map_err(|error| refuse(error.to_string()));
+            return nesting::from_slice(patched.as_bytes())
+                .map_err(|error| refuse(error.to_string()));
         }
         let custom = self.resource.custom.as_deref();
         if let (Some(custom), None) = (custom, schema::builtin(kind)) {
-            let mut value: Value =
-                serde_json::from_str(patched).map_err(|error| refuse(error.to_string()))?;
+            let mut value: Value = nesting::from_slice(patched.as_bytes())
+                .map_err(|error| refuse(error.to_string()))?;
             let schema = custom.versions.schema(&kind.version).structural();
             schema.prune(&mut value);
             schema.prune_nulls(&mut value);

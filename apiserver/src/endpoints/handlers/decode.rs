@@ -18,6 +18,7 @@ use crate::endpoints::negotiation::{ContentType, content_type};
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::nesting::{self, TOO_DEEP};
 use crate::registry::carried;
 use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
@@ -27,9 +28,6 @@ use crate::status::ApiError;
 use kind::{TypeMeta, check_custom, check_kind, foreign_version, type_meta, type_of};
 pub(super) use patched::{applied, patched};
 use skim::Skimmed;
-
-/// What is wrong with JSON that has no fault of syntax.
-const TOO_DEEP: &str = "exceeded max depth";
 
 /// Bytes of a body that an error shows.
 const EXCERPT_BYTES_MAX: usize = 30;
@@ -76,8 +74,8 @@ fn inspected(
     let Yaml { json, duplicates } = document;
     let schema = schema::builtin(gvk);
     let parsed = match schema {
-        Some(_) => serde_json::from_slice(&json).map(|Skimmed(parsed)| parsed),
-        None => serde_json::from_slice(&json),
+        Some(_) => nesting::from_slice(&json).map(|Skimmed(parsed)| parsed),
+        None => nesting::from_slice(&json),
     };
     let parsed: Value = parsed.map_err(|_| {
         if let (Some(_), Some(number)) = (request.custom(gvk), overflowing(&json)) {
@@ -184,7 +182,7 @@ pub(super) fn configuration(request: &Request<'_>) -> Result<(Value, Vec<String>
     let refuse = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
     let Yaml { json, duplicates } = Yaml::parse(&request.body)
         .map_err(|why| refuse(format!("error converting YAML to JSON: {why}")))?;
-    let decoded: Value = serde_json::from_slice(&json)
+    let decoded: Value = nesting::from_slice(&json)
         .map_err(|error| refuse(format!("error unmarshaling JSON: {error}")))?;
     match decoded {
         Value::Object(_) => Ok((decoded, duplicates)),
@@ -247,7 +245,7 @@ pub(super) fn delete_options(request: &Request<'_>) -> Result<Option<Value>, Api
             "couldn't get version/kind; json parse error: {why}"
         ))
     };
-    let parsed: Value = serde_json::from_slice(&json).map_err(|_| {
+    let parsed: Value = nesting::from_slice(&json).map_err(|_| {
         unparsed(schema::syntax_error(&json).unwrap_or_else(|| TOO_DEEP.to_owned()))
     })?;
     let found = type_meta(&parsed).map_err(unparsed)?;

@@ -17,6 +17,7 @@ use crate::endpoints::{partial, response, table};
 use crate::meta::object::name;
 use crate::meta::selector::{FieldSelector, LabelSelector};
 use crate::meta::validation::{dns1123_label, path_segment_name};
+use crate::nesting;
 use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Snapshot, StoredObject, WindowError};
@@ -322,7 +323,7 @@ pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
             Some(body) => Ok(body.response(200, accepted, accepts_gzip(&request.headers))),
             None => {
                 let body = ListBody::json(request, page, &metadata).joined();
-                let list: Value = serde_json::from_slice(&body).expect("items are valid JSON");
+                let list: Value = nesting::from_own(&body).expect("items are valid JSON");
                 Ok(response::value(200, &list, accepted))
             }
         },

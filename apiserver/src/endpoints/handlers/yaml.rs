@@ -12,11 +12,14 @@ use bytes::Bytes;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Map, Value};
 
+use crate::nesting;
+
 /// The namespace of YAML's own tags.
 const TAGS: &str = "tag:yaml.org,2002:";
 
-/// How deep values may be inside of each other; JSON is not read any deeper.
-const DEPTH_MAX: usize = 120;
+/// How deep values may be inside of each other on an ordinary stack; JSON is not read any deeper
+/// there.
+const SHALLOW_MAX: usize = 120;
 
 /// How many values a document may have once its aliases are followed.
 const VALUES_MAX: usize = 1_000_000;
@@ -73,7 +76,7 @@ impl Yaml {
                     reader.anchors.clear();
                     reader.values = 0;
                 }
-                (event, span) => documents.push(reader.value(event, span, 0)?),
+                (event, span) => documents.push(reader.value(event, span)?),
             }
         }
     }
@@ -100,9 +103,17 @@ struct Reader<'y> {
 
 impl<'y> Reader<'y> {
     fn new(text: &'y str) -> Self {
+        let deepest = match nesting::fits_here() {
+            true => nesting::DEPTH_MAX,
+            false => SHALLOW_MAX,
+        };
+        let options = granit_parser::options! {
+            flow_nesting_limit: deepest,
+            block_nesting_limit: deepest,
+        };
         Self {
             text,
-            events: Parser::new_from_str(text),
+            events: Parser::new_from_str_with_options(text, options),
             anchors: BTreeMap::new(),
             values: 0,
             duplicates: Vec::new(),
@@ -115,7 +126,7 @@ impl<'y> Reader<'y> {
             match event {
                 Event::StreamStart | Event::DocumentStart(..) => {}
                 Event::StreamEnd | Event::DocumentEnd => return Ok(Value::Null),
-                event => return self.value(event, span, 0),
+                event => return self.value(event, span),
             }
         }
     }
@@ -132,12 +143,9 @@ impl<'y> Reader<'y> {
         }
     }
 
-    fn value(&mut self, event: Event<'y>, span: Span, depth: usize) -> Result<Value, String> {
+    fn value(&mut self, event: Event<'y>, span: Span) -> Result<Value, String> {
         let before = self.values;
         self.count(1)?;
-        if depth > DEPTH_MAX {
-            return Err(format!("yaml: exceeded max depth of {DEPTH_MAX}"));
-        }
         let (anchor, value) = match event {
             Event::Alias(anchor) => {
                 let Some(Anchored { value, size }) = self.anchors.get(&anchor) else {
@@ -157,12 +165,12 @@ impl<'y> Reader<'y> {
                 loop {
                     match self.next()? {
                         (Event::SequenceEnd, _) => break,
-                        (event, span) => items.push(self.value(event, span, depth + 1)?),
+                        (event, span) => items.push(self.value(event, span)?),
                     }
                 }
                 (anchor, Value::Array(items))
             }
-            Event::MappingStart(_, anchor, _) => (anchor, self.mapping(depth)?),
+            Event::MappingStart(_, anchor, _) => (anchor, self.mapping()?),
             _ => return Err(fault::at("did not find expected node content", span)),
         };
         if anchor > 0 {
@@ -175,7 +183,7 @@ impl<'y> Reader<'y> {
         Ok(value)
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Value, String> {
+    fn mapping(&mut self) -> Result<Value, String> {
         let mut entries = Map::new();
         loop {
             let (event, span) = match self.next()? {
@@ -184,10 +192,10 @@ impl<'y> Reader<'y> {
             };
             let is_merge =
                 matches!(&event, Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<");
-            let key = self.value(event, span, depth + 1)?;
+            let key = self.value(event, span)?;
             let (event, span) = self.next()?;
             let line = span.start.line();
-            let value = self.value(event, span, depth + 1)?;
+            let value = self.value(event, span)?;
             if is_merge {
                 self.merge(&mut entries, value, line)?;
                 continue;

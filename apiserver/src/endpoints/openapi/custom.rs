@@ -10,6 +10,7 @@ use super::names::{api_name, capitalized, tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
 use super::paths::{DELETE, LIST, PATCH, STATUS, WRITE};
 use crate::meta::GroupVersionKind;
+use crate::nesting;
 
 /// A kind that a CustomResourceDefinition declares, in one of its versions.
 #[derive(Clone, Debug)]
@@ -81,7 +82,8 @@ impl CustomKind {
             form == Form::V2 && (self.preserve_unknown_fields || preserves)
         };
         let schema = self.schema.as_ref().map(|schema| {
-            serde_json::from_str::<Value>(schema).expect("a definition's schema is written as JSON")
+            nesting::from_slice::<Value>(schema.as_bytes())
+                .expect("a definition's schema is written as JSON")
         });
         // A client would take properties listed for all there are.
         let mut schema = match schema {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{FieldSet, Node};
 use crate::field_manager::path::PathElement;
 use crate::meta::fields;
+use crate::nesting;
 
 impl FieldSet {
     /// Reads `FieldsV1`, sent or at rest.
@@ -18,10 +19,11 @@ impl FieldSet {
         let Some(json) = fields::resting(fields) else {
             return Self::from_fields(fields);
         };
-        if let Ok(node) = serde_json::from_str::<Node>(json) {
+        if let Ok(node) = nesting::from_slice::<Node>(json.as_bytes()) {
             return Ok(node.children);
         }
-        let fields: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let fields: Value =
+            nesting::from_slice(json.as_bytes()).map_err(|error| error.to_string())?;
         Self::from_fields(&fields)
     }
 

@@ -10,6 +10,7 @@ use super::conversion::Conversion;
 use super::typed;
 use crate::cel::Validator;
 use crate::meta::GroupVersion;
+use crate::nesting;
 use crate::schema::Object;
 use crate::schema::structural::Structural;
 
@@ -49,7 +50,7 @@ impl VersionSchema {
     /// The schema, compiled.
     pub(crate) fn structural(&self) -> &Structural {
         self.structural.get_or_init(|| {
-            let source = serde_json::from_str(&self.source);
+            let source = nesting::from_slice(self.source.as_bytes());
             Structural::parse(&source.expect("what was written as JSON is JSON"))
         })
     }

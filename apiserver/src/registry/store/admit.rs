@@ -15,7 +15,9 @@ use crate::endpoints::metrics::admission::Step;
 use crate::field_manager;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{default, meta_mut, name, namespace};
+use crate::nesting;
 use crate::registry::Generic;
+use crate::schema;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
 
@@ -70,10 +72,10 @@ impl Store<'_> {
                 let converted = conversion.convert(&caller, vec![object], &versions.storage);
                 let converted = converted.await?.pop();
                 let converted = converted.expect("there are as many objects as were posted");
-                return Ok(versions.coerced(converted, &versions.storage));
+                return storable(versions.coerced(converted, &versions.storage));
             }
         }
-        Ok(self.resource.stored(object))
+        storable(self.resource.stored(object))
     }
 
     /// Begins a step of admission.
@@ -393,4 +395,18 @@ impl Store<'_> {
             warnings: self.warnings,
         })
     }
+}
+
+/// Refuses an object that nests too deeply to be read again: the owners of its fields may add some
+/// levels. Upstream finds out when it has stored it.
+fn storable(object: Value) -> Result<Value, ApiError> {
+    if !nesting::has_room() || nesting::depth_of(&object) <= nesting::DEPTH_MAX {
+        return Ok(object);
+    }
+    let mut text = Vec::new();
+    schema::write_object(&mut text, &object);
+    let why = schema::syntax_error(&text);
+    Err(ApiError::Unknown(
+        why.unwrap_or_else(|| nesting::TOO_DEEP.to_owned()),
+    ))
 }

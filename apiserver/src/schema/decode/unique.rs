@@ -6,11 +6,13 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::nesting;
+
 /// The fields of a JSON document; `None` when it is no object, or when an object in it has two
 /// fields of one name.
 #[must_use]
 pub(crate) fn unique_fields(json: &[u8]) -> Option<Map<String, Value>> {
-    match serde_json::from_slice(json).ok()? {
+    match nesting::from_slice(json).ok()? {
         Tree(Value::Object(fields)) => Some(fields),
         Tree(_) => None,
     }

@@ -8,6 +8,7 @@ use crate::endpoints::handlers::Request;
 use crate::endpoints::options::field_validation;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
+use crate::nesting;
 use crate::patch::{self, Outcome, Patched};
 use crate::registry::carried;
 use crate::registry::custom_resource::CustomResource;
@@ -62,9 +63,17 @@ struct Document {
     decoded: Decoded,
 }
 
+/// Reads what a patch left, which has no fault of syntax but may nest too deeply.
+fn parsed(text: &str) -> Result<Value, String> {
+    nesting::from_slice(text.as_bytes()).map_err(|error| {
+        let why = schema::syntax_error(text.as_bytes()).unwrap_or_else(|| error.to_string());
+        format!("couldn't get version/kind; json parse error: {why}")
+    })
+}
+
 /// Decodes a document that says it is a `gvk`; one without a kind is taken for it.
 fn text_as(gvk: &GroupVersionKind, text: &str) -> Result<Document, String> {
-    let parsed: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let parsed: Value = parsed(text)?;
     let found = type_meta(&parsed)
         .map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))?;
     let disowns = disowns(&parsed);
@@ -105,7 +114,7 @@ fn custom_text(
     text: &str,
 ) -> Result<Document, ApiError> {
     let invalid = |why: &str| invalid_patch(text, why);
-    let parsed: Value = serde_json::from_str(text).map_err(|error| invalid(&error.to_string()))?;
+    let parsed: Value = parsed(text).map_err(|why| invalid(&why))?;
     let found = type_meta(&parsed).map_err(|why| {
         invalid(&format!(
             "couldn't get version/kind; json parse error: {why}"

@@ -2,6 +2,9 @@
 
 use granit_parser::{ErrorKind, ScanError, Span};
 
+/// A collection inside of 10,000 others of its style.
+const TOO_DEEP: &str = "exceeded max depth of 10000";
+
 /// Which half of Go's parser finds a fault: they count lines differently.
 #[derive(PartialEq)]
 enum Finder {
@@ -27,6 +30,7 @@ pub(super) fn message(error: &ScanError, text: &str) -> String {
     use Place::{End, NextLine, There};
     const NO_TOKEN: &str = "found character that cannot start any token";
     let (finder, place, problem) = match error.kind() {
+        ErrorKind::RecursionLimitExceeded => (Scanner, There, TOO_DEEP),
         ErrorKind::MappingValueNotAllowed => (
             Scanner,
             There,
