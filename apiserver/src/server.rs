@@ -6,6 +6,7 @@ mod credentials;
 mod filters;
 mod flow_control;
 mod fork;
+mod identity;
 mod listener;
 mod load;
 mod manifests;
@@ -26,7 +27,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
@@ -38,11 +39,10 @@ use tokio::time::Instant;
 
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
-use crate::auth::{self, Attributes, Authorization, Decision, LastModes, Tokens, User};
+use crate::auth::{self, Authorization, Decision, LastModes, Tokens, User};
 use crate::clock::{Clock, Entropy, nanos_between};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
-use crate::endpoints::metrics::access::Authenticated;
 use crate::endpoints::metrics::families::number;
 use crate::endpoints::metrics::{Ended, Metrics, RequestLabels, RequestMeter};
 use crate::endpoints::negotiation::Accepted;
@@ -320,9 +320,13 @@ impl ApiServer {
         let metrics = &self.core.metrics;
         let _in_flight = (!is_long_running).then(|| metrics.in_flight(is_mutating));
         let received = self.core.clock.now();
-        let (user, attributes) = match self.identify(&parts, info.as_ref(), received) {
-            Ok(identified) => identified,
+        let user = match self.authenticated(&parts, received) {
+            Ok(user) => user,
             Err(error) => return failed(&error),
+        };
+        let (user, attributes) = match self.identify(user, &parts, info.as_ref()) {
+            Ok(identified) => identified,
+            Err(error) => return response::unsniffed(failed(&error)),
         };
         let is_watch = info.as_ref().is_some_and(RequestInfo::is_watch);
         // Connections to containers are not counted as work of this server.
@@ -357,9 +361,12 @@ impl ApiServer {
         let nanos = nanos_between(asked, self.core.clock.now());
         metrics.access().authorized(&decision, nanos);
         if let Decision::Denied(why) = decision {
-            return failed(&attributes.forbidden(&user, &why));
+            return response::unsniffed(failed(&attributes.forbidden(&user, &why)));
         }
         drop(attributes);
+        if paths::is_unknown(&path) {
+            return response::error(&ApiError::PageNotFound, Accepted::JSON);
+        }
         let Some(info) = info else {
             let body = match control::is_for(&path) {
                 true => body::read(body, timeout).await,
@@ -370,9 +377,17 @@ impl ApiServer {
                 Err(error) => return failed(&error),
             };
             let (method, headers) = (&parts.method, &parts.headers);
-            let response = self.non_resource(method, &path, &query_text, headers, &body);
             let is_aggregated = aggregated::is_asked_for(headers);
-            if let Some(labels) = RequestLabels::of_path(method, &path, is_aggregated) {
+            let labels = RequestLabels::of_path(method, &path, is_aggregated);
+            let asked = paths::Asked {
+                method: method.clone(),
+                path,
+                query: query_text,
+                headers: headers.clone(),
+                body,
+            };
+            let response = self.non_resource_within(asked, started.is_some()).await;
+            if let Some(labels) = labels {
                 let meter = RequestMeter {
                     metrics: Arc::clone(metrics),
                     clock: self.core.clock.clone(),
@@ -463,34 +478,6 @@ impl ApiServer {
             }
         }
         response
-    }
-
-    /// The user of a request, and what they are to be allowed.
-    fn identify(
-        &self,
-        parts: &Parts,
-        info: Option<&RequestInfo>,
-        received: Timestamp,
-    ) -> Result<(User, Attributes), ApiError> {
-        let attributes = info.map_or_else(
-            || Attributes::Path {
-                verb: parts.method.as_str().to_lowercase(),
-                path: parts.uri.path().to_owned(),
-            },
-            RequestInfo::attributes,
-        );
-        let access = self.core.metrics.access();
-        let user = auth::authenticate(&self.core, parts);
-        let outcome = match &user {
-            Ok(_) => Authenticated::Success,
-            Err(_) if parts.headers.contains_key(AUTHORIZATION) => Authenticated::Error,
-            Err(_) => Authenticated::Failure,
-        };
-        access.authenticated(outcome, nanos_between(received, self.core.clock.now()));
-        let user = user?;
-        access.knows(&user.name);
-        let user = auth::impersonate(&self.core, user, &parts.headers, &attributes)?;
-        Ok((user, attributes))
     }
 }
 

@@ -6,7 +6,7 @@ mod journal;
 mod object;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,6 +114,8 @@ pub(crate) struct Storage {
     tables: DashMap<GroupResource, Arc<Table>>,
     /// The version at which a table was last dropped; what was before it, no new one knows.
     dropped: AtomicU64,
+    /// The resources whose tables were dropped, of groups that built-in resources have, too.
+    dropped_among_builtin: Mutex<BTreeSet<GroupResource>>,
     initial: Initial,
     window: WindowLimits,
 }
@@ -130,6 +132,7 @@ impl Storage {
             revisions: Arc::new(revisions),
             tables: DashMap::new(),
             dropped: AtomicU64::new(0),
+            dropped_among_builtin: Mutex::default(),
             initial,
             window,
         }
@@ -163,6 +166,7 @@ impl Storage {
             revisions,
             tables: forked,
             dropped: AtomicU64::new(self.dropped.load(Ordering::Acquire)),
+            dropped_among_builtin: Mutex::new(self.dropped_among_builtin.lock().clone()),
             initial: self.initial.clone(),
             window: self.window,
         })
@@ -176,10 +180,11 @@ impl Storage {
         if let Some(table) = self.tables.get(&key) {
             return Arc::clone(&table);
         }
+        let was_dropped = is_custom(&key) || self.dropped_among_builtin.lock().contains(&key);
         let table = self.tables.entry(key.clone()).or_insert_with(|| {
             let revisions = Arc::clone(&self.revisions);
             let objects = (self.initial.objects)(&key);
-            let dropped = match is_custom(&key) {
+            let dropped = match was_dropped {
                 true => self.dropped.load(Ordering::Acquire),
                 false => 0,
             };
@@ -194,11 +199,11 @@ impl Storage {
         Arc::clone(&table)
     }
 
-    /// Drops the table of a resource that is not served any more, unless there is something in it.
-    /// Its watches end.
+    /// Drops the table of a custom resource that is not served any more, unless there is something in
+    /// it. Its watches end.
     pub(crate) fn forget(&self, resource: &GroupResource) {
         if !is_custom(resource) {
-            return;
+            self.dropped_among_builtin.lock().insert(resource.clone());
         }
         // Before the table is gone: whoever makes another one finds it.
         self.dropped.fetch_max(self.revision(), Ordering::AcqRel);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "wire/documents.rs"]
+mod documents;
 #[path = "wire/flow_control.rs"]
 mod flow_control;
 #[path = "wire/metrics.rs"]

@@ -10,7 +10,7 @@ use super::{pretty, yaml};
 use crate::cancellation;
 use crate::meta::fields;
 use crate::nesting;
-use crate::schema::{protobuf, write_object};
+use crate::schema::{protobuf, write_answer};
 use crate::status::ApiError;
 
 /// Every encoding of objects, as the messages name them.
@@ -119,7 +119,7 @@ pub(crate) fn accepted(
     if let Some(accept) = accept_header(headers) {
         routed(accept, &produced, &available)?;
     }
-    by_handler(headers, pretty, |_, transform| {
+    by_handler(headers, pretty, SERVER_VERSION, |_, transform| {
         has_table || transform != Transform::Table
     })
 }
@@ -133,7 +133,7 @@ pub(crate) fn accepted_custom(
     headers: &HeaderMap,
     pretty: Option<&str>,
 ) -> Result<Accepted, ApiError> {
-    by_handler(headers, pretty, |media, transform| {
+    by_handler(headers, pretty, SERVER_VERSION, |media, transform| {
         media != MediaType::Protobuf || transform != Transform::None
     })
 }
@@ -146,7 +146,9 @@ pub(crate) fn accepted_plain(
     headers: &HeaderMap,
     pretty: Option<&str>,
 ) -> Result<Accepted, ApiError> {
-    by_handler(headers, pretty, |_, transform| transform == Transform::None)
+    by_handler(headers, pretty, None, |_, transform| {
+        transform == Transform::None
+    })
 }
 
 /// The representation of a failure: clauses that transform objects say nothing of it, and a client
@@ -195,6 +197,7 @@ fn is_pretty(headers: &HeaderMap, pretty: Option<&str>) -> bool {
 fn by_handler(
     headers: &HeaderMap,
     pretty: Option<&str>,
+    server_version: Option<&str>,
     allows: impl Fn(MediaType, Transform) -> bool,
 ) -> Result<Accepted, ApiError> {
     let pretty = is_pretty(headers, pretty);
@@ -210,7 +213,7 @@ fn by_handler(
             MediaType::ALL
                 .into_iter()
                 .filter(|media| clause.names(*media))
-                .filter_map(|media| clause.representation(media, pretty))
+                .filter_map(|media| clause.representation(media, pretty, server_version))
                 .find(|accepted| allows(accepted.media, accepted.transform))
         })
         .ok_or_else(|| only_accepted(&MEDIA_TYPES))
@@ -233,6 +236,9 @@ pub(super) fn only_accepted(media_types: &[&str]) -> ApiError {
         media_types.join(", ")
     ))
 }
+
+/// The version that `sv` may name in the `Accept` of a request for a resource.
+const SERVER_VERSION: Option<&str> = Some("v1");
 
 /// A clause of `Accept`.
 pub(super) struct Clause<'a> {
@@ -293,7 +299,12 @@ impl<'a> Clause<'a> {
     }
 
     /// What the parameters make of `media`; `None` when it cannot be had like that.
-    fn representation(&self, media: MediaType, pretty: bool) -> Option<Accepted> {
+    fn representation(
+        &self,
+        media: MediaType,
+        pretty: bool,
+        server_version: Option<&str>,
+    ) -> Option<Accepted> {
         let parameter = |key: &str| {
             let values = self.parameters.iter().rev();
             values
@@ -305,7 +316,9 @@ impl<'a> Clause<'a> {
             None | Some("") => true,
             Some(schema) => schema == "watch" && media != MediaType::Yaml,
         };
-        if !streams || parameter("sv").is_some_and(|version| !version.is_empty()) {
+        // Resources have one version of the server's own group to name.
+        let named = parameter("sv").filter(|version| !version.is_empty());
+        if !streams || named.is_some_and(|version| Some(version) != server_version) {
             return None;
         }
         let asked = (parameter("as"), parameter("g"), parameter("v"));
@@ -384,7 +397,7 @@ pub(crate) fn encode(value: &Value, accepted: Accepted) -> Result<Bytes, ApiErro
         MediaType::Json if accepted.pretty => pretty::to_vec(value).into(),
         MediaType::Json => {
             let mut text = Vec::new();
-            write_object(&mut text, value);
+            write_answer(&mut text, value);
             text.push(b'\n');
             text.into()
         }

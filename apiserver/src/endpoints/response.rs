@@ -38,14 +38,17 @@ pub(crate) fn with_body(
     response
 }
 
+/// A response whose content type browsers are not to guess at: a refusal of authorization.
+pub(crate) fn unsniffed(mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let nosniff = HeaderValue::from_static("nosniff");
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
 /// Plain text, as Go's `http.Error` sends it.
 pub(crate) fn text(code: u16, body: impl Into<Bytes>) -> Response<ResponseBody> {
-    let mut response = whole(code, "text/plain; charset=utf-8", body);
-    let nosniff = HeaderValue::from_static("nosniff");
-    response
-        .headers_mut()
-        .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
-    response
+    unsniffed(whole(code, "text/plain; charset=utf-8", body))
 }
 
 /// Refuses a request that got no seat; the client may retry after `retry_after` seconds.
@@ -79,7 +82,7 @@ pub(crate) fn stored(
     accepted: Accepted,
 ) -> Response<ResponseBody> {
     let shared = match accepted.media {
-        MediaType::Json if !accepted.pretty => Some(object.json()),
+        MediaType::Json if !accepted.pretty => Some(object.json_line()),
         MediaType::Protobuf => object.protobuf().map(Document::bytes),
         MediaType::Json | MediaType::Yaml => None,
     };

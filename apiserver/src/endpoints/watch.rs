@@ -20,7 +20,7 @@ use super::negotiation::MediaType;
 use crate::fault::{self, EventEffect, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
-use crate::schema::{protobuf, write_object};
+use crate::schema::{protobuf, write_answer};
 use crate::status::ApiError;
 use crate::storage::{Asked, Event, EventType, StoredObject, Table, WindowError, watch_frame};
 use crate::webhook::OwnedCaller;
@@ -600,6 +600,6 @@ fn frame(event_type: &str, object: &Value, media: MediaType) -> Option<Bytes> {
         return Some(protobuf::watch_frame(event_type, &document));
     }
     let mut json = Vec::with_capacity(512);
-    write_object(&mut json, object);
+    write_answer(&mut json, object);
     Some(watch_frame(event_type, &json))
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::go_json;
 use crate::nesting;
 
 /// What a text of fields begins with: no JSON does.
@@ -17,11 +18,12 @@ const MARK: char = '\0';
 /// The name of the field in an entry of `metadata.managedFields`.
 pub(crate) const FIELDS_V1: &str = "fieldsV1";
 
-/// The value that holds `json` at rest.
+/// The value that holds `json` at rest, in the way in which Go's encoder escapes it.
 pub(crate) fn at_rest(json: &str) -> Value {
+    let json = go_json::escaped(json);
     let mut text = String::with_capacity(json.len() + 1);
     text.push(MARK);
-    text.push_str(json);
+    text.push_str(&json);
     Value::String(text)
 }
 

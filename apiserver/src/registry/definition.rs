@@ -244,7 +244,9 @@ fn run(core: &Core) {
             api_service::sync(core, &next.versions());
         }
         for resource in next.resources_gone_since(&before) {
-            core.storage.forget(&resource);
+            if !serves(core.catalog, &resource.group, &resource.resource) {
+                core.storage.forget(&resource);
+            }
         }
     }
     let definitions = all(&store).into_iter();

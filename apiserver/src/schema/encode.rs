@@ -8,6 +8,7 @@ use super::builtin::{json_schema_props, written_type};
 use super::number::write_json;
 use super::{Object, Schema};
 use crate::meta::fields::{FIELDS_V1, resting, unfolded};
+use crate::meta::go_json::may_need_escape;
 
 pub(crate) use answer::write_answer;
 
@@ -147,14 +148,15 @@ fn write_plain(text: &mut Vec<u8>, value: &Value) {
 
 fn write_text(text: &mut Vec<u8>, string: &str) {
     // Whole blocks at once: few strings have anything to escape.
-    let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\';
+    let is_plain =
+        |byte: &u8| *byte >= b' ' && *byte != b'"' && *byte != b'\\' && !may_need_escape(*byte);
     let plain = |block: &[u8]| block.iter().fold(true, |all, byte| all & is_plain(byte));
     if string.as_bytes().chunks(BLOCK_BYTES).all(plain) {
         text.push(b'"');
         text.extend_from_slice(string.as_bytes());
         text.push(b'"');
     } else {
-        serde_json::to_writer(text, string).expect("a string can be written");
+        write_json(text, string);
     }
 }
 

@@ -3,8 +3,9 @@
 use std::io;
 
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
+
+use crate::meta::go_json::escaped;
 
 /// A float in JSON: without an exponent unless it is very large or very small.
 pub(crate) fn json_float(float: f64) -> String {
@@ -73,8 +74,8 @@ pub(crate) fn overflowing(json: &[u8]) -> Option<&str> {
     None
 }
 
-/// Writes a value as compact JSON with Go's floats.
-pub(crate) fn write_json(out: &mut Vec<u8>, value: &Value) {
+/// Writes a value as compact JSON with Go's floats and escapes.
+pub(crate) fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let mut serializer = Serializer::with_formatter(out, GoFormatter(CompactFormatter));
     value
         .serialize(&mut serializer)
@@ -87,11 +88,19 @@ impl Formatter for GoFormatter {
     fn write_f64<W: io::Write + ?Sized>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
         writer.write_all(json_float(value).as_bytes())
     }
+
+    fn write_string_fragment<W: io::Write + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        writer.write_all(escaped(fragment).as_bytes())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -124,18 +124,28 @@ impl ApiServer {
         })
     }
 
-    /// Runs a request on a thread for blocking work. Dropping the call cancels the work.
+    /// Runs a request on a thread for blocking work. Dropping the call cancels it.
     async fn offloaded(&self, incoming: Incoming, runtime: Handle) -> Response<ResponseBody> {
+        let server = self.clone();
+        self.beside_workers(runtime, async move { server.respond(incoming).await })
+            .await
+    }
+
+    /// Runs the work for an answer on a thread for blocking work. Dropping the call cancels it.
+    pub(super) async fn beside_workers(
+        &self,
+        runtime: Handle,
+        answer: impl Future<Output = Response<ResponseBody>> + Send + 'static,
+    ) -> Response<ResponseBody> {
         let slots = Arc::clone(&self.core.offload.slots);
         let slot = slots.acquire_owned().await.expect("it is never closed");
-        let server = self.clone();
         let token = Token::default();
         let has_room = nesting::has_room();
         let _cancels = token.on_drop();
         let work = runtime.clone().spawn_blocking(move || {
             // The place is free when the work ends, which may be after the answer.
             let _slot = slot;
-            let answer = Roomy::part(async { server.respond(incoming).await }, has_room);
+            let answer = Roomy::part(answer, has_room);
             token.run(|| runtime.block_on(answer))
         });
         match work.await {

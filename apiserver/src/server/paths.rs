@@ -6,9 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HOST, HeaderValue};
 use http::{HeaderMap, Method, Response};
 use serde_json::Value;
+use tokio::runtime::Handle;
 
 use super::{ApiServer, control, header};
 use crate::admission::plugin::Plugin;
@@ -22,7 +24,50 @@ use crate::endpoints::{aggregated, discovery, health, metrics, response, zpages}
 use crate::registry::catalog::Catalog;
 use crate::status::ApiError;
 
+/// A request for a path that names no resource.
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Asked {
+    /// Whether the answer may take long: documents about all resources.
+    fn may_take_long(&self) -> bool {
+        self.path.starts_with("/openapi/") || self.path == "/metrics"
+    }
+}
+
 impl ApiServer {
+    /// Answers a path that names no resource, beside the workers if it takes long in real time.
+    pub(super) async fn non_resource_within(
+        &self,
+        asked: Asked,
+        is_real: bool,
+    ) -> Response<ResponseBody> {
+        let may_take_long = is_real && asked.may_take_long();
+        let answer = move |server: &Self| {
+            let Asked {
+                method,
+                path,
+                query,
+                headers,
+                body,
+            } = &asked;
+            server.non_resource(method, path, query, headers, body)
+        };
+        match Handle::try_current() {
+            Ok(runtime) if may_take_long => {
+                let server = self.clone();
+                self.beside_workers(runtime, async move { answer(&server) })
+                    .await
+            }
+            _ => answer(self),
+        }
+    }
+
     /// Answers a path that names no resource.
     pub(super) fn non_resource(
         &self,
@@ -200,6 +245,11 @@ fn negotiated(document: &Value, headers: &HeaderMap, query: &Query) -> Response<
         Ok(accepted) => response::value(200, document, accepted),
         Err(refusal) => unrouted(&refusal, headers, query),
     }
+}
+
+/// Whether no router knows a path because nothing is before one of its first slashes.
+pub(super) fn is_unknown(path: &str) -> bool {
+    path.starts_with("//") || path.starts_with("/apis//")
 }
 
 /// Path segments; a slash at the end adds none.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::nesting;
 use crate::schema::protobuf::{self, Document};
-use crate::schema::{read_fields, read_object, write_object};
+use crate::schema::{read_fields, read_object, write_answer};
 
 /// What the room for writing an object shrinks to, in bytes.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -91,8 +91,9 @@ enum Held {
 
 #[derive(Debug)]
 struct Json {
+    /// The object and a line break.
     bytes: Bytes,
-    /// Where the fields behind `kind` and `apiVersion` begin.
+    /// Where the fields behind `kind` and `apiVersion` begin, if these come first.
     fields: usize,
 }
 
@@ -166,13 +167,19 @@ impl StoredObject {
 
     /// The object as JSON, serialized by the first who asks and shared from then on.
     pub(crate) fn json(&self) -> Bytes {
+        let line = &self.encoded().bytes;
+        line.slice(..line.len() - 1)
+    }
+
+    /// The same with a line break at its end, as an answer has it.
+    pub(crate) fn json_line(&self) -> Bytes {
         self.encoded().bytes.clone()
     }
 
     /// The object without `kind` and `apiVersion`, less its opening brace: an item of a list.
     pub(crate) fn json_fields(&self) -> &[u8] {
         let encoded = self.encoded();
-        &encoded.bytes[encoded.fields..]
+        &encoded.bytes[encoded.fields..encoded.bytes.len() - 1]
     }
 
     /// The object in protobuf, encoded by the first caller and shared from then on; `None` for a kind
@@ -191,7 +198,8 @@ impl StoredObject {
         self.json.get_or_init(|| {
             SCRATCH.with_borrow_mut(|text| {
                 text.clear();
-                let fields = write_object(text, &self.value());
+                let fields = write_answer(text, &self.value());
+                text.push(b'\n');
                 let bytes = Bytes::copy_from_slice(text);
                 text.shrink_to(SCRATCH_MAX);
                 Json { bytes, fields }

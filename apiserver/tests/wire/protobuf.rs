@@ -161,7 +161,7 @@ async fn the_representation_is_that_of_the_clause_that_weighs_most() {
         assert_eq!((code, &*content_type), (200, media), "{accept}");
         match media == PROTOBUF {
             true => assert_eq!(type_of(&body), kind, "{accept}"),
-            false => assert!(body.starts_with(b"{\"kind\""), "{accept}"),
+            false => assert!(body.starts_with(b"{\""), "{accept}"),
         }
     }
 }

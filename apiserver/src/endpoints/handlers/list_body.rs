@@ -14,7 +14,7 @@ use crate::endpoints::response;
 use crate::schema::protobuf;
 use crate::storage::StoredObject;
 
-/// How a list's JSON ends.
+/// How the JSON of a list of built-in objects ends.
 const JSON_END: &[u8] = b"]}\n";
 /// A list is sent in pieces of about this size: the client reads one while the next is made.
 const PIECE: usize = 128 * 1024;
@@ -23,6 +23,7 @@ const PIECE: usize = 128 * 1024;
 pub(super) struct ListBody {
     head: Vec<u8>,
     items: Items,
+    end: Vec<u8>,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
     length: usize,
     sent: usize,
@@ -67,13 +68,6 @@ impl Items {
             Self::Protobuf => b"",
         }
     }
-
-    fn end(self) -> &'static [u8] {
-        match self {
-            Self::Json | Self::JsonFields => JSON_END,
-            Self::Protobuf => protobuf::ENVELOPE_END,
-        }
-    }
 }
 
 /// The message of an object of a built-in kind.
@@ -95,17 +89,25 @@ impl ListBody {
 
     /// The list as JSON.
     pub(super) fn json(request: &Request<'_>, page: &Page, metadata: &Value) -> Self {
-        let head = format!(
-            "{{\"kind\":{:?},\"apiVersion\":{:?},\"metadata\":{metadata},\"items\":[",
-            request.resource.list_kind(),
-            request.resource.gvk().api_version(),
-        );
-        let items = match request.resource.custom.is_some() {
-            true => Items::Json,
-            false => Items::JsonFields,
+        let kind = request.resource.list_kind();
+        let version = request.resource.gvk().api_version();
+        let (items, head, end) = match request.resource.custom.is_some() {
+            // What has no Go type is sorted.
+            true => (
+                Items::Json,
+                format!("{{\"apiVersion\":{version:?},\"items\":["),
+                format!("],\"kind\":{kind:?},\"metadata\":{metadata}}}\n").into_bytes(),
+            ),
+            false => (
+                Items::JsonFields,
+                format!(
+                    "{{\"kind\":{kind:?},\"apiVersion\":{version:?},\"metadata\":{metadata},\"items\":["
+                ),
+                JSON_END.to_vec(),
+            ),
         };
         let length = items_length(items, page);
-        Self::of(head.into_bytes(), items, page, length)
+        Self::of(head.into_bytes(), items, end, page, length)
     }
 
     fn protobuf(request: &Request<'_>, page: &Page, metadata: &Value) -> Self {
@@ -116,14 +118,16 @@ impl ListBody {
             metadata,
             length,
         );
-        Self::of(head, Items::Protobuf, page, length)
+        let end = protobuf::ENVELOPE_END.to_vec();
+        Self::of(head, Items::Protobuf, end, page, length)
     }
 
-    fn of(head: Vec<u8>, items: Items, page: &Page, items_length: usize) -> Self {
+    fn of(head: Vec<u8>, items: Items, end: Vec<u8>, page: &Page, items_length: usize) -> Self {
         Self {
-            length: head.len() + items_length + items.end().len(),
+            length: head.len() + items_length + end.len(),
             head,
             items,
+            end,
             objects: page.objects.clone().into_iter(),
             sent: 0,
         }
@@ -168,7 +172,7 @@ impl ListBody {
             self.items.write(body, &object);
         }
         if self.objects.len() == 0 {
-            body.extend_from_slice(self.items.end());
+            body.append(&mut self.end);
         }
         self.sent += body.len() - start;
     }

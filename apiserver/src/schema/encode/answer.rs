@@ -9,13 +9,16 @@ use crate::schema::{Object, builtin};
 
 /// Writes an answer with its keys in the order of upstream's types: an object, a list of built-in
 /// objects, a Table. Custom resources and lists of them have no type, and are sorted.
-pub(crate) fn write_answer(text: &mut Vec<u8>, answer: &Value) {
+///
+/// Answers how long the part up to and including `kind` and `apiVersion` is, where it comes first.
+pub(crate) fn write_answer(text: &mut Vec<u8>, answer: &Value) -> usize {
+    if type_of(answer).is_some() {
+        return write_object(text, answer);
+    }
     let field = |name: &str| answer[name].as_str().unwrap_or_default();
     let version = GroupVersion::parse(field("apiVersion"));
-    let version = version.filter(|_| answer["metadata"].is_object());
-    let Some(version) = version.filter(|_| type_of(answer).is_none()) else {
-        write_object(text, answer);
-        return;
+    let Some(version) = version.filter(|_| answer["metadata"].is_object()) else {
+        return write_object(text, answer);
     };
     let is_meta = matches!(
         version.group.as_str(),
@@ -38,10 +41,11 @@ pub(crate) fn write_answer(text: &mut Vec<u8>, answer: &Value) {
             _ => write_plain(text, value),
         });
     } else if is_meta {
-        write_object(text, answer);
+        return write_object(text, answer);
     } else {
         write_plain(text, &unfolded(answer));
     }
+    0
 }
 
 const LIST: [&str; 4] = ["kind", "apiVersion", "metadata", "items"];
@@ -83,7 +87,9 @@ fn write_table(text: &mut Vec<u8>, table: &Value) {
         }),
         "rows" => write_each(text, value, |text, row| {
             write_in_order(text, row, &ROW, |text, name, value| match name {
-                "object" => write_answer(text, value),
+                "object" => {
+                    write_answer(text, value);
+                }
                 _ => write_plain(text, value),
             });
         }),

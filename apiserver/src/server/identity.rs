@@ -1,0 +1,51 @@
+//! Who sends a request, and as whom.
+
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use jiff::Timestamp;
+
+use super::ApiServer;
+use crate::auth::{self, Attributes, User};
+use crate::clock::nanos_between;
+use crate::endpoints::metrics::access::Authenticated;
+use crate::endpoints::request_info::RequestInfo;
+use crate::status::ApiError;
+
+impl ApiServer {
+    /// The user whose credentials a request has that came at `received`.
+    pub(super) fn authenticated(
+        &self,
+        parts: &Parts,
+        received: Timestamp,
+    ) -> Result<User, ApiError> {
+        let access = self.core.metrics.access();
+        let user = auth::authenticate(&self.core, parts);
+        let outcome = match &user {
+            Ok(_) => Authenticated::Success,
+            Err(_) if parts.headers.contains_key(AUTHORIZATION) => Authenticated::Error,
+            Err(_) => Authenticated::Failure,
+        };
+        access.authenticated(outcome, nanos_between(received, self.core.clock.now()));
+        let user = user?;
+        access.knows(&user.name);
+        Ok(user)
+    }
+
+    /// The user that `user` acts as, and what they are to be allowed.
+    pub(super) fn identify(
+        &self,
+        user: User,
+        parts: &Parts,
+        info: Option<&RequestInfo>,
+    ) -> Result<(User, Attributes), ApiError> {
+        let attributes = info.map_or_else(
+            || Attributes::Path {
+                verb: parts.method.as_str().to_lowercase(),
+                path: parts.uri.path().to_owned(),
+            },
+            RequestInfo::attributes,
+        );
+        let user = auth::impersonate(&self.core, user, &parts.headers, &attributes)?;
+        Ok((user, attributes))
+    }
+}
