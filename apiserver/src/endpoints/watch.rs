@@ -2,6 +2,8 @@
 //!
 //! A watch holds no queue. One that falls behind the window ends with a 410 Expired event.
 
+mod line;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,10 +22,12 @@ use super::negotiation::MediaType;
 use crate::fault::{self, EventEffect, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
 use crate::registry::catalog::ResourceInfo;
-use crate::schema::{protobuf, write_answer};
+use crate::schema::protobuf;
 use crate::status::ApiError;
 use crate::storage::{Asked, Event, EventType, StoredObject, Table, WindowError, watch_frame};
 use crate::webhook::OwnedCaller;
+pub(crate) use line::expired;
+use line::frame;
 
 /// The annotation of the bookmark that follows the last of the initial objects (KEP-3157).
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
@@ -573,33 +577,4 @@ enum Delivery {
     Line(Bytes),
     /// The end: the object cannot be shown as the client wants it.
     Impossible,
-}
-
-/// Why the window can't serve version `rv`, as a client is told.
-pub(crate) fn expired(rv: u64, error: WindowError) -> ApiError {
-    match error {
-        WindowError::Expired { compacted } => {
-            ApiError::Expired(format!("too old resource version: {rv} ({compacted})"))
-        }
-        WindowError::Future { current } => ApiError::Timeout {
-            message: format!("Too large resource version: {rv}, current: {current}"),
-            retry_after_seconds: 1,
-            causes: vec![crate::status::Cause {
-                reason: "ResourceVersionTooLarge".to_owned(),
-                message: "Too large resource version".to_owned(),
-                field: String::new(),
-            }],
-        },
-    }
-}
-
-/// The line or frame of an event; `None` for an object that protobuf has no message for.
-fn frame(event_type: &str, object: &Value, media: MediaType) -> Option<Bytes> {
-    if media == MediaType::Protobuf {
-        let document = protobuf::encode(object)?.bytes();
-        return Some(protobuf::watch_frame(event_type, &document));
-    }
-    let mut json = Vec::with_capacity(512);
-    write_answer(&mut json, object);
-    Some(watch_frame(event_type, &json))
 }
