@@ -272,6 +272,7 @@ impl Testbed {
             Options {
                 controllers,
                 nodes: options.nodes,
+                default_storage_class: false,
                 timings: node::Timings {
                     start: options.timings.start.0,
                     ready: options.timings.ready.0,

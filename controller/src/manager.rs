@@ -61,9 +61,12 @@ pub const KRUISE_CONTROLLERS: &[&str] = &["advanced-statefulset", "cloneset"];
 pub struct Options {
     /// Names out of [`CONTROLLERS`] and [`KRUISE_CONTROLLERS`]; repetitions count once.
     pub controllers: Vec<String>,
-    /// How many nodes to simulate; with none there is no scheduler either. Unless `persistent-volume`
-    /// runs, there is a default storage class with a provisioner besides, for whoever binds volumes.
+    /// How many nodes to simulate; with none there is no scheduler either.
     pub nodes: usize,
+    /// Whether nodes come with the storage class `standard` and its provisioner, as in kind. Unless
+    /// `persistent-volume` runs they do in any case, for whoever binds volumes. Without it, claims
+    /// without a class get a volume at once.
+    pub default_storage_class: bool,
     /// How long simulated pods take by default.
     pub timings: node::Timings,
     /// How objects move on besides; stages of pods take the
@@ -174,15 +177,17 @@ impl Manager {
             lease_renewal: options.lease_renewal,
             stages: options.stages.clone(),
             has_lifecycle_controller: chosen("node-lifecycle"),
+            default_storage_class: options.default_storage_class,
         };
         // Crashes of controllers are not crashes of nodes: these run on.
         let never = Arc::<Notify>::default();
-        if options.nodes > 0 && !chosen("persistent-volume") {
+        let binds = chosen("persistent-volume");
+        if options.nodes > 0 && (options.default_storage_class || !binds) {
             let ctx = ctx.clone();
             let lives = supervisor
                 .clone()
                 .run("provisioner", Arc::clone(&never), move || {
-                    persistent_volume::provisioner::run(ctx.clone()).boxed()
+                    persistent_volume::provisioner::run(ctx.clone(), binds).boxed()
                 });
             manager.spawn(lives.boxed(), stopped.clone());
         }
@@ -304,7 +309,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "job" => job::run(ctx).boxed(),
         "namespace" => namespace::run(ctx).boxed(),
         "node-lifecycle" => node_lifecycle::run(ctx).boxed(),
-        "persistent-volume" => persistent_volume::run(ctx).boxed(),
+        "persistent-volume" => persistent_volume::run(ctx, options.default_storage_class).boxed(),
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
         "replicaset" => replicaset::run(ctx).boxed(),
         "replicationcontroller" => replication_controller::run(ctx).boxed(),
@@ -357,6 +362,7 @@ mod tests {
         Options {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes,
+            default_storage_class: false,
             timings: node::Timings::default(),
             lease_renewal: node::LEASE_RENEWAL,
             stages: Vec::new(),

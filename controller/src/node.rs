@@ -62,6 +62,8 @@ pub(crate) struct Conduct {
     pub(crate) lease_renewal: Duration,
     /// Whether somebody else takes the taint of new nodes away once they are ready.
     pub(crate) has_lifecycle_controller: bool,
+    /// Whether storage classes count, which say where volumes are made.
+    pub(crate) default_storage_class: bool,
     /// How objects move on besides; those about pods take the place of the kubelets.
     pub(crate) stages: Vec<Stage>,
 }
@@ -89,7 +91,10 @@ pub(crate) async fn run(ctx: Context, machines: Machines, conduct: Conduct) {
     };
     tokio::join!(
         registration::send_heartbeats(kubelet.clone(), &faults, conduct.lease_renewal),
-        scheduler::run(ctx.for_component("kube-scheduler")),
+        scheduler::run(
+            ctx.for_component("kube-scheduler"),
+            conduct.default_storage_class,
+        ),
         pods,
         staged,
     );

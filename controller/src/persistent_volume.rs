@@ -3,7 +3,7 @@
 //! Provisioning, binding, reclaiming and both protection finalizers in one worker, so that their
 //! order is always the same.
 
-mod binder;
+pub(crate) mod binder;
 mod class_protection;
 mod expansion;
 mod matching;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::VolumeAttributesClass;
+use k8s_openapi::api::storage::v1::{StorageClass, VolumeAttributesClass};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::Event;
@@ -24,8 +24,10 @@ use serde_json::json;
 
 use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep, Volumes};
 use crate::context::Context;
+use crate::controller_ref::reference_to;
 use crate::mirror::{self, Mirror, ObjectKey, answered};
 use crate::node::kubelet::claim_names;
+use crate::recorder::{EventType, Recorder};
 
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -34,6 +36,7 @@ enum Update {
     Volume(Box<Event<Arc<PersistentVolume>>>),
     Pod(Box<Event<Arc<Pod>>>),
     Class(Box<Event<Arc<VolumeAttributesClass>>>),
+    StorageClass(Box<Event<Arc<StorageClass>>>),
 }
 
 struct Controller {
@@ -46,14 +49,18 @@ struct Controller {
     volumes: Mirror<PersistentVolume>,
     pods: Mirror<Pod>,
     classes: Mirror<VolumeAttributesClass>,
+    follows_classes: bool,
+    storage_classes: Mirror<StorageClass>,
+    recorder: Recorder,
     dirty_claims: BTreeSet<ObjectKey>,
     dirty_volumes: BTreeSet<ObjectKey>,
     dirty_classes: BTreeSet<ObjectKey>,
     failures: u32,
 }
 
-/// Binds and protects for as long as it is polled.
-pub async fn run(ctx: Context) {
+/// Binds and protects for as long as it is polled. Claims wait for what their storage classes say if
+/// it `follows_classes`; otherwise each gets a volume at once.
+pub async fn run(ctx: Context, follows_classes: bool) {
     let claim_protection = ctx.for_component("pvc-protection-controller");
     let volume_protection = ctx.for_component("pv-protection-controller");
     let class_protection = ctx.for_component("volumeattributesclass-protection-controller");
@@ -75,8 +82,13 @@ pub async fn run(ctx: Context) {
             .map(Update::Claim)
             .boxed(),
     );
+    if follows_classes {
+        let classes = mirror::watch(Api::all(client.clone()));
+        updates.push(classes.map(Update::StorageClass).boxed());
+    }
     updates.push(mirror::watch(Api::all(client)).map(Update::Class).boxed());
     let mut this = Controller {
+        recorder: Recorder::new(ctx.clone(), "persistentvolume-controller"),
         ctx,
         claim_protection,
         volume_protection,
@@ -85,6 +97,8 @@ pub async fn run(ctx: Context) {
         volumes: Mirror::default(),
         pods: Mirror::default(),
         classes: Mirror::default(),
+        follows_classes,
+        storage_classes: Mirror::default(),
         dirty_claims: BTreeSet::new(),
         dirty_volumes: BTreeSet::new(),
         dirty_classes: BTreeSet::new(),
@@ -114,6 +128,7 @@ impl Controller {
             && self.volumes.is_synced()
             && self.pods.is_synced()
             && self.classes.is_synced()
+            && (!self.follows_classes || self.storage_classes.is_synced())
     }
 
     fn take_in(&mut self, update: Update) {
@@ -149,6 +164,16 @@ impl Controller {
                     self.dirty_volumes.insert(change.key);
                 }
                 self.dirty_leaving_classes();
+            }
+            Update::StorageClass(event) => {
+                let changes = self.storage_classes.handle(*event);
+                let names: BTreeSet<String> =
+                    changes.into_iter().map(|change| change.key.name).collect();
+                let claims = self
+                    .claims
+                    .iter()
+                    .filter(|(_, claim)| class_of(claim).is_some_and(|name| names.contains(name)));
+                self.dirty_claims.extend(claims.map(|(key, _)| key.clone()));
             }
             Update::Class(event) => {
                 let changes = self.classes.handle(*event);
@@ -220,7 +245,15 @@ impl Controller {
             .iter()
             .map(|(key, volume)| (key.name.clone(), Arc::clone(volume)))
             .collect();
-        match binder::claim_step(&claim, &volumes) {
+        let class = class_of(&claim).map(|name| volume_key(name.to_owned()));
+        let class = class.and_then(|key| self.storage_classes.get(&key).cloned());
+        match binder::claim_step(&claim, &volumes, class.as_deref()) {
+            ClaimStep::WaitForConsumer => {
+                let message = "waiting for first consumer to be created before binding";
+                self.tell(&claim, "WaitForFirstConsumer", message).await;
+                Ok(())
+            }
+            ClaimStep::HandOver(provisioner) => self.hand_over(key, &claim, provisioner).await,
             ClaimStep::Nothing => {
                 let name = claim
                     .spec
@@ -281,6 +314,38 @@ impl Controller {
             }
             created => created.map(|_| ()),
         }
+    }
+
+    /// Tells a provisioner of its own to make a volume.
+    async fn hand_over(
+        &self,
+        key: &ObjectKey,
+        claim: &PersistentVolumeClaim,
+        provisioner: &str,
+    ) -> Result<(), kube::Error> {
+        let annotations = json!({
+            "volume.beta.kubernetes.io/storage-provisioner": provisioner,
+            binder::STORAGE_PROVISIONER: provisioner,
+        });
+        let metadata = json!({ "uid": claim.metadata.uid, "annotations": annotations });
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let params = PatchParams::default();
+        let patched = self.claims_api(key).patch(&key.name, &params, &patch).await;
+        gone_is_fine(patched.map(|_| ()))?;
+        let message = format!(
+            "Waiting for a volume to be created either by the external provisioner \
+             '{provisioner}' or manually by the system administrator. If volume creation is \
+             delayed, please verify that the provisioner is running and correctly registered."
+        );
+        self.tell(claim, "ExternalProvisioning", &message).await;
+        Ok(())
+    }
+
+    async fn tell(&self, claim: &PersistentVolumeClaim, reason: &str, message: &str) {
+        let involved = reference_to("v1", "PersistentVolumeClaim", &claim.metadata);
+        self.recorder
+            .publish(&involved, EventType::Normal, reason, message)
+            .await;
     }
 
     async fn bind(
@@ -402,6 +467,12 @@ impl Controller {
         };
         gone_is_fine(done)
     }
+}
+
+/// The name of the storage class of a claim.
+pub(crate) fn class_of(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let name = claim.spec.as_ref()?.storage_class_name.as_deref()?;
+    (!name.is_empty()).then_some(name)
 }
 
 fn volume_key(name: String) -> ObjectKey {

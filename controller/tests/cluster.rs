@@ -39,6 +39,7 @@ impl Cluster {
         let options = Options {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
+            default_storage_class: false,
             timings,
             lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
             stages: Vec::new(),

@@ -33,6 +33,7 @@ impl Node {
         let options = Options {
             controllers: CONTROLLERS.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 1,
+            default_storage_class: false,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use kubeproof_apiserver::{ApiServer, Clock};
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
@@ -23,6 +23,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
     let options = Options {
         controllers: Vec::new(),
         nodes: 1,
+        default_storage_class: false,
         timings: Timings::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),
@@ -39,7 +40,11 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
     settle().await;
     let classes: Api<StorageClass> = Api::all(client.clone());
     let class = classes.get("standard").await.unwrap();
-    assert_eq!(class.provisioner, "kubeproof.dev/volumes");
+    assert_eq!(class.provisioner, "rancher.io/local-path");
+    assert_eq!(
+        class.volume_binding_mode.as_deref(),
+        Some("WaitForFirstConsumer")
+    );
 
     let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
     let claim = json!({
@@ -60,7 +65,10 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
 
     let params = PatchParams::default();
     let merge = |patch: Value| Patch::Merge(patch);
-    let annotation = json!({"volume.kubernetes.io/storage-provisioner": class.provisioner});
+    let annotation = json!({
+        "volume.kubernetes.io/storage-provisioner": class.provisioner,
+        "volume.kubernetes.io/selected-node": "node-1",
+    });
     let handed_over = merge(json!({"metadata": {"annotations": annotation}}));
     claims.patch("data", &params, &handed_over).await.unwrap();
     settle().await;
@@ -80,5 +88,112 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         is_going,
         "its protection is the volume controller's to take off"
     );
+    manager.shutdown().await;
+}
+
+/// A pod that uses the claim `data`.
+fn pod_with_claim(name: &str, node_selector: &Value) -> Pod {
+    let pod = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [{"name": "main", "image": "nginx:1"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            "nodeSelector": node_selector,
+        },
+    });
+    serde_json::from_value(pod).expect("it is a pod")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
+    let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
+    let server = ApiServer::builder().clock(clock.clone()).build();
+    let client = Client::new(server.clone(), "default");
+    let options = Options {
+        controllers: vec!["persistent-volume".to_owned()],
+        nodes: 3,
+        default_storage_class: true,
+        timings: Timings::default(),
+        lease_renewal: LEASE_RENEWAL,
+        stages: Vec::new(),
+        root_ca: String::new(),
+        credentials: None,
+        statefulset: Settings::default(),
+        kruise: kubeproof_controller::kruise::Gates::default(),
+        check_types: |_| Vec::new(),
+        count_usage: |_, _, _| std::collections::BTreeMap::new(),
+        now: Arc::new(move || clock.now()),
+    };
+    let manager = Manager::start(client.clone(), options).unwrap();
+    let settle = || tokio::time::sleep(Duration::from_mins(1));
+    settle().await;
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    let claim = json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    let params = PostParams::default();
+    let claim = serde_json::from_value(claim).unwrap();
+    claims.create(&params, &claim).await.unwrap();
+    settle().await;
+    let phase = async || {
+        claims
+            .get("data")
+            .await
+            .unwrap()
+            .status
+            .unwrap()
+            .phase
+            .unwrap()
+    };
+    assert_eq!(phase().await, "Pending", "nobody uses it");
+    let events: Api<Event> = Api::default_namespaced(client.clone());
+    let reasons = async || {
+        let all = events.list(&ListParams::default()).await.unwrap();
+        let of_claim = all
+            .items
+            .into_iter()
+            .filter(|event| event.involved_object.kind.as_deref() == Some("PersistentVolumeClaim"));
+        of_claim
+            .filter_map(|event| event.reason)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(reasons().await, ["WaitForFirstConsumer"]);
+
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    let hostname = json!({"kubernetes.io/hostname": "node-2"});
+    let pod = pod_with_claim("user", &hostname);
+    pods.create(&params, &pod).await.unwrap();
+    settle().await;
+    assert_eq!(phase().await, "Bound");
+    let status = pods.get("user").await.unwrap().status.unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    let claim = claims.get("data").await.unwrap();
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
+    let volume = claim.spec.unwrap().volume_name.unwrap();
+    let spec = serde_json::to_value(volumes.get(&volume).await.unwrap().spec).unwrap();
+    let term = &spec["nodeAffinity"]["required"]["nodeSelectorTerms"][0];
+    assert_eq!(term["matchExpressions"][0]["values"], json!(["node-2"]));
+    assert_eq!(spec["persistentVolumeReclaimPolicy"], "Delete");
+
+    let again = pod_with_claim("next", &json!({}));
+    pods.create(&params, &again).await.unwrap();
+    settle().await;
+    let next = pods.get("next").await.unwrap().spec.unwrap();
+    assert_eq!(
+        next.node_name.as_deref(),
+        Some("node-2"),
+        "where its volume is"
+    );
+
+    for name in ["user", "next"] {
+        pods.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    claims
+        .delete("data", &DeleteParams::default())
+        .await
+        .unwrap();
+    settle().await;
+    assert!(volumes.get_opt(&volume).await.unwrap().is_none());
     manager.shutdown().await;
 }

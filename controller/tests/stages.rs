@@ -24,6 +24,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
     let options = Options {
         controllers: vec!["serviceaccount".to_owned()],
         nodes: 1,
+        default_storage_class: false,
         timings: Timings::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: stages

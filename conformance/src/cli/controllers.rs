@@ -85,6 +85,7 @@ pub(super) fn options(
     let options = Options {
         controllers,
         nodes,
+        default_storage_class: true,
         timings: Timings::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),

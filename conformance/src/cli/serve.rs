@@ -142,6 +142,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         Options {
             controllers,
             nodes: args.nodes,
+            default_storage_class: true,
             timings: Timings {
                 stop: POD_STOP,
                 ..Timings::default()

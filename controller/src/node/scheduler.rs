@@ -1,6 +1,7 @@
 //! Binds pods to nodes.
 
 mod preempt;
+mod volumes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +11,9 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::join;
 use futures::stream::{BoxStream, SelectAll};
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::watcher::Event;
@@ -35,6 +37,9 @@ enum Update {
     Node(Box<Event<Arc<Node>>>),
     Namespace(Box<Event<Arc<Namespace>>>),
     Budget(Box<Event<Arc<PodDisruptionBudget>>>),
+    Claim(Box<Event<Arc<PersistentVolumeClaim>>>),
+    Volume(Box<Event<Arc<PersistentVolume>>>),
+    Class(Box<Event<Arc<StorageClass>>>),
 }
 
 /// Higher priority first, then first come, first served.
@@ -47,6 +52,11 @@ struct Scheduler {
     nodes: Mirror<Node>,
     namespaces: Mirror<Namespace>,
     budgets: Mirror<PodDisruptionBudget>,
+    /// Volumes are made where pods are; otherwise wherever their claims come up.
+    follows_volumes: bool,
+    claims: Mirror<PersistentVolumeClaim>,
+    volumes: Mirror<PersistentVolume>,
+    classes: Mirror<StorageClass>,
     queue: BTreeMap<Place, ObjectKey>,
     /// Places in the queue by pod uid.
     places: BTreeMap<String, Place>,
@@ -63,7 +73,7 @@ struct Scheduler {
 }
 
 /// Schedules pods for as long as it is polled.
-pub(super) async fn run(ctx: Context) {
+pub(super) async fn run(ctx: Context, follows_volumes: bool) {
     let client = ctx.client.clone();
     let mut updates: SelectAll<BoxStream<'static, Update>> = SelectAll::new();
     updates.push(
@@ -81,7 +91,19 @@ pub(super) async fn run(ctx: Context) {
             .map(Update::Namespace)
             .boxed(),
     );
-    updates.push(mirror::watch(Api::all(client)).map(Update::Budget).boxed());
+    updates.push(
+        mirror::watch(Api::all(client.clone()))
+            .map(Update::Budget)
+            .boxed(),
+    );
+    if follows_volumes {
+        let claims = mirror::watch(Api::all(client.clone()));
+        updates.push(claims.map(Update::Claim).boxed());
+        let volumes = mirror::watch(Api::all(client.clone()));
+        updates.push(volumes.map(Update::Volume).boxed());
+        let classes = mirror::watch(Api::all(client));
+        updates.push(classes.map(Update::Class).boxed());
+    }
     let scheduler = Scheduler {
         recorder: Recorder::new(ctx.clone(), SCHEDULER_NAME).at(INSTANCE.to_owned()),
         ctx,
@@ -89,6 +111,10 @@ pub(super) async fn run(ctx: Context) {
         nodes: Mirror::default(),
         namespaces: Mirror::default(),
         budgets: Mirror::default(),
+        follows_volumes,
+        claims: Mirror::default(),
+        volumes: Mirror::default(),
+        classes: Mirror::default(),
         queue: BTreeMap::new(),
         places: BTreeMap::new(),
         arrivals: 0,
@@ -149,6 +175,8 @@ impl Scheduler {
             && self.nodes.is_synced()
             && self.namespaces.is_synced()
             && self.budgets.is_synced()
+            && (!self.follows_volumes
+                || self.claims.is_synced() && self.volumes.is_synced() && self.classes.is_synced())
     }
 
     fn take_in(&mut self, update: Update) {
@@ -161,6 +189,15 @@ impl Scheduler {
             }
             Update::Budget(event) => {
                 self.budgets.handle(*event);
+            }
+            Update::Claim(event) => {
+                self.claims.handle(*event);
+            }
+            Update::Volume(event) => {
+                self.volumes.handle(*event);
+            }
+            Update::Class(event) => {
+                self.classes.handle(*event);
             }
             Update::Pod(event) => {
                 for change in self.pods.handle(*event) {
@@ -218,7 +255,13 @@ impl Scheduler {
             };
             let uid = mirror::uid(&*pod);
             let nominated = self.nominated.get(&uid).cloned();
-            match fit::choose(&pod, &cluster, nominated.as_deref()) {
+            let wishes = self.wishes(&key, &pod);
+            match fit::choose(&wishes.pod, &cluster, nominated.as_deref()) {
+                // The pod has its place while its volumes are made.
+                Ok(node) if !wishes.delayed.is_empty() => {
+                    self.select_node(&wishes.delayed, &node).await?;
+                    loads.entry(node).or_default().add(&pod);
+                }
                 Ok(node) => {
                     if self.bind(&key, &pod, &node).await? {
                         loads.entry(node).or_default().add(&pod);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
 use super::matching;
@@ -13,6 +14,12 @@ pub(super) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controll
 pub(super) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 pub(super) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 pub(super) const PROVISIONER: &str = "kubeproof.dev/volumes";
+/// The provisioner of the default class, which makes volumes on the nodes of their pods.
+pub(super) const LOCAL_PATH: &str = "rancher.io/local-path";
+/// The provisioner of classes whose volumes nobody makes.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+/// The annotation by which the scheduler says where a claim's volume is to be.
+pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// What to do for a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +35,10 @@ pub(super) enum ClaimStep {
     ReportBound(String),
     /// Its volume is gone.
     ReportLost,
+    /// Nobody has said on which node its volume is to be.
+    WaitForConsumer,
+    /// Let this provisioner make its volume.
+    HandOver(&'static str),
 }
 
 /// What to do for a volume.
@@ -86,7 +97,11 @@ pub(super) fn provisioned_name(claim: &PersistentVolumeClaim) -> String {
 }
 
 /// The next step for `claim`.
-pub(super) fn claim_step(claim: &PersistentVolumeClaim, volumes: &Volumes) -> ClaimStep {
+pub(super) fn claim_step(
+    claim: &PersistentVolumeClaim,
+    volumes: &Volumes,
+    class: Option<&StorageClass>,
+) -> ClaimStep {
     if claim.metadata.deletion_timestamp.is_some() {
         return ClaimStep::Nothing;
     }
@@ -117,18 +132,39 @@ pub(super) fn claim_step(claim: &PersistentVolumeClaim, volumes: &Volumes) -> Cl
             ClaimStep::Reserve(name.clone())
         };
     }
+    let selected = annotation(claim, SELECTED_NODE);
+    if selected.is_none() && class.is_some_and(waits_for_consumer) {
+        return ClaimStep::WaitForConsumer;
+    }
     if let Some(name) = matching::best(claim, volumes) {
         return ClaimStep::Reserve(name.to_owned());
     }
-    let class = claim
+    let named = claim
         .spec
         .as_ref()
         .and_then(|spec| spec.storage_class_name.as_deref());
-    if class == Some("") {
+    if named == Some("") {
         // It asks for a volume that exists already.
         return ClaimStep::Nothing;
     }
-    ClaimStep::Provision(provisioned_name(claim))
+    match class.map(|class| class.provisioner.as_str()) {
+        Some(NO_PROVISIONER) => ClaimStep::Nothing,
+        Some(LOCAL_PATH) if annotation(claim, STORAGE_PROVISIONER) == Some(LOCAL_PATH) => {
+            ClaimStep::Nothing
+        }
+        Some(LOCAL_PATH) => ClaimStep::HandOver(LOCAL_PATH),
+        _ => ClaimStep::Provision(provisioned_name(claim)),
+    }
+}
+
+fn annotation<'c>(claim: &'c PersistentVolumeClaim, name: &str) -> Option<&'c str> {
+    let annotations = claim.metadata.annotations.as_ref()?;
+    annotations.get(name).map(String::as_str)
+}
+
+/// Whether volumes of the class are made for pods that have a node.
+pub(crate) fn waits_for_consumer(class: &StorageClass) -> bool {
+    class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }
 
 fn report_unless(reported: bool, name: &str) -> ClaimStep {
@@ -248,6 +284,29 @@ pub(super) fn provisioned(claim: &PersistentVolumeClaim) -> Value {
     volume
 }
 
+/// The volume that the provisioner of the default class makes for `claim`, on its node.
+pub(super) fn provisioned_locally(claim: &PersistentVolumeClaim) -> Value {
+    let mut volume = provisioned(claim);
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let node = annotation(claim, SELECTED_NODE).unwrap_or_default();
+    let path = format!(
+        "/var/local-path-provisioner/{}_{}_{}",
+        provisioned_name(claim),
+        text(&claim.metadata.namespace),
+        text(&claim.metadata.name)
+    );
+    volume["metadata"]["annotations"] = json!({
+        "local.path.provisioner/selected-node": node,
+        PROVISIONED_BY: LOCAL_PATH,
+    });
+    volume["spec"]["hostPath"] = json!({ "path": path, "type": "DirectoryOrCreate" });
+    let hostname = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": [node] });
+    volume["spec"]["nodeAffinity"] = json!({
+        "required": { "nodeSelectorTerms": [{ "matchExpressions": [hostname] }] },
+    });
+    volume
+}
+
 /// The merge patch that ties `volume` to the claim.
 pub(super) fn reserve_patch(
     volume: Option<&PersistentVolume>,
@@ -298,6 +357,44 @@ pub(super) fn bound_patch(claim: &PersistentVolumeClaim, volume: &PersistentVolu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_of_a_class_waits_for_a_node_and_is_handed_over() {
+        let class = |provisioner: &str, mode: &str| -> StorageClass {
+            let class = json!({
+                "metadata": { "name": "c" }, "provisioner": provisioner, "volumeBindingMode": mode,
+            });
+            serde_json::from_value(class).unwrap()
+        };
+        let unbound = |annotations: Value| {
+            let mut claim = claim(&json!({ "storageClassName": "c" }), "Pending");
+            claim.metadata.annotations = serde_json::from_value(annotations).unwrap();
+            claim
+        };
+        let none = Volumes::new();
+        let selected = json!({ SELECTED_NODE: "node-1" });
+        let handed = json!({ SELECTED_NODE: "node-1", STORAGE_PROVISIONER: LOCAL_PATH });
+        let made = ClaimStep::Provision("pvc-c".to_owned());
+        let (late, now) = ("WaitForFirstConsumer", "Immediate");
+        for (annotations, provisioner, mode, expected) in [
+            (json!({}), LOCAL_PATH, late, ClaimStep::WaitForConsumer),
+            (
+                selected.clone(),
+                LOCAL_PATH,
+                late,
+                ClaimStep::HandOver(LOCAL_PATH),
+            ),
+            (handed, LOCAL_PATH, late, ClaimStep::Nothing),
+            (json!({}), NO_PROVISIONER, now, ClaimStep::Nothing),
+            (json!({}), "other", now, made.clone()),
+            (json!({}), "other", late, ClaimStep::WaitForConsumer),
+            (selected, "other", late, made),
+        ] {
+            let class = class(provisioner, mode);
+            let step = claim_step(&unbound(annotations.clone()), &none, Some(&class));
+            assert_eq!(step, expected, "{annotations} {provisioner} {mode}");
+        }
+    }
 
     #[test]
     fn a_claim_has_the_attributes_class_of_its_volume_from_when_it_is_bound() {
@@ -372,18 +469,18 @@ mod tests {
             (&static_only, "Pending", &free, ClaimStep::Reserve(v())),
         ] {
             assert_eq!(
-                claim_step(&claim(spec, phase), volumes),
+                claim_step(&claim(spec, phase), volumes, None),
                 expected,
                 "{spec} {phase}"
             );
         }
         let bound = |phase| completed(claim(&named, phase));
-        let step = |phase| claim_step(&bound(phase), &tied);
+        let step = |phase| claim_step(&bound(phase), &tied, None);
         assert_eq!(step("Pending"), ClaimStep::ReportBound(v()));
         assert_eq!(step("Bound"), ClaimStep::Nothing);
         let larger =
             json!({ "volumeName": "v", "resources": { "requests": { "storage": "1Gi" } } });
-        let step = claim_step(&claim(&larger, "Pending"), &free);
+        let step = claim_step(&claim(&larger, "Pending"), &free, None);
         assert_eq!(step, ClaimStep::Nothing, "a volume named is too small");
     }
 

@@ -12,10 +12,12 @@ use kube::runtime::watcher::Event;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use super::binder::{self, PROVISIONED_BY, PROVISIONER, STORAGE_PROVISIONER};
+use super::binder::{self, LOCAL_PATH, PROVISIONED_BY, SELECTED_NODE, STORAGE_PROVISIONER};
 use super::expansion;
 use crate::context::Context;
+use crate::controller_ref::reference_to;
 use crate::mirror::{self, answered};
+use crate::recorder::{EventType, Recorder};
 
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// The class of claims that name none.
@@ -26,10 +28,25 @@ enum Update {
     Volume(Box<Event<Arc<PersistentVolume>>>),
 }
 
+/// The source of events about claims.
+const EVENT_SOURCE: &str = "rancher.io/local-path_local-path-provisioner";
+
+struct Provisioner {
+    ctx: Context,
+    recorder: Recorder,
+    /// Somebody else expands volumes.
+    only_provisions: bool,
+}
+
 /// Offers a default class and serves the claims that the volume controller hands over, for as long as
-/// it is polled.
-pub(crate) async fn run(ctx: Context) {
-    let ctx = ctx.for_component("kubeproof-provisioner");
+/// it is polled. It expands volumes unless it `only_provisions`.
+pub(crate) async fn run(ctx: Context, only_provisions: bool) {
+    let ctx = ctx.for_component("local-path-provisioner");
+    let provisioner = Provisioner {
+        recorder: Recorder::new(ctx.clone(), EVENT_SOURCE),
+        ctx: ctx.clone(),
+        only_provisions,
+    };
     let mut failures = 0;
     while let Err(error) = offer_class(&ctx).await {
         tracing::warn!(%error, "no default storage class");
@@ -46,7 +63,7 @@ pub(crate) async fn run(ctx: Context) {
     updates.push(mirror::watch(Api::all(client)).map(Update::Claim).boxed());
     while let Some(update) = updates.next().await {
         failures = 0;
-        while let Err(error) = serve(&ctx, &update).await {
+        while let Err(error) = provisioner.serve(&update).await {
             tracing::warn!(%error, "volume not provisioned or deleted");
             failures += 1;
             tokio::time::sleep(mirror::retry_after(failures)).await;
@@ -67,7 +84,9 @@ async fn offer_class(ctx: &Context) -> Result<(), kube::Error> {
     }
     let class = serde_json::from_value(json!({
         "metadata": {"name": CLASS, "annotations": {DEFAULT_CLASS: "true"}},
-        "provisioner": PROVISIONER,
+        "provisioner": LOCAL_PATH,
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
     }));
     let class = class.map_err(kube::Error::SerdeError)?;
     match api.create(&PostParams::default(), &class).await {
@@ -76,22 +95,61 @@ async fn offer_class(ctx: &Context) -> Result<(), kube::Error> {
     }
 }
 
-async fn serve(ctx: &Context, update: &Update) -> Result<(), kube::Error> {
-    match update {
-        Update::Claim(event) => match &**event {
-            Event::Apply(claim) | Event::InitApply(claim) if is_asked_for(claim) => {
-                provision(ctx, claim).await
+impl Provisioner {
+    async fn serve(&self, update: &Update) -> Result<(), kube::Error> {
+        let expands = !self.only_provisions;
+        match update {
+            Update::Claim(event) => match &**event {
+                Event::Apply(claim) | Event::InitApply(claim) if is_asked_for(claim) => {
+                    self.provision(claim).await
+                }
+                Event::Apply(claim) | Event::InitApply(claim) if expands => {
+                    expand(&self.ctx, claim).await
+                }
+                _ => Ok(()),
+            },
+            Update::Volume(event) => match &**event {
+                Event::Apply(volume) | Event::InitApply(volume) if is_done_with(volume) => {
+                    delete(&self.ctx, volume).await
+                }
+                Event::Apply(volume) if expands => tell_claim(&self.ctx, volume).await,
+                _ => Ok(()),
+            },
+        }
+    }
+
+    async fn provision(&self, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
+        let mut wanted = binder::provisioned_locally(claim);
+        let spec = claim.spec.as_ref();
+        if let Some(name) = spec.and_then(|spec| spec.storage_class_name.as_deref()) {
+            let classes: Api<StorageClass> = Api::all(self.ctx.client.clone());
+            let class = classes.get_opt(name).await?;
+            if let Some(policy) = class.and_then(|class| class.reclaim_policy) {
+                wanted["spec"]["persistentVolumeReclaimPolicy"] = json!(policy);
             }
-            Event::Apply(claim) | Event::InitApply(claim) => expand(ctx, claim).await,
-            _ => Ok(()),
-        },
-        Update::Volume(event) => match &**event {
-            Event::Apply(volume) | Event::InitApply(volume) if is_done_with(volume) => {
-                delete(ctx, volume).await
-            }
-            Event::Apply(volume) => tell_claim(ctx, volume).await,
-            _ => Ok(()),
-        },
+        }
+        let wanted = serde_json::from_value(wanted).map_err(kube::Error::SerdeError)?;
+        let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
+        let message =
+            format!("External provisioner is provisioning volume for claim \"{namespace}/{name}\"");
+        self.tell(claim, "Provisioning", &message).await;
+        let api: Api<PersistentVolume> = Api::all(self.ctx.client.clone());
+        match api.create(&PostParams::default(), &wanted).await {
+            // Made before; the volume controller is about to bind it.
+            Err(error) if answered(&error, 409) => return Ok(()),
+            created => _ = created?,
+        }
+        let volume = binder::provisioned_name(claim);
+        let message = format!("Successfully provisioned volume {volume}");
+        self.tell(claim, "ProvisioningSucceeded", &message).await;
+        Ok(())
+    }
+
+    async fn tell(&self, claim: &PersistentVolumeClaim, reason: &str, message: &str) {
+        let involved = reference_to("v1", "PersistentVolumeClaim", &claim.metadata);
+        self.recorder
+            .publish(&involved, EventType::Normal, reason, message)
+            .await;
     }
 }
 
@@ -100,7 +158,8 @@ fn is_asked_for(claim: &PersistentVolumeClaim) -> bool {
     let provisioner = claim.annotations().get(STORAGE_PROVISIONER);
     let spec = claim.spec.as_ref();
     let volume = spec.and_then(|spec| spec.volume_name.as_deref());
-    provisioner.is_some_and(|name| name == PROVISIONER)
+    provisioner.is_some_and(|name| name == LOCAL_PATH)
+        && claim.annotations().contains_key(SELECTED_NODE)
         && volume.unwrap_or_default().is_empty()
         && claim.metadata.deletion_timestamp.is_none()
 }
@@ -112,29 +171,10 @@ fn is_done_with(volume: &PersistentVolume) -> bool {
     let phase = status.and_then(|status| status.phase.as_deref());
     let spec = volume.spec.as_ref();
     let policy = spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
-    provisioner.is_some_and(|name| name == PROVISIONER)
+    provisioner.is_some_and(|name| name == LOCAL_PATH)
         && phase == Some("Released")
         && policy == Some("Delete")
         && volume.metadata.deletion_timestamp.is_none()
-}
-
-async fn provision(ctx: &Context, claim: &PersistentVolumeClaim) -> Result<(), kube::Error> {
-    let mut wanted = binder::provisioned(claim);
-    let spec = claim.spec.as_ref();
-    if let Some(name) = spec.and_then(|spec| spec.storage_class_name.as_deref()) {
-        let classes: Api<StorageClass> = Api::all(ctx.client.clone());
-        let class = classes.get_opt(name).await?;
-        if let Some(policy) = class.and_then(|class| class.reclaim_policy) {
-            wanted["spec"]["persistentVolumeReclaimPolicy"] = json!(policy);
-        }
-    }
-    let wanted = serde_json::from_value(wanted).map_err(kube::Error::SerdeError)?;
-    let api: Api<PersistentVolume> = Api::all(ctx.client.clone());
-    match api.create(&PostParams::default(), &wanted).await {
-        // Made before; the volume controller is about to bind it.
-        Err(error) if answered(&error, 409) => Ok(()),
-        created => created.map(drop),
-    }
 }
 
 /// Lets the volume of a claim grow with it.
@@ -194,8 +234,10 @@ mod tests {
 
     #[test]
     fn a_claim_is_served_when_the_volume_controller_has_handed_it_over() {
-        let ours = json!({STORAGE_PROVISIONER: PROVISIONER});
-        let other = json!({STORAGE_PROVISIONER: "csi.example.com"});
+        let ours = json!({STORAGE_PROVISIONER: LOCAL_PATH, SELECTED_NODE: "node-1"});
+        let other = json!({STORAGE_PROVISIONER: "csi.example.com", SELECTED_NODE: "node-1"});
+        let nowhere = json!({STORAGE_PROVISIONER: LOCAL_PATH});
+        assert!(!is_asked_for(&claim(&nowhere, &json!({}))));
         assert!(is_asked_for(&claim(&ours, &json!({}))));
         assert!(!is_asked_for(&claim(&other, &json!({}))));
         assert!(!is_asked_for(&claim(&json!({}), &json!({}))));
@@ -211,13 +253,13 @@ mod tests {
             let volume = json!({"metadata": metadata, "spec": spec, "status": status});
             serde_json::from_value(volume).unwrap()
         };
-        assert!(is_done_with(&volume(PROVISIONER, "Released", "Delete")));
+        assert!(is_done_with(&volume(LOCAL_PATH, "Released", "Delete")));
         assert!(!is_done_with(&volume(
             "csi.example.com",
             "Released",
             "Delete"
         )));
-        assert!(!is_done_with(&volume(PROVISIONER, "Bound", "Delete")));
-        assert!(!is_done_with(&volume(PROVISIONER, "Released", "Retain")));
+        assert!(!is_done_with(&volume(LOCAL_PATH, "Bound", "Delete")));
+        assert!(!is_done_with(&volume(LOCAL_PATH, "Released", "Retain")));
     }
 }

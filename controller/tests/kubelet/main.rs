@@ -35,6 +35,7 @@ impl Node {
         let options = Options {
             controllers: vec!["serviceaccount".to_owned()],
             nodes: 1,
+            default_storage_class: false,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),

@@ -111,6 +111,7 @@ impl Cluster {
         let options = Options {
             controllers: controllers.iter().map(|name| (*name).to_owned()).collect(),
             nodes: 2,
+            default_storage_class: false,
             timings: Timings::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
