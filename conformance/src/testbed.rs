@@ -284,6 +284,7 @@ impl Testbed {
                 credentials: Some(credentials::of(&server)),
                 statefulset: options.statefulset,
                 kruise: options.kruise.unwrap_or_default(),
+                kruise_daemon: false,
                 check_types: type_checking::check,
                 count_usage: quota_usage::count,
                 now: Arc::new(move || clock.now()),

@@ -83,6 +83,10 @@ pub struct Options {
     pub statefulset: statefulset::Settings,
     /// How the controllers of OpenKruise's workloads behave.
     pub kruise: kruise::Gates,
+    /// Whether the nodes have OpenKruise's daemon: it serves those of its resources that are defined,
+    /// whoever manages them. Without it the nodes have the part that [`KRUISE_CONTROLLERS`] need, if one
+    /// of these runs.
+    pub kruise_daemon: bool,
     /// How the expressions of admission policies are checked.
     pub check_types: policy_status::CheckTypes,
     /// How much objects use of quotas.
@@ -191,11 +195,19 @@ impl Manager {
                 });
             manager.spawn(lives.boxed(), stopped.clone());
         }
-        if options.nodes > 0 && KRUISE_CONTROLLERS.iter().any(|name| chosen(name)) {
-            let (ctx, containers) = (ctx.clone(), manager.machines.containers.clone());
+        let has_own = KRUISE_CONTROLLERS.iter().any(|name| chosen(name));
+        let needs_daemon = has_own && options.kruise.env_from_metadata;
+        if options.nodes > 0 && (options.kruise_daemon || needs_daemon) {
+            let ctx = ctx.for_component("kruise-daemon");
+            let containers = manager.machines.containers.clone();
             let restarted = Arc::clone(&manager.restart);
+            let (gates, serves_all) = (options.kruise, options.kruise_daemon);
             let lives = supervisor.clone().run("kruise-daemon", restarted, move || {
-                kruise::daemon::run(ctx.clone(), containers.clone()).boxed()
+                let (ctx, containers) = (ctx.clone(), containers.clone());
+                match serves_all {
+                    true => kruise::daemon::run(ctx, containers, gates).boxed(),
+                    false => kruise::daemon::container_meta::run(ctx, containers).boxed(),
+                }
             });
             manager.spawn(lives.boxed(), stopped.clone());
         }
@@ -370,6 +382,7 @@ mod tests {
             credentials: None,
             statefulset: statefulset::Settings::default(),
             kruise: kruise::Gates::default(),
+            kruise_daemon: false,
             check_types: |_| Vec::new(),
             count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(|| jiff::Timestamp::UNIX_EPOCH),

@@ -32,6 +32,9 @@ pub use container::Channel;
 pub(crate) use containers::RunId;
 pub use containers::{Containers, LogOptions, PodReference, Refusal, Running, Session};
 pub use faults::{Faults, UnknownNode};
+pub(crate) use identity::image_id;
+pub(crate) use image::pull_error;
+pub(crate) use probe::Answer;
 pub use stages::{BadStage, Stage};
 
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.

@@ -47,6 +47,7 @@ impl Cluster {
             credentials: None,
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
+            kruise_daemon: false,
             check_types: |_| Vec::new(),
             count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(move || clock.now()),

@@ -41,6 +41,7 @@ impl Node {
             credentials: None,
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
+            kruise_daemon: false,
             check_types: |_| Vec::new(),
             count_usage: |_, _, _| std::collections::BTreeMap::new(),
             now: Arc::new(move || clock.now()),

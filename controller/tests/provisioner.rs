@@ -31,6 +31,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
         credentials: None,
         statefulset: Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
+        kruise_daemon: false,
         check_types: |_| Vec::new(),
         count_usage: |_, _, _| std::collections::BTreeMap::new(),
         now: Arc::new(move || clock.now()),

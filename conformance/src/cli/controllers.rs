@@ -60,6 +60,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let names = controllers.join(", ");
     let (client, mut options) = options(config, controllers, args.nodes)?;
     options.kruise = args.kruise_gates.read();
+    options.kruise_daemon = options.kruise.daemon;
     let manager = Manager::start_supervised(client, options)?;
     match args.nodes {
         0 => println!("running {names} against {url} ({version})"),
@@ -92,6 +93,7 @@ pub(super) fn options(
         root_ca,
         statefulset: Settings::default(),
         kruise: Gates::default(),
+        kruise_daemon: Gates::default().daemon,
         check_types: type_checking::check,
         credentials: None,
         count_usage: quota_usage::count,

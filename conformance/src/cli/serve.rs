@@ -153,6 +153,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             credentials: Some(credentials::of(&server)),
             statefulset: Settings::default(),
             kruise: gates,
+            kruise_daemon: gates.daemon,
             check_types: type_checking::check,
             count_usage: quota_usage::count,
             now: Arc::new(move || clock.now()),

@@ -35,6 +35,8 @@ pub struct Gates {
     /// `RecreatePodWhenChangeVCTInCloneSetGate`: pods of a CloneSet whose claim templates have
     /// changed are not updated in place.
     pub recreate_for_claims: bool,
+    /// `KruiseDaemon`: nodes have OpenKruise's daemon. On by default; what needs it is off without.
+    pub daemon: bool,
     /// `InPlaceUpdateEnvFromMetadata`: containers that read changed metadata are started anew by
     /// updates in place. On by default.
     pub env_from_metadata: bool,
@@ -126,7 +128,7 @@ const GATES: [Gate; 36] = [
         &mut gates.env_from_metadata
     }),
     other("InPlaceWorkloadVerticalScaling", Alpha),
-    other("KruiseDaemon", Beta),
+    gate("KruiseDaemon", Beta, |gates| &mut gates.daemon),
     other("KruisePodReadinessGate", Alpha),
     other("PodIndexLabel", Beta),
     other("PodProbeMarkerGate", Beta),
@@ -177,6 +179,7 @@ impl Default for Gates {
             template_no_defaults: false,
             default_host_ports: false,
             recreate_for_claims: false,
+            daemon: true,
             env_from_metadata: true,
         }
     }
@@ -231,6 +234,7 @@ impl FromStr for Gates {
         for (name, is_on) in named {
             gates.set(name, is_on)?;
         }
+        gates.env_from_metadata &= gates.daemon;
         Ok(gates)
     }
 }
@@ -274,6 +278,8 @@ mod tests {
         assert!(!all.resources_deletion_protection, "this one is beta");
         let beta = read("AllBeta=true").unwrap();
         assert!(beta.resources_deletion_protection && !beta.short_hash);
+        let without = read("KruiseDaemon=f").unwrap();
+        assert!(!without.env_from_metadata, "it needs the daemon");
         assert!(
             !read("InPlaceUpdateEnvFromMetadata=0")
                 .unwrap()

@@ -1,18 +1,21 @@
 //! The containers of all nodes, for those who ask for their logs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Container as Spec, HTTPGetAction};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use super::container::{Channel, Container, Line, Log, Process, Stdin};
 use super::identity;
+use super::probe::{Answer, Server};
 use crate::clock::Now;
 
 /// A handle to what runs on the nodes; clones share one state.
@@ -22,8 +25,9 @@ pub struct Containers {
     now: Now,
     /// By uid of the pod.
     pods: Arc<Mutex<BTreeMap<String, Pod>>>,
-    /// Runs that somebody beside the kubelet has told to stop, and that it has not heard of.
-    stops: Arc<Mutex<BTreeSet<RunId>>>,
+    /// Runs that somebody beside the kubelet has told to stop, and that it has not heard of; each with
+    /// the time it may take, if that is not its pod's.
+    stops: Arc<Mutex<BTreeMap<RunId, Option<Duration>>>>,
     stopped: Arc<Notify>,
 }
 
@@ -41,6 +45,7 @@ pub(crate) struct Inside {
     pub(crate) run: RunId,
     pub(crate) id: String,
     pub(crate) is_running: bool,
+    pub(crate) began: Timestamp,
     /// What it was started from.
     pub(crate) image: String,
     pub(crate) variables: BTreeMap<String, String>,
@@ -85,6 +90,7 @@ pub struct Running {
 /// The last two runs of a container.
 struct Slot {
     restarts: i32,
+    began: Timestamp,
     run: Run,
     previous: Option<Run>,
     /// It has ended, and waits for its next run.
@@ -219,21 +225,49 @@ impl Containers {
             },
             id: identity::container_id(uid, container, slot.restarts),
             is_running: !slot.run.log.is_closed(),
+            began: slot.began,
             image: slot.run.image.clone(),
             variables: slot.run.container.variables.clone(),
         })
     }
 
-    /// Has the kubelet stop this run, if it is still the latest; what follows is up to the pod.
-    pub(crate) fn stop(&self, run: RunId) {
-        self.stops.lock().insert(run);
+    /// Has the kubelet stop this run, if it is still the latest; what follows is up to the pod. It may
+    /// take `grace`, or else what its pod allows.
+    pub(crate) fn stop(&self, run: RunId, grace: Option<Duration>) {
+        self.stops.lock().insert(run, grace);
         self.stopped.notify_one();
     }
 
-    /// The next run that is to stop.
+    /// Waits until this run is over.
+    pub(crate) async fn ended(&self, run: &RunId) {
+        let log = {
+            let pods = self.pods.lock();
+            let containers = pods.get(&run.uid).map(|pod| &pod.containers);
+            let slot = containers.and_then(|containers| containers.get(&run.container));
+            let slot = slot.filter(|slot| slot.restarts == run.restarts);
+            slot.map(|slot| Arc::clone(&slot.run.log))
+        };
+        if let Some(log) = log {
+            log.closed().await;
+        }
+    }
+
+    /// What a container that runs answers to a GET.
+    pub(crate) fn get(&self, uid: &str, container: &str, get: &HTTPGetAction) -> Option<Answer> {
+        let pods = self.pods.lock();
+        let run = &pods.get(uid)?.containers.get(container)?.run;
+        let spec = Spec {
+            image: Some(run.image.clone()),
+            ..Spec::default()
+        };
+        let is_running = !run.log.is_closed();
+        is_running.then(|| Server::of(&spec).get(get, &run.container))
+    }
+
+    /// The next run that is to stop, and how long it may take, if that is not its pod's to say.
     ///
     /// Cancel safety: it is taken only by the poll that returns it.
-    pub(super) async fn told_to_stop(&self) -> RunId {
+    pub(super) async fn told_to_stop(&self) -> (RunId, Option<Duration>) {
         loop {
             if let Some(run) = self.stops.lock().pop_first() {
                 return run;
@@ -258,6 +292,7 @@ impl Containers {
         };
         let slot = Slot {
             restarts,
+            began: (self.now)(),
             run,
             previous,
             backs_off: false,
@@ -383,7 +418,8 @@ impl Containers {
         })
     }
 
-    fn knows(&self, node: &str) -> bool {
+    /// Whether one of the nodes has this name.
+    pub(crate) fn knows(&self, node: &str) -> bool {
         (1..=self.nodes).any(|index| identity::node_name(index) == node)
     }
 

@@ -51,7 +51,7 @@ pub(super) fn container_id(pod_uid: &str, container: &str, restarts: i32) -> Str
 }
 
 /// What a registry would answer for `image`: its repository and a digest.
-pub(super) fn image_id(image: &str) -> String {
+pub(crate) fn image_id(image: &str) -> String {
     let Ok(known) = Image::parse(image) else {
         return format!("{image}@sha256:{}", digest(&[image]));
     };

@@ -145,6 +145,14 @@ impl<'a> Image<'a> {
     }
 }
 
+/// Why nobody can pull what `reference` names; None when it can be pulled.
+pub(crate) fn pull_error(reference: &str) -> Option<String> {
+    match Image::parse(reference) {
+        Ok(image) => image.pull_error(),
+        Err(fault) => Some(fault),
+    }
+}
+
 /// Whether the first part of a reference names a registry.
 fn is_registry(first: &str) -> bool {
     first == "localhost" || first.contains(['.', ':']) || first.chars().any(char::is_uppercase)

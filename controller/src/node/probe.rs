@@ -48,7 +48,7 @@ pub(super) struct Server {
 
 /// What comes back from a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Status(u16),
     Refused,
 }

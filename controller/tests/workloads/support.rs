@@ -119,6 +119,7 @@ impl Cluster {
             credentials: Some(credentials(&server)),
             statefulset: kubeproof_controller::statefulset::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
+            kruise_daemon: false,
             check_types: |_| Vec::new(),
             count_usage,
             now: Arc::new(move || clock.now()),

@@ -29,8 +29,8 @@ impl Kubelet {
                 record.processes.stop_probes(&name);
             }
             // Who has told it to stop tells of it, too.
-            Happening::Stopped => {
-                let order = self.stopping_order(pod, None);
+            Happening::Stopped(grace) => {
+                let order = self.stopping_order(pod, grace);
                 instance.stopping = instance.stopping.or(Some(order));
             }
             Happening::Probed(kind, outcome) => {

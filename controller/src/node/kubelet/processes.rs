@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use tokio::task::{AbortHandle, JoinSet};
@@ -37,8 +38,8 @@ pub(super) enum Happening {
     Probed(ProbeKind, Outcome),
     /// A lifecycle hook has ended, well or not.
     Hooked(HookKind, bool),
-    /// Somebody beside the kubelet has told it to stop.
-    Stopped,
+    /// Somebody beside the kubelet has told it to stop, in this time, if it is not its pod's to say.
+    Stopped(Option<Duration>),
 }
 
 /// An occurrence, and the probe that goes on behind it.
@@ -156,7 +157,7 @@ impl Processes {
         tokio::select! {
             biased;
             finding = self.next_of_tasks() => finding,
-            run = containers.told_to_stop() => (occurrence_of(run), None),
+            (run, grace) = containers.told_to_stop() => (stopped(run, grace), None),
         }
     }
 
@@ -291,12 +292,12 @@ impl Processes {
 }
 
 /// A run that is to stop.
-fn occurrence_of(run: RunId) -> Occurrence {
+fn stopped(run: RunId, grace: Option<Duration>) -> Occurrence {
     Occurrence {
         uid: run.uid,
         container: run.container,
         restarts: run.restarts,
-        what: Happening::Stopped,
+        what: Happening::Stopped(grace),
     }
 }
 

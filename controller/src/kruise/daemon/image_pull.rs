@@ -1,0 +1,420 @@
+//! Pulls the images that NodeImages ask for: in no time, as every machine has every image, but for those
+//! of registries that no machine finds. Those are tried again as upstream's daemon tries them.
+//!
+//! Pull secrets are not asked for: no registry here wants any.
+//!
+//! Source: openkruise/kruise pkg/daemon/imagepuller.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::PostParams;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, ResourceExt};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::informer::{Change, Informer};
+use crate::kruise::in_place::whole_second;
+use crate::mirror::ObjectKey;
+use crate::node::{Containers, image_id, pull_error};
+use crate::recorder::{EventType, Recorder};
+use crate::sync_error::Error;
+use crate::work_queue::{RetryDelays, WorkQueue};
+use crate::worker::{self, Reconcile};
+
+const NAME: &str = "kruise-daemon-imagepuller";
+const WORKERS: usize = 1;
+/// Upstream's: a failed sync is tried again sooner than the manager gives a pull up.
+const RETRIES: RetryDelays = RetryDelays {
+    first: Duration::from_millis(500),
+    longest: Duration::from_secs(50),
+};
+/// When pulls are looked at again that are not over.
+const AGAIN: Duration = Duration::from_secs(3);
+const BACKOFF_LIMIT: i64 = 3;
+const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(1);
+const BACKOFF_LONGEST: SignedDuration = SignedDuration::from_secs(30);
+
+struct Puller {
+    ctx: Context,
+    resource: ApiResource,
+    recorder: Recorder,
+    containers: Containers,
+    images: Informer<DynamicObject>,
+    queue: WorkQueue<ObjectKey>,
+    /// When the pulls that go on have begun, by node.
+    begun: Mutex<BTreeMap<String, BTreeMap<Pull, Timestamp>>>,
+}
+
+/// A pull: image, tag, and the version of the request.
+type Pull = (String, String, i64);
+
+/// What is asked for.
+#[derive(Deserialize)]
+struct Spec {
+    #[serde(default)]
+    images: BTreeMap<String, ImageSpec>,
+}
+
+#[derive(Deserialize)]
+struct ImageSpec {
+    #[serde(default)]
+    tags: Vec<TagSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TagSpec {
+    tag: String,
+    #[serde(default)]
+    version: i64,
+    pull_policy: Option<PullPolicy>,
+    #[serde(default)]
+    owner_references: Vec<ObjectReference>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PullPolicy {
+    backoff_limit: Option<i64>,
+    active_deadline_seconds: Option<i64>,
+}
+
+/// What is told.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    desired: usize,
+    succeeded: usize,
+    failed: usize,
+    pulling: usize,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    image_statuses: BTreeMap<String, ImageStatus>,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
+struct ImageStatus {
+    tags: Vec<TagStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TagStatus {
+    tag: String,
+    phase: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    progress: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completion_time: Option<Timestamp>,
+    #[serde(skip_serializing_if = "is_zero")]
+    version: i64,
+    #[serde(rename = "imageID", skip_serializing_if = "String::is_empty")]
+    image_id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+/// Pulls for all nodes until the future is dropped.
+pub(super) async fn run(ctx: Context, containers: Containers, resource: ApiResource) {
+    let puller = Puller {
+        recorder: Recorder::new(ctx.clone(), NAME),
+        images: Informer::new(),
+        queue: WorkQueue::retrying(RETRIES),
+        begun: Mutex::default(),
+        containers,
+        resource,
+        ctx,
+    };
+    let api = Api::all_with(puller.ctx.client.clone(), &puller.resource);
+    let watch = puller.images.run(api, |change| puller.changed(&change));
+    join(watch, worker::run(&puller, &puller.queue, WORKERS)).await;
+}
+
+impl Puller {
+    fn changed(&self, change: &Change<DynamicObject>) {
+        let new = match change {
+            Change::Added(new) => new,
+            Change::Updated { old, new } if old.data["spec"] != new.data["spec"] => new,
+            Change::Updated { .. } => return,
+            Change::Deleted(gone) => {
+                self.begun.lock().remove(&gone.name_any());
+                return;
+            }
+        };
+        let is_own = self.containers.knows(&new.name_any());
+        if is_own && new.metadata.deletion_timestamp.is_none() {
+            self.queue.add(ObjectKey::of(&**new));
+        }
+    }
+
+    /// The status of the pulls on `node`, as of now, and those that have ended since `known`.
+    fn look(&self, node: &str, spec: &Spec, known: &Status) -> (Status, Vec<(Pull, TagStatus)>) {
+        let now = whole_second((self.ctx.now)());
+        let mut begun = self.begun.lock();
+        let begun = begun.entry(node.to_owned()).or_default();
+        let (mut status, mut ended, mut current) = (Status::default(), Vec::new(), Vec::new());
+        for (image, asked) in &spec.images {
+            status.desired += asked.tags.len();
+            let of_image = known.image_statuses.get(image);
+            let mut tags = Vec::new();
+            for asked in &asked.tags {
+                let is_same = |one: &&TagStatus| {
+                    one.tag == asked.tag
+                        && one.version == asked.version
+                        && one.completion_time.is_some()
+                };
+                let done = of_image.and_then(|one| one.tags.iter().find(is_same));
+                let pull = (image.clone(), asked.tag.clone(), asked.version);
+                let told = match done {
+                    Some(done) => done.clone(),
+                    None => {
+                        let start = begun.get(&pull).copied();
+                        // What has just begun is told of before it may be over.
+                        let told = match start {
+                            Some(start) => course(image, asked, start).at(now),
+                            None => pulling(asked, now),
+                        };
+                        begun.entry(pull.clone()).or_insert(now);
+                        current.push(pull.clone());
+                        if told.completion_time.is_some() {
+                            ended.push((pull, told.clone()));
+                        }
+                        told
+                    }
+                };
+                match told.phase.as_str() {
+                    "Succeeded" => status.succeeded += 1,
+                    "Failed" => status.failed += 1,
+                    _ => status.pulling += 1,
+                }
+                tags.push(told);
+            }
+            tags.sort_by(|a, b| a.tag.cmp(&b.tag));
+            if !tags.is_empty() {
+                status
+                    .image_statuses
+                    .insert(image.clone(), ImageStatus { tags });
+            }
+        }
+        begun.retain(|pull, _| current.contains(pull));
+        (status, ended)
+    }
+
+    async fn tell(&self, object: &DynamicObject, spec: &Spec, pull: &Pull, told: &TagStatus) {
+        let (image, tag, version) = pull;
+        let recorder = self.recorder.at(object.name_any());
+        let own = ObjectReference {
+            api_version: Some(self.resource.api_version.clone()),
+            kind: Some(self.resource.kind.clone()),
+            name: Some(object.name_any()),
+            uid: object.uid(),
+            resource_version: object.resource_version(),
+            ..ObjectReference::default()
+        };
+        if told.phase == "Succeeded" {
+            // The word is upstream's.
+            let message = format!("Image {image}:{tag}, ecalpsedTime 0s");
+            recorder
+                .publish(&own, EventType::Normal, "PullImageSucceed", &message)
+                .await;
+            return;
+        }
+        let message = format!("Image {image}:{tag} {}", told.message);
+        let tags = spec.images.get(image).map(|image| &image.tags);
+        let asked = tags.into_iter().flatten();
+        let mut asked = asked.filter(|asked| asked.tag == *tag && asked.version == *version);
+        let owners = asked.next().map(|asked| asked.owner_references.clone());
+        for reference in owners.into_iter().flatten().chain([own]) {
+            recorder
+                .publish(&reference, EventType::Warning, "PullImageFailed", &message)
+                .await;
+        }
+    }
+}
+
+impl Reconcile for Puller {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
+        let Some(object) = self.images.get(&key.namespace, &key.name) else {
+            return Ok(None);
+        };
+        let malformed = |source| Error::Malformed {
+            what: format!("NodeImage {}", key.name),
+            source,
+        };
+        let spec = match &object.data["spec"] {
+            Value::Null => json!({}),
+            spec => spec.clone(),
+        };
+        let spec: Spec = serde_json::from_value(spec).map_err(malformed)?;
+        let known = match &object.data["status"] {
+            Value::Null => Status::default(),
+            status => serde_json::from_value(status.clone()).map_err(malformed)?,
+        };
+        let (status, ended) = self.look(&key.name, &spec, &known);
+        let pulls_on = status.pulling > 0;
+        let status = serde_json::to_value(&status).map_err(malformed)?;
+        if status != object.data["status"] {
+            let mut written = (*object).clone();
+            written.data["status"] = status;
+            let api: Api<DynamicObject> = Api::all_with(self.ctx.client.clone(), &self.resource);
+            let params = PostParams::default();
+            api.replace_status(&key.name, &params, &written).await?;
+            for (pull, told) in &ended {
+                self.tell(&object, &spec, pull, told).await;
+            }
+        }
+        Ok(pulls_on.then_some(AGAIN))
+    }
+}
+
+fn pulling(asked: &TagSpec, start: Timestamp) -> TagStatus {
+    TagStatus {
+        tag: asked.tag.clone(),
+        phase: "Pulling".to_owned(),
+        start_time: Some(start),
+        version: asked.version,
+        ..TagStatus::default()
+    }
+}
+
+/// How a pull goes.
+struct Course {
+    before: TagStatus,
+    end: Timestamp,
+    after: TagStatus,
+}
+
+impl Course {
+    fn at(self, now: Timestamp) -> TagStatus {
+        match now >= self.end {
+            true => self.after,
+            false => self.before,
+        }
+    }
+}
+
+/// How the pull of a tag that begins at `start` goes.
+fn course(image: &str, asked: &TagSpec, start: Timestamp) -> Course {
+    let before = pulling(asked, start);
+    let reference = format!("{image}:{}", asked.tag);
+    let (end, outcome) = match pull_error(&reference) {
+        None => (start, Ok(image_id(&reference))),
+        Some(error) => {
+            let (end, message) = give_up(asked.pull_policy.as_ref(), start, error);
+            (end, Err(message))
+        }
+    };
+    let mut after = TagStatus {
+        completion_time: Some(end),
+        ..before.clone()
+    };
+    match outcome {
+        Ok(id) => {
+            let digest = id.split_once('@').map_or(id.as_str(), |(_, digest)| digest);
+            after.phase = "Succeeded".to_owned();
+            after.progress = 100;
+            after.image_id = format!("{image}@{digest}");
+        }
+        Err(message) => {
+            after.phase = "Failed".to_owned();
+            after.message = message;
+        }
+    }
+    Course { before, end, after }
+}
+
+/// When a pull is given up that fails with `error` each time, and what is said of it.
+fn give_up(policy: Option<&PullPolicy>, start: Timestamp, error: String) -> (Timestamp, String) {
+    let limit = policy.and_then(|policy| policy.backoff_limit);
+    let limit = limit.filter(|limit| *limit >= 0).unwrap_or(BACKOFF_LIMIT);
+    let deadline = policy.and_then(|policy| policy.active_deadline_seconds);
+    let deadline = deadline.map(|seconds| start.saturating_add(SignedDuration::from_secs(seconds)));
+    let deadline = deadline.and_then(Result::ok);
+    let (mut now, mut wait) = (start, BACKOFF_FIRST);
+    for _ in 0..=limit {
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            let message = "pulling exceeds the activeDeadlineSeconds".to_owned();
+            return (now, message);
+        }
+        let Ok(next) = now.saturating_add(wait) else {
+            break;
+        };
+        (now, wait) = (next, (wait * 2).min(BACKOFF_LONGEST));
+    }
+    (now, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + seconds).unwrap()
+    }
+
+    fn asked(limit: Option<i64>, deadline: Option<i64>) -> TagSpec {
+        TagSpec {
+            tag: "1".to_owned(),
+            version: 7,
+            pull_policy: Some(PullPolicy {
+                backoff_limit: limit,
+                active_deadline_seconds: deadline,
+            }),
+            ..TagSpec::default()
+        }
+    }
+
+    #[test]
+    fn an_image_that_is_there_is_pulled_at_once() {
+        let told = course("nginx", &asked(None, None), at(0)).at(at(0));
+        assert_eq!((told.phase.as_str(), told.progress), ("Succeeded", 100));
+        assert_eq!((told.version, told.completion_time), (7, Some(at(0))));
+        assert!(
+            told.image_id.starts_with("nginx@sha256:"),
+            "{}",
+            told.image_id
+        );
+    }
+
+    #[test]
+    fn a_registry_that_does_not_answer_is_tried_again() {
+        let image = "invalid.registry.k8s.io/a";
+        for (limit, deadline, end, says) in [
+            (None, None, 15, "no such host"),
+            (Some(0), None, 1, "no such host"),
+            (Some(-1), None, 15, "no such host"),
+            (Some(6), None, 91, "no such host"),
+            (
+                None,
+                Some(5),
+                7,
+                "pulling exceeds the activeDeadlineSeconds",
+            ),
+        ] {
+            let asked = asked(limit, deadline);
+            let before = course(image, &asked, at(0)).at(at(end - 1));
+            assert_eq!(before, pulling(&asked, at(0)), "{limit:?} {deadline:?}");
+            let after = course(image, &asked, at(0)).at(at(end));
+            assert_eq!(after.phase, "Failed", "{limit:?} {deadline:?}");
+            assert_eq!(after.completion_time, Some(at(end)));
+            assert!(after.message.contains(says), "{}", after.message);
+        }
+    }
+}
