@@ -114,14 +114,22 @@ fn serve_over_tls_puts_its_authority_into_the_kubeconfig() {
 fn serve_over_tls_tells_components_by_whom_client_certificates_are_signed() {
     let map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
     // A server that is alone has what a kube-apiserver without that authority has.
-    for (nodes, status, kind) in [("1", 200, "ConfigMap"), ("0", 404, "Status")] {
+    let other = kubeproof_apiserver::Tls::generate(std::net::Ipv4Addr::LOCALHOST.into());
+    let other = file("trust/other.pem", other.authority_pem());
+    let given = ["--client-ca-file", other.to_str().unwrap()];
+    for (nodes, others, status, kind) in [
+        ("1", &[][..], 200, "ConfigMap"),
+        ("0", &[], 404, "Status"),
+        ("0", &given, 200, "ConfigMap"),
+    ] {
         let flags = ["--tls", "--controllers", "none", "--nodes", nodes];
-        let (child, url) = serve(&flags);
+        let (child, url) = serve(&[&flags[..], others].concat());
         let want = format!(
             r#"{{"case":{{"case":"c","steps":[{{"pick":["kind"],"req":"GET {map}"}}]}},
             "want":[{{"body":"{kind}","status":{status},"type":"application/json","warnings":[]}}]}}"#
         );
-        let case = file(&format!("trust/{nodes}.jsonl"), &want.replace('\n', ""));
+        let name = format!("trust/{nodes}-{}.jsonl", others.len());
+        let case = file(&name, &want.replace('\n', ""));
         let check = [
             "exchange",
             "check",

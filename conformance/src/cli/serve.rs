@@ -134,8 +134,9 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         server.set_component_running("controller-manager");
     }
     let is_alone = args.nodes == 0 && controllers.is_empty();
-    if let Some(tls) = tls.as_ref().filter(|_| !is_alone) {
-        authentication::publish(&client, tls.authority_pem()).await?;
+    let others = args.identity.other_client_authorities()?;
+    if let Some(tls) = tls.as_ref().filter(|_| !is_alone || others.is_some()) {
+        authentication::publish(&client, tls.authority_pem(), others.as_deref()).await?;
     }
     let manager = Manager::start_supervised(
         client,

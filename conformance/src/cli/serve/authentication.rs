@@ -13,12 +13,21 @@ const NAMESPACE: &str = "kube-system";
 /// kube-apiserver's cluster authentication trust controller. Components started with
 /// `--authentication-kubeconfig` look for it as long as they run, and tell of errors until it is there.
 ///
-/// The administrator's certificate is the one that the server's own authority signs for a client.
-pub(super) async fn publish(client: &Client, authority: &str) -> anyhow::Result<()> {
+/// The administrator's certificate is the one that the server's own authority signs for a client;
+/// `others` are authorities that were given, in PEM.
+pub(super) async fn publish(
+    client: &Client,
+    authority: &str,
+    others: Option<&str>,
+) -> anyhow::Result<()> {
+    let of_clients = match others {
+        Some(others) => format!("{}\n{others}", authority.trim_end()),
+        None => authority.to_owned(),
+    };
     let map: ConfigMap = serde_json::from_value(json!({
         "metadata": {"name": NAME, "namespace": NAMESPACE},
         "data": {
-            "client-ca-file": authority,
+            "client-ca-file": of_clients,
             "requestheader-allowed-names": r#"["front-proxy-client"]"#,
             "requestheader-client-ca-file": authority,
             "requestheader-extra-headers-prefix": r#"["X-Remote-Extra-"]"#,

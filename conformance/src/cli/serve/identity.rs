@@ -76,6 +76,15 @@ impl IdentityArgs {
         Ok(())
     }
 
+    /// The authorities of client certificates besides the server's own, in PEM.
+    pub(super) fn other_client_authorities(&self) -> anyhow::Result<Option<String>> {
+        let path = self.client_ca_file.as_deref();
+        let pem = path.map(read).transpose()?;
+        pem.map(String::from_utf8)
+            .transpose()
+            .context("PEM is text")
+    }
+
     /// Sets up whom the server knows.
     pub(super) fn apply(
         &self,
