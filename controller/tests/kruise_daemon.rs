@@ -32,6 +32,7 @@ impl Nodes {
         let options = Options {
             controllers: Vec::new(),
             nodes: 1,
+            default_storage_class: false,
             timings: Timings::default(),
             lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
             stages: Vec::new(),
