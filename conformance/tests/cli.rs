@@ -116,14 +116,16 @@ fn serve_over_tls_tells_components_by_whom_client_certificates_are_signed() {
     // A server that is alone has what a kube-apiserver without that authority has.
     let other = kubeproof_apiserver::Tls::generate(std::net::Ipv4Addr::LOCALHOST.into());
     let other = file("trust/other.pem", other.authority_pem());
+    // Such a server asks for credentials.
     let given = ["--client-ca-file", other.to_str().unwrap()];
     for (nodes, others, status, kind) in [
         ("1", &[][..], 200, "ConfigMap"),
         ("0", &[], 404, "Status"),
         ("0", &given, 200, "ConfigMap"),
     ] {
+        let token = ["--token", "secret"];
         let flags = ["--tls", "--controllers", "none", "--nodes", nodes];
-        let (child, url) = serve(&[&flags[..], others].concat());
+        let (child, url) = serve(&[&flags[..], &token, others].concat());
         let want = format!(
             r#"{{"case":{{"case":"c","steps":[{{"pick":["kind"],"req":"GET {map}"}}]}},
             "want":[{{"body":"{kind}","status":{status},"type":"application/json","warnings":[]}}]}}"#
@@ -137,7 +139,7 @@ fn serve_over_tls_tells_components_by_whom_client_certificates_are_signed() {
             &url,
             "--insecure-skip-tls-verify",
         ];
-        let checked = output(&[&check[..], &[case.to_str().unwrap()]].concat());
+        let checked = output(&[&check[..], &token, &[case.to_str().unwrap()]].concat());
         assert!(checked.status.success(), "{checked:?}");
         terminate(child);
     }
