@@ -121,6 +121,7 @@ async fn a_claim_of_the_default_class_gets_a_volume_on_the_node_of_its_pod() {
         credentials: None,
         statefulset: Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
+        kruise_daemon: false,
         check_types: |_| Vec::new(),
         count_usage: |_, _, _| std::collections::BTreeMap::new(),
         now: Arc::new(move || clock.now()),
