@@ -14,7 +14,8 @@ use process::{file, serve, terminate};
 
 /// A server with nodes, and a `kubectl` that knows it.
 struct Cluster {
-    child: Child,
+    /// `None` once it has been told to end.
+    child: Option<Child>,
     kubeconfig: PathBuf,
 }
 
@@ -42,6 +43,7 @@ impl Cluster {
             "--kubeconfig-out",
             path,
         ]);
+        let child = Some(child);
         Some(Self { child, kubeconfig })
     }
 
@@ -72,6 +74,20 @@ impl Cluster {
         let (text, code) = self.kubectl(arguments);
         assert_eq!(code, Some(0), "{arguments}: {text}");
         text
+    }
+
+    fn end(mut self) {
+        terminate(self.child.take().unwrap());
+    }
+}
+
+impl Drop for Cluster {
+    /// A failed test leaves no server behind.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
     }
 }
 
@@ -116,10 +132,13 @@ fn cp_carries_files_and_directories_both_ways() {
     assert_eq!(std::fs::read(here.join("back/bytes")).unwrap(), bytes);
     cluster.done(&format!("cp p:/tmp/dir/sub/text {}", path("text")));
     assert_eq!(std::fs::read(here.join("text")).unwrap(), b"hello\n");
-    // kubectl may have read the whole of the empty archive before it hears of the failure.
-    let (text, _) = cluster.kubectl(&format!("cp p:/tmp/none {}", path("none")));
+    // kubectl reads an empty archive, and may end before it hears why. So the program is asked itself.
+    cluster.kubectl(&format!("cp p:/tmp/none {}", path("none")));
+    assert!(!here.join("none").exists());
+    let (text, code) = cluster.kubectl("exec p -- tar cf /tmp/archive /tmp/none");
     assert!(text.contains("No such file or directory"), "{text}");
-    terminate(cluster.child);
+    assert_eq!(code, Some(1), "{text}");
+    cluster.end();
 }
 
 #[test]
@@ -139,7 +158,7 @@ fn run_gives_its_input_to_the_shell_and_its_code_to_the_caller() {
     assert_eq!(cluster.done("logs y"), "args\n");
     let ended = "get pod y -o jsonpath={.status.containerStatuses[0].state.terminated.exitCode}";
     assert_eq!(cluster.done(ended), "3");
-    terminate(cluster.child);
+    cluster.end();
 }
 
 #[test]
@@ -158,5 +177,5 @@ fn debug_adds_a_container_and_shows_what_it_writes() {
     let idle = "wait --for=jsonpath={.status.ephemeralContainerStatuses[1].state.running} pod/p --timeout=60s";
     cluster.done(idle);
     assert_eq!(cluster.done("exec p -c idle -- hostname"), "p\n");
-    terminate(cluster.child);
+    cluster.end();
 }
