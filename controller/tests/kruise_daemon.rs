@@ -84,8 +84,12 @@ impl Nodes {
     }
 
     async fn pod(&self, containers: Value) -> Pod {
+        self.pod_of(json!({"containers": containers})).await
+    }
+
+    async fn pod_of(&self, spec: Value) -> Pod {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
-        let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}});
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec});
         let pod = serde_json::from_value(pod).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
         advance(5).await;
@@ -417,4 +421,22 @@ async fn a_container_stops_behind_its_hook_and_the_grace_of_the_request() {
         states[0]["phase"], "Recreating",
         "it does not wait for the hook: {states}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_well_is_not_started_again_on_failure() {
+    let nodes = Nodes::start();
+    nodes.define("ContainerRecreateRequest", "Namespaced").await;
+    let pod = nodes
+        .pod_of(json!({"restartPolicy": "OnFailure", "containers": [
+            {"name": "main", "image": "busybox:1", "command": ["sh", "-c", "sleep 2"]},
+            {"name": "sidecar", "image": "nginx:1.25"}]}))
+        .await;
+    let api = nodes.of_default("ContainerRecreateRequest");
+    let asked = request(&pod, "r", &["sidecar"], json!({"forceRecreate": true}));
+    create(&api, "ContainerRecreateRequest", asked).await;
+    advance(20).await;
+    let pods: Api<Pod> = Api::default_namespaced(nodes.client.clone());
+    let status = pods.get("p").await.unwrap().status.unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Succeeded"));
 }

@@ -37,6 +37,8 @@ pub(super) struct Instance {
 pub(super) struct Stopping {
     pub(super) since: Timestamp,
     pub(super) grace: Duration,
+    /// Somebody beside the kubelet gave it, who takes the end for the container's own.
+    pub(super) is_foreign: bool,
 }
 
 /// How far a lifecycle hook has come.

@@ -30,7 +30,10 @@ impl Kubelet {
             }
             // Who has told it to stop tells of it, too.
             Happening::Stopped(grace) => {
-                let order = self.stopping_order(pod, grace);
+                let order = Stopping {
+                    is_foreign: true,
+                    ..self.stopping_order(pod, grace)
+                };
                 instance.stopping = instance.stopping.or(Some(order));
             }
             Happening::Probed(kind, outcome) => {
@@ -124,6 +127,7 @@ impl Kubelet {
         Stopping {
             since: self.now(),
             grace: grace.unwrap_or_else(|| grace_period(pod)),
+            is_foreign: false,
         }
     }
 

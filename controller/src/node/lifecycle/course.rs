@@ -94,7 +94,8 @@ fn restart_at(view: &View<'_>, part: &Part, instance: &Instance) -> Option<Times
     if part.role == Role::Ephemeral {
         return None;
     }
-    let restarts = match exit.killed {
+    let is_foreign = instance.stopping.is_some_and(|order| order.is_foreign);
+    let restarts = match exit.killed && !is_foreign {
         true => part.restarts_when_killed(),
         false => part.restarts(exit),
     };

@@ -44,6 +44,7 @@ pub(super) fn stopping(
     let order = Stopping {
         since: deletion.since,
         grace: deletion.grace,
+        is_foreign: false,
     };
     if let Some(step) = dismissal(view, order) {
         return step;
@@ -121,6 +122,7 @@ pub(super) fn concluding(view: &View<'_>, ending: Ending, now: Timestamp) -> Ste
     let order = Stopping {
         since: now,
         grace: view.grace,
+        is_foreign: false,
     };
     if let Some(step) = dismissal(view, order) {
         return step;

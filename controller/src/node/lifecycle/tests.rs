@@ -222,6 +222,7 @@ fn a_deleted_pod_stops_within_its_grace() {
     let order = Stopping {
         since: at(20),
         grace: Duration::from_secs(30),
+        is_foreign: false,
     };
     check(untold, &Step::Dismiss(main(), order));
     check(deleted(30, 23), &Step::Wait(Some(at(24))));
