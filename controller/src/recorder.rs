@@ -75,7 +75,7 @@ struct Broadcast {
     writes: BTreeMap<String, VecDeque<Write>>,
 }
 
-/// What is to be written of an Event.
+/// The writes that an Event still needs.
 enum Write {
     /// One of the core group.
     Single(Box<(core_v1::Event, Observed)>),
@@ -91,7 +91,7 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// What is to be written next; None ends the turn.
+    /// The next write; None ends the turn.
     fn next(&mut self) -> Option<Write> {
         let writes = &mut self.broadcaster.state.lock().writes;
         let next = writes.get_mut(self.name).and_then(VecDeque::pop_front);
@@ -112,7 +112,7 @@ impl Drop for Turn<'_> {
 }
 
 impl Broadcast {
-    /// Takes the turn to write the Event `name`, or leaves `write` to whoever has it.
+    /// Takes the turn to write the Event `name`, or leaves `write` to the caller that holds it.
     fn begin(&mut self, name: &str, write: Write) -> Option<Write> {
         let Some(waiting) = self.writes.get_mut(name) else {
             self.writes.insert(name.to_owned(), VecDeque::new());
@@ -314,7 +314,7 @@ impl Recorder {
         format!("{object}.{:x}", names.suffix)
     }
 
-    /// Patches the Event `name`; false if there is none any more, as the server expires events.
+    /// Patches the Event `name`; false if it no longer exists, as the server expires events.
     async fn patch<K>(&self, namespace: &str, name: &str, patch: Value) -> Result<bool, kube::Error>
     where
         K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>

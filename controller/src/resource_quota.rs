@@ -2,7 +2,7 @@
 //!
 //! The API server counts what is created; this finds out what has become free. What a quota does
 //! not name is not watched. How much an object uses the server's own function says
-//! ([`Options::count_usage`](crate::Options)), so both come to the same.
+//! ([`Options::count_usage`](crate::Options)), so both count the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -207,7 +207,7 @@ impl Controller {
                 let needed = ["create", "list", "watch", "delete"];
                 is_named && kind.namespaced && needed.iter().all(|verb| kind.supports(verb))
             });
-            // Nothing of a resource that nobody serves is used; it may come to be served.
+            // A resource that is not served has no usage; it may be served later.
             let Some(kind) = kind else { continue };
             self.updates.push(self.watch(&resource, &kind.resource));
             self.counted.insert(resource, Objects::default());

@@ -90,7 +90,7 @@ impl Node {
         (status.phase.unwrap(), containers[0].clone())
     }
 
-    /// What a container writes while a client that attaches gives it `input`, and then ends.
+    /// The output of a container to which an attached client gives `input`, until it ends.
     async fn attach(&self, name: &str, input: &str) -> String {
         let pod = self.pods().get(name).await.unwrap();
         let reference = PodReference {

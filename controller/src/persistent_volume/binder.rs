@@ -16,7 +16,7 @@ pub(super) const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provi
 pub(super) const PROVISIONER: &str = "kubeproof.dev/volumes";
 /// The provisioner of the default class, which makes volumes on the nodes of their pods.
 pub(super) const LOCAL_PATH: &str = "rancher.io/local-path";
-/// The provisioner of classes whose volumes nobody makes.
+/// The provisioner of classes that have no dynamic provisioning.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The annotation by which the scheduler says where a claim's volume is to be.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";

@@ -21,12 +21,12 @@ pub(super) struct Series {
     running: Vec<Event>,
 }
 
-/// What the newer events API is told.
+/// An event for the newer events API.
 #[derive(Clone, Copy)]
 pub(crate) struct Happening<'a> {
     pub(crate) event_type: EventType,
     pub(crate) reason: &'a str,
-    /// What was done or tried.
+    /// The action that was done or tried.
     pub(crate) action: &'a str,
     pub(crate) message: &'a str,
 }
@@ -88,7 +88,7 @@ fn is_equal(one: &Event, other: &Event) -> bool {
 
 impl Recorder {
     /// Records that `action` was taken, or tried, about `involved`, for the sake of `related`, as
-    /// components of the newer events API do. [`Recorder::run_series`] has to run besides.
+    /// components of the newer events API do. [`Recorder::run_series`] also has to run.
     pub(crate) async fn report(
         &self,
         involved: &ObjectReference,

@@ -1,4 +1,4 @@
-//! Containers that can't be made: what is missing, and images that nobody has.
+//! Containers that can't be made: missing references, and images that cannot be pulled.
 
 use std::time::Duration;
 

@@ -139,7 +139,7 @@ async fn the_controller_counts_claims_and_devices_as_admission_does() {
             json!({ "persistentvolumeclaims": "1" })
         );
         assert_eq!(used("devices").await, counts);
-        // The controller comes to the same.
+        // The controller counts the same.
         cluster.settle().await;
     }
     let refused = cluster

@@ -48,7 +48,7 @@ impl<K> Namespaced for K where
 {
 }
 
-/// What the server signs.
+/// The tokens and certificates that the server signs.
 fn credentials(server: &ApiServer) -> Credentials {
     let (tokens, certificates) = (server.clone(), server.clone());
     Credentials {
