@@ -5,6 +5,7 @@
 
 pub mod approver;
 pub mod cleaner;
+mod requests;
 mod rules;
 pub mod signer;
 

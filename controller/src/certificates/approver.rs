@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures::future::join;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
@@ -12,50 +11,22 @@ use k8s_openapi::api::certificates::v1::{
 use kube::Api;
 use kube::api::PostParams;
 
+use super::requests::Requests;
 use super::{APPROVED, Authority, DENIED, RequestedCertificate, certificate, has_condition, rules};
 use crate::context::Context;
-use crate::informer::{Change, Informer};
 use crate::mirror::ObjectKey;
 use crate::sync_error::Error;
-use crate::work_queue::{RetryDelays, WorkQueue};
-use crate::worker::{self, Reconcile};
+use crate::worker::Reconcile;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "certificate-controller";
-/// How many requests are looked at at once.
-const WORKERS: usize = 5;
-/// How long failed requests wait.
-pub(super) const DELAYS: RetryDelays = RetryDelays {
-    first: Duration::from_millis(200),
-    longest: Duration::from_secs(1000),
-};
 
-struct Controller {
-    ctx: Context,
-    authority: Authority,
-    queue: WorkQueue<ObjectKey>,
-    requests: Informer<CertificateSigningRequest>,
-}
+struct Controller(Requests);
 
 /// Runs the controller until the future is dropped.
 pub async fn run(ctx: Context, authority: Authority) {
-    let controller = Controller {
-        ctx: ctx.for_component(NAME),
-        authority,
-        queue: WorkQueue::retrying(DELAYS),
-        requests: Informer::new(),
-    };
-    let api = Api::all(controller.ctx.client.clone());
-    let watch = controller.requests.run(api, |change| {
-        if let Change::Added(request) | Change::Updated { new: request, .. } = change {
-            controller.queue.add(ObjectKey::of(&*request));
-        }
-    });
-    let work = async {
-        controller.requests.synced().await;
-        worker::run(&controller, &controller.queue, WORKERS).await;
-    };
-    join(watch, work).await;
+    let controller = Controller(Requests::new(ctx.for_component(NAME), authority));
+    controller.0.run(&controller).await;
 }
 
 /// The permissions by which a request of a kubelet may be approved, each with the message then.
@@ -107,7 +78,7 @@ impl Controller {
             },
             ..SubjectAccessReview::default()
         };
-        let api: Api<SubjectAccessReview> = Api::all(self.ctx.client.clone());
+        let api: Api<SubjectAccessReview> = Api::all(self.0.ctx.client.clone());
         let reviewed = api.create(&PostParams::default(), &review).await?;
         Ok(reviewed.status.is_some_and(|status| status.allowed))
     }
@@ -115,14 +86,14 @@ impl Controller {
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
-        let Some(request) = self.requests.get("", &key.name) else {
+        let Some(request) = self.0.requests.get("", &key.name) else {
             return Ok(None);
         };
         let is_decided = has_condition(&request, APPROVED) || has_condition(&request, DENIED);
         if is_decided || certificate(&request).is_some() {
             return Ok(None);
         }
-        let asked = (self.authority.read)(&request.spec.request.0);
+        let asked = (self.0.authority.read)(&request.spec.request.0);
         let asked = asked.map_err(|error| {
             Error::Refused(format!("unable to parse csr {:?}: {error}", key.name))
         })?;
@@ -141,7 +112,7 @@ impl Reconcile for Controller {
                 message: Some((*message).to_owned()),
                 ..CertificateSigningRequestCondition::default()
             });
-            let api: Api<CertificateSigningRequest> = Api::all(self.ctx.client.clone());
+            let api: Api<CertificateSigningRequest> = Api::all(self.0.ctx.client.clone());
             api.replace_subresource("approval", &key.name, &PostParams::default(), &approved)
                 .await?;
             return Ok(None);

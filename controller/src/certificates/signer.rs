@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures::future::join;
 use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::certificates::v1::{
@@ -12,49 +11,25 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::PostParams;
 
-use super::approver::DELAYS;
+use super::requests::Requests;
 use super::{Authority, CertificateOrder, FAILED, certificate, conditions, is_approved, rules};
 use crate::context::Context;
-use crate::informer::{Change, Informer};
 use crate::mirror::ObjectKey;
 use crate::sync_error::Error;
-use crate::work_queue::WorkQueue;
-use crate::worker::{self, Reconcile};
+use crate::worker::Reconcile;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "certificate-signer";
-/// How many requests are signed at once.
-const WORKERS: usize = 5;
 /// How long certificates are good for, unless less is asked for.
 const DURATION_MAX: SignedDuration = SignedDuration::from_hours(365 * 24);
 const DURATION_MIN: SignedDuration = SignedDuration::from_mins(10);
 
-struct Controller {
-    ctx: Context,
-    authority: Authority,
-    queue: WorkQueue<ObjectKey>,
-    requests: Informer<CertificateSigningRequest>,
-}
+struct Controller(Requests);
 
 /// Runs the controller until the future is dropped.
 pub async fn run(ctx: Context, authority: Authority) {
-    let controller = Controller {
-        ctx: ctx.for_component(NAME),
-        authority,
-        queue: WorkQueue::retrying(DELAYS),
-        requests: Informer::new(),
-    };
-    let api = Api::all(controller.ctx.client.clone());
-    let watch = controller.requests.run(api, |change| {
-        if let Change::Added(request) | Change::Updated { new: request, .. } = change {
-            controller.queue.add(ObjectKey::of(&*request));
-        }
-    });
-    let work = async {
-        controller.requests.synced().await;
-        worker::run(&controller, &controller.queue, WORKERS).await;
-    };
-    join(watch, work).await;
+    let controller = Controller(Requests::new(ctx.for_component(NAME), authority));
+    controller.0.run(&controller).await;
 }
 
 /// How long a certificate is to be good for that asks for `seconds`.
@@ -67,7 +42,7 @@ fn duration(seconds: Option<i32>) -> SignedDuration {
 
 impl Reconcile for Controller {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Option<Duration>, Error> {
-        let Some(request) = self.requests.get("", &key.name) else {
+        let Some(request) = self.0.requests.get("", &key.name) else {
             return Ok(None);
         };
         let has_failed =
@@ -76,7 +51,7 @@ impl Reconcile for Controller {
             return Ok(None);
         }
         let usages = request.spec.usages.as_deref().unwrap_or_default();
-        let asked = (self.authority.read)(&request.spec.request.0);
+        let asked = (self.0.authority.read)(&request.spec.request.0);
         let asked = asked.map_err(|error| {
             Error::Refused(format!("unable to parse csr {:?}: {error}", key.name))
         })?;
@@ -93,7 +68,7 @@ impl Reconcile for Controller {
                     status: "True".to_owned(),
                     reason: Some("SignerValidationFailure".to_owned()),
                     message: Some(message),
-                    last_update_time: Some(Time((self.ctx.now)())),
+                    last_update_time: Some(Time((self.0.ctx.now)())),
                     ..CertificateSigningRequestCondition::default()
                 });
             }
@@ -103,13 +78,13 @@ impl Reconcile for Controller {
                     usages,
                     duration: duration(request.spec.expiration_seconds),
                 };
-                let signed = (self.authority.sign)(order);
+                let signed = (self.0.authority.sign)(order);
                 let signed = signed
                     .map_err(|error| Error::Refused(format!("error auto signing csr: {error}")))?;
                 status.certificate = Some(ByteString(signed.into_bytes()));
             }
         }
-        let api: Api<CertificateSigningRequest> = Api::all(self.ctx.client.clone());
+        let api: Api<CertificateSigningRequest> = Api::all(self.0.ctx.client.clone());
         api.replace_status(&key.name, &PostParams::default(), &next)
             .await?;
         Ok(None)

@@ -1,0 +1,58 @@
+//! What the approver and the signer share: a watch of all requests that feeds a queue.
+//!
+//! Source: `pkg/controller/certificates/certificate_controller.go` of Kubernetes.
+
+use std::time::Duration;
+
+use futures::future::join;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::Api;
+
+use super::Authority;
+use crate::context::Context;
+use crate::informer::{Change, Informer};
+use crate::mirror::ObjectKey;
+use crate::work_queue::{RetryDelays, WorkQueue};
+use crate::worker::{self, Reconcile};
+
+/// How many requests are reconciled at once.
+const WORKERS: usize = 5;
+/// How long failed requests wait.
+const DELAYS: RetryDelays = RetryDelays {
+    first: Duration::from_millis(200),
+    longest: Duration::from_secs(1000),
+};
+
+/// The certificate signing requests of a cluster, and a queue of those that have changed.
+pub(super) struct Requests {
+    pub(super) ctx: Context,
+    pub(super) authority: Authority,
+    pub(super) requests: Informer<CertificateSigningRequest>,
+    queue: WorkQueue<ObjectKey>,
+}
+
+impl Requests {
+    pub(super) fn new(ctx: Context, authority: Authority) -> Self {
+        Self {
+            ctx,
+            authority,
+            requests: Informer::new(),
+            queue: WorkQueue::retrying(DELAYS),
+        }
+    }
+
+    /// Reconciles every request that is added or updated, until the future is dropped.
+    pub(super) async fn run(&self, controller: &impl Reconcile) {
+        let api = Api::all(self.ctx.client.clone());
+        let watch = self.requests.run(api, |change| {
+            if let Change::Added(request) | Change::Updated { new: request, .. } = change {
+                self.queue.add(ObjectKey::of(&*request));
+            }
+        });
+        let work = async {
+            self.requests.synced().await;
+            worker::run(controller, &self.queue, WORKERS).await;
+        };
+        join(watch, work).await;
+    }
+}
