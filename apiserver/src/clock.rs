@@ -77,7 +77,6 @@ impl Clock {
     /// The present time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        let ahead = SignedDuration::from_nanos(self.ahead.load(Ordering::Acquire));
         let now = match &self.source {
             #[expect(clippy::disallowed_methods, reason = "the one home of the wall clock")]
             Source::Real => Timestamp::try_from(std::time::SystemTime::now())
@@ -88,7 +87,10 @@ impl Clock {
                 later(*epoch, elapsed)
             }
         };
-        later(now, ahead)
+        match self.ahead.load(Ordering::Acquire) {
+            0 => now,
+            ahead => later(now, SignedDuration::from_nanos(ahead)),
+        }
     }
 
     /// Sets it forward by `time`, or back if that is negative, for all who hold it.

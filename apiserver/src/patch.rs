@@ -13,6 +13,8 @@ mod strategic;
 
 use std::borrow::Cow;
 
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 use crate::meta::GroupResource;
@@ -34,11 +36,22 @@ pub(crate) enum PatchType {
 }
 
 impl PatchType {
+    /// The format of the body of a request with these headers.
+    ///
+    /// # Errors
+    /// `UnsupportedMediaType` for anything that no patch is written in.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let content_type = headers
+            .get(CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok());
+        Self::from_content_type(content_type.unwrap_or_default())
+    }
+
     /// The format that a `Content-Type` header names; its parameters do not matter.
     ///
     /// # Errors
     /// `UnsupportedMediaType` for anything that no patch is written in.
-    pub(crate) fn from_content_type(content_type: &str) -> Result<Self, ApiError> {
+    fn from_content_type(content_type: &str) -> Result<Self, ApiError> {
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         let types = [Self::Json, Self::Merge, Self::StrategicMerge, Self::Apply];
         types

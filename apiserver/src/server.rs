@@ -27,7 +27,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
@@ -48,12 +48,11 @@ use crate::endpoints::metrics::{Ended, Metrics, RequestLabels, RequestMeter};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::options::Query;
-use crate::endpoints::request_info::{RequestInfo, Verb};
+use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::{aggregated, compression, deadline, handlers, response};
 use crate::fault::{Asked, Crash, Effect, Faults, Refusal};
 use crate::kubelet::Kubelet;
 use crate::nesting::{self, Roomy, Sheltered};
-use crate::patch::PatchType;
 use crate::registry::Passes;
 use crate::registry::catalog::{Catalog, ResourceInfo};
 use crate::registry::definition::Definitions;
@@ -426,7 +425,7 @@ impl ApiServer {
             Ok(body) => body,
             Err(error) => {
                 if matches!(error, ApiError::Timeout { .. }) {
-                    metrics.timed_out(RequestLabels::stated(&info, &query));
+                    metrics.timed_out(&Arc::new(RequestLabels::stated(&info, &query)));
                 }
                 return failed(&error);
             }
@@ -449,6 +448,16 @@ impl ApiServer {
             _ => None,
         });
         let upgrade = parts.extensions.remove::<OnUpgrade>();
+        let labels = RequestLabels::served(&resource, (&info, &query), &parts.headers)
+            .with_body(info.verb, body.len())
+            .of_agent(user_agent);
+        let meter = RequestMeter {
+            metrics: Arc::clone(metrics),
+            clock: self.core.clock.clone(),
+            received,
+            queued,
+            labels: Arc::new(labels),
+        };
         let incoming = Incoming {
             info,
             resource,
@@ -459,8 +468,7 @@ impl ApiServer {
             body,
             accepted,
             upgrade,
-            received,
-            queued,
+            meter,
         };
         let response = match refusal {
             Some(error) => paths::unrouted(&error, &incoming.headers, &incoming.query),
@@ -492,20 +500,7 @@ struct Incoming {
     body: Bytes,
     accepted: Accepted,
     upgrade: Option<OnUpgrade>,
-    /// When the request came.
-    received: Timestamp,
-    /// The nanoseconds that it waited for a seat.
-    queued: u64,
-}
-
-impl Incoming {
-    /// Whether the body is a configuration to be applied.
-    fn is_apply(&self) -> bool {
-        let content_type = header(&self.headers, &CONTENT_TYPE);
-        let is_patch = self.info.verb == Some(Verb::Patch);
-        is_patch
-            && PatchType::from_content_type(content_type).is_ok_and(|own| own == PatchType::Apply)
-    }
+    meter: RequestMeter,
 }
 
 impl ApiServer {
@@ -522,19 +517,18 @@ impl ApiServer {
             accepted: incoming.accepted,
             upgrade: Mutex::new(incoming.upgrade),
             warnings: Mutex::default(),
-            received: incoming.received,
-            queued: incoming.queued,
+            meter: incoming.meter,
             webhooks: AtomicU64::new(0),
             listed: OnceLock::new(),
         };
-        respond(request).await
+        let response = handlers::handle(&request).await;
+        finish(request, response)
     }
 }
 
-/// Lets the handler answer, and adds what the answer is to be warned of.
-async fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
-    let meter = request.meter();
-    let answer = handlers::handle(&request).await;
+/// Shapes what the handler answered: a failure is a `Status`, warnings are headers, and the request
+/// is counted.
+fn finish(request: handlers::Request<'_>, answer: handlers::Answer) -> Response<ResponseBody> {
     let unserved = matches!(
         answer,
         Err(ApiError::MethodNotAllowed | ApiError::NoSuchPath)
@@ -543,7 +537,7 @@ async fn respond(request: handlers::Request<'_>) -> Response<ResponseBody> {
     let mut response = answer.unwrap_or_else(failed);
     // A watch counts itself when it is over; what no route serves, upstream does not count.
     if let Some(body) = response.body().bytes().filter(|_| !unserved) {
-        meter.finish(Ended {
+        request.meter.finish(Ended {
             code: response.status().as_u16(),
             bytes: Some(body.len()),
             webhooks: number(&request.webhooks),

@@ -31,15 +31,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use futures::future::BoxFuture;
 use http::{HeaderMap, Response};
 use hyper::upgrade::OnUpgrade;
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::body::ResponseBody;
-use super::metrics::{Listed, RequestLabels, RequestMeter};
+use super::metrics::{Listed, RequestMeter};
 use super::negotiation::{self, Accepted, ContentType, Produces, Transform, content_type};
 use super::options::Query;
 use super::request_info::{RequestInfo, Verb};
@@ -70,10 +69,7 @@ pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> 
         return false;
     }
     if info.verb == Some(Verb::Patch) {
-        let content_type = headers
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok());
-        return match PatchType::from_content_type(content_type.unwrap_or_default()) {
+        return match PatchType::of(headers) {
             Ok(PatchType::Json) => nesting::may_deepen(body),
             Ok(PatchType::Merge | PatchType::StrategicMerge) => nesting::is_deep_json(body),
             Ok(PatchType::Apply) => nesting::may_nest_yaml(body),
@@ -89,7 +85,7 @@ pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> 
 }
 
 /// What a handler makes of a request.
-type Answer = Result<Response<ResponseBody>, ApiError>;
+pub(crate) type Answer = Result<Response<ResponseBody>, ApiError>;
 
 /// A request for a resource, read and not yet answered.
 pub(crate) struct Request<'a> {
@@ -106,10 +102,8 @@ pub(crate) struct Request<'a> {
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     /// Texts for `Warning` headers, in the order they came up.
     pub(crate) warnings: Mutex<Vec<String>>,
-    /// When the request came.
-    pub(crate) received: Timestamp,
-    /// The nanoseconds that it waited for a seat.
-    pub(crate) queued: u64,
+    /// What counts the request.
+    pub(crate) meter: RequestMeter,
     /// The nanoseconds for which admission webhooks have been waited for.
     pub(crate) webhooks: AtomicU64,
     /// What a list was made of.
@@ -163,23 +157,6 @@ impl Request<'_> {
     /// How a failure is told.
     pub(crate) fn accepted_failure(&self) -> Accepted {
         negotiation::accepted_failure(&self.headers, self.query.get("pretty"))
-    }
-
-    /// What counts the request.
-    pub(crate) fn meter(&self) -> RequestMeter {
-        let is_patch = self.info.verb == Some(Verb::Patch);
-        let is_apply = is_patch && self.patch_type().is_ok_and(|own| own == PatchType::Apply);
-        let asked = (&self.info, &self.query);
-        let labels = RequestLabels::served(&self.resource, asked, is_apply)
-            .with_body(self.info.verb, self.body.len())
-            .of_agent(&self.user_agent);
-        RequestMeter {
-            metrics: Arc::clone(&self.core.metrics),
-            clock: self.core.clock.clone(),
-            received: self.received,
-            queued: self.queued,
-            labels: Arc::new(labels),
-        }
     }
 
     /// What admission webhooks are told of the request.
@@ -254,11 +231,7 @@ impl Request<'_> {
     }
 
     fn patch_type(&self) -> Result<PatchType, ApiError> {
-        let content_type = self
-            .headers
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok());
-        PatchType::from_content_type(content_type.unwrap_or_default())
+        PatchType::of(&self.headers)
     }
 
     /// How a table is to look.
@@ -308,24 +281,28 @@ pub(crate) async fn handle(request: &Request<'_>) -> Answer {
         custom::check(request)?;
     }
     let verb = route(&request.info, &request.resource, &request.query)?;
-    if let Some(name) = &request.info.subresource {
-        return subresource::handle(request, name, verb).await;
-    }
-    match verb {
-        Verb::Get => looked_up(request, get::get).await,
-        Verb::List => looked_up(request, list::list).await,
-        Verb::Watch => watch::watch(request),
-        Verb::Create if request.resource.gvk().kind == "Binding" => {
-            subresource::create_binding(request).await
+    // The whole future of a request is moved once, so that of a read has no room for a write.
+    let write: BoxFuture<'_, Answer> = match (&request.info.subresource, verb) {
+        (Some(name), _) => Box::pin(subresource::handle(request, name, verb)),
+        (None, Verb::Get) => return looked_up(request, get::get).await,
+        (None, Verb::List) => return looked_up(request, list::list).await,
+        (None, Verb::Watch) => return watch::watch(request),
+        (None, Verb::Create) if request.resource.gvk().kind == "Binding" => {
+            Box::pin(subresource::create_binding(request))
         }
-        Verb::Create => match review::review(request).await {
-            Some(answer) => answer,
-            None => create::create(request).await,
-        },
-        Verb::Update => update::update(request).await,
-        Verb::Patch => patch::patch(request).await,
-        Verb::Delete => delete::delete(request).await,
-        Verb::DeleteCollection => delete_collection::delete_collection(request).await,
+        (None, Verb::Create) => Box::pin(create_or_review(request)),
+        (None, Verb::Update) => Box::pin(update::update(request)),
+        (None, Verb::Patch) => Box::pin(patch::patch(request)),
+        (None, Verb::Delete) => Box::pin(delete::delete(request)),
+        (None, Verb::DeleteCollection) => Box::pin(delete_collection::delete_collection(request)),
+    };
+    write.await
+}
+
+async fn create_or_review(request: &Request<'_>) -> Answer {
+    match review::review(request).await {
+        Some(answer) => answer,
+        None => create::create(request).await,
     }
 }
 

@@ -237,8 +237,8 @@ impl Metrics {
     }
 
     /// Counts a request whose time was over.
-    pub(crate) fn timed_out(&self, labels: RequestLabels) {
-        self.note(&Arc::new(labels), What::TimedOut);
+    pub(crate) fn timed_out(&self, labels: &Arc<RequestLabels>) {
+        self.note(labels, What::TimedOut);
     }
 
     /// Forgets what was counted for resources that are not served any more.

@@ -14,13 +14,15 @@ use crate::schema::{protobuf, write_answer};
 use crate::status::ApiError;
 
 /// Every encoding of objects, as the messages name them.
-const MEDIA_TYPES: [&str; 3] = [
-    "application/json",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-];
+const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
+const TEXT_AND_MEDIA_TYPES: [&str; 4] = ["text/plain", JSON, YAML, PROTOBUF];
 /// The encodings of watch events.
-const STREAM_MEDIA_TYPES: [&str; 2] = ["application/json;stream=watch", PROTOBUF_STREAM];
+const STREAM_MEDIA_TYPES: [&str; 2] = [JSON_STREAM, PROTOBUF_STREAM];
+const MEDIA_AND_STREAM_TYPES: [&str; 5] = [JSON, YAML, PROTOBUF, JSON_STREAM, PROTOBUF_STREAM];
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const JSON_STREAM: &str = "application/json;stream=watch";
 /// The type of a watch's events in protobuf; those in JSON are of the type of objects.
 pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
@@ -46,9 +48,9 @@ impl MediaType {
 
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Json => "application/json",
-            Self::Yaml => "application/yaml",
-            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+            Self::Json => JSON,
+            Self::Yaml => YAML,
+            Self::Protobuf => PROTOBUF,
         }
     }
 }
@@ -106,18 +108,14 @@ pub(crate) fn accepted(
     produces: Produces,
     has_table: bool,
 ) -> Result<Accepted, ApiError> {
-    let mut produced = MEDIA_TYPES.to_vec();
-    let mut available = MEDIA_TYPES.to_vec();
-    match produces {
-        Produces::Objects => {}
-        Produces::Streams => available.extend(STREAM_MEDIA_TYPES),
-        Produces::Text => {
-            produced.insert(0, "text/plain");
-            available.insert(0, "text/plain");
-        }
-    }
+    // The types that the router knows, and those that it says it knows.
+    let (known, available): (&[&str], &[&str]) = match produces {
+        Produces::Objects => (&MEDIA_TYPES, &MEDIA_TYPES),
+        Produces::Streams => (&MEDIA_TYPES, &MEDIA_AND_STREAM_TYPES),
+        Produces::Text => (&TEXT_AND_MEDIA_TYPES, &TEXT_AND_MEDIA_TYPES),
+    };
     if let Some(accept) = accept_header(headers) {
-        routed(accept, &produced, &available)?;
+        routed(accept, known, available)?;
     }
     by_handler(headers, pretty, SERVER_VERSION, |_, transform| {
         has_table || transform != Transform::Table
@@ -368,9 +366,9 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<ContentType, ApiError>
         .unwrap_or("");
     match header.split(';').next().unwrap_or("").trim() {
         "" if header.trim().is_empty() => Ok(ContentType::Json),
-        "application/json" => Ok(ContentType::Json),
-        "application/yaml" => Ok(ContentType::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(ContentType::Protobuf),
+        JSON => Ok(ContentType::Json),
+        YAML => Ok(ContentType::Yaml),
+        PROTOBUF => Ok(ContentType::Protobuf),
         _ => Err(ApiError::UnknownBodyFormat(
             "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf".to_owned(),
         )),

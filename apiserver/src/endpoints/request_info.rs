@@ -127,12 +127,15 @@ impl RequestInfo {
 
     /// Whether the path says that there is a watch or proxy, and not of what; upstream fails there.
     pub(crate) fn lacks_kind(path: &str) -> bool {
-        let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let verb = match parts.as_slice() {
-            ["api", _, verb] | ["apis", _, _, verb] => verb,
-            _ => return false,
+        let path = path.trim_matches('/');
+        let Some((above, "watch" | PROXY)) = path.rsplit_once('/') else {
+            return false;
         };
-        matches!(*verb, "watch" | PROXY)
+        let mut parts = above.split('/');
+        matches!(
+            (parts.next(), parts.count()),
+            (Some("api"), 1) | (Some("apis"), 2)
+        )
     }
 
     /// Whether the request may stay open: no deadline applies, and it counts apart from others.

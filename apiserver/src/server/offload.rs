@@ -5,6 +5,7 @@
 //! simulated time all do, since a thread of its own would make the order of events depend on the
 //! machine.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,6 @@ use tokio::time::Instant;
 use super::{ApiServer, Incoming};
 use crate::cancellation::{Token, WRITE_TIMEOUT_MESSAGE};
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::metrics::RequestLabels;
 use crate::endpoints::request_info::{RequestInfo, Verb};
 use crate::endpoints::response;
 use crate::nesting::{self, Roomy};
@@ -105,20 +105,19 @@ impl ApiServer {
             return self.respond(incoming).await;
         };
         let accepted = incoming.accepted;
-        let asked = (&incoming.info, &incoming.query);
-        let labels = RequestLabels::served(&incoming.resource, asked, incoming.is_apply());
-        let answer = async {
+        let labels = Arc::clone(&incoming.meter.labels);
+        let answer = pin!(async {
             match Handle::try_current() {
                 Ok(runtime) if self.may_take_long(&incoming) => {
                     self.offloaded(incoming, runtime).await
                 }
                 _ => self.respond(incoming).await,
             }
-        };
+        });
         let answered = tokio::time::timeout_at(limit.until, answer).await;
         answered.unwrap_or_else(|_| {
             if limit.message != WRITE_TIMEOUT_MESSAGE {
-                self.core.metrics.timed_out(labels);
+                self.core.metrics.timed_out(&labels);
             }
             response::error(&limit.error(), accepted)
         })
@@ -127,8 +126,8 @@ impl ApiServer {
     /// Runs a request on a thread for blocking work. Dropping the call cancels it.
     async fn offloaded(&self, incoming: Incoming, runtime: Handle) -> Response<ResponseBody> {
         let server = self.clone();
-        self.beside_workers(runtime, async move { server.respond(incoming).await })
-            .await
+        let answer = Box::pin(async move { server.respond(incoming).await });
+        self.beside_workers(runtime, answer).await
     }
 
     /// Runs the work for an answer on a thread for blocking work. Dropping the call cancels it.

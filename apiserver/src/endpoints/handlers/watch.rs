@@ -65,7 +65,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
             .map(|_| OwnedCaller::of(request.core)),
         faults: Asked::of(&request.info, &request.user_agent)
             .map(|watch| (request.core.faults.clone(), watch)),
-        meter: request.meter().watch(),
+        meter: request.meter.clone().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));
     let media = match accepted.media {

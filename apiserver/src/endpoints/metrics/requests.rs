@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
+use http::{HeaderMap, Method};
 use jiff::Timestamp;
 
 use super::counters::Sent;
@@ -11,6 +11,7 @@ use super::{Metrics, SENT_NOTED_MAX, What};
 use crate::clock::{Clock, nanos_between};
 use crate::endpoints::options::Query;
 use crate::endpoints::request_info::{RequestInfo, Verb};
+use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::event;
 
@@ -71,12 +72,14 @@ impl RequestLabels {
         Self::new(info, query, false, names)
     }
 
-    /// The labels of a request for `resource`. `is_apply`: the body is a configuration to be applied.
+    /// The labels of a request for `resource` with these `headers`.
     pub(crate) fn served(
         resource: &Arc<ResourceInfo>,
         (info, query): (&RequestInfo, &Query),
-        is_apply: bool,
+        headers: &HeaderMap,
     ) -> Self {
+        let is_patch = info.verb == Some(Verb::Patch);
+        let is_apply = is_patch && PatchType::of(headers) == Ok(PatchType::Apply);
         let names = Names::Served(Arc::clone(resource));
         Self {
             is_deprecated: resource.warning.is_some(),
@@ -239,7 +242,7 @@ impl RequestLabels {
 }
 
 /// Counts one request once it is over.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RequestMeter {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
