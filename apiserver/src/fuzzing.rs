@@ -6,6 +6,7 @@
 mod definitions;
 mod documents;
 mod requests;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ pub const ENTRIES: &[(&str, Entry)] = &[
     ("merge_patch", documents::merge_patch),
     ("protobuf", documents::protobuf),
     ("request", requests::request),
+    ("spdy", streams::spdy),
     ("strategic_merge_patch", documents::strategic_merge_patch),
     ("yaml", documents::yaml),
 ];

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 /// Answers for the containers of the nodes; [`ApiServer::set_kubelet`](crate::ApiServer::set_kubelet)
@@ -42,6 +43,25 @@ pub trait Kubelet: Debug + Send + Sync {
         container: ContainerReference<'_>,
         stdin: bool,
     ) -> Result<ContainerStreams, KubeletError>;
+
+    /// The ports of a pod.
+    ///
+    /// # Errors
+    /// Whatever the kubelet refuses.
+    fn port_forward(&self, pod: PodReference<'_>) -> Result<PodPorts, KubeletError>;
+}
+
+/// A pod that is bound to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodReference<'a> {
+    /// `metadata.namespace`
+    pub namespace: &'a str,
+    /// `metadata.name`
+    pub name: &'a str,
+    /// `metadata.uid`
+    pub uid: &'a str,
+    /// `spec.nodeName`
+    pub node: &'a str,
 }
 
 /// A container of a pod that is bound to a node.
@@ -84,6 +104,28 @@ pub struct ContainerStreams {
     pub input: Option<mpsc::Sender<Bytes>>,
     /// Runs it to its end: the exit code, or why it could not be started.
     pub ended: BoxFuture<'static, Result<i32, String>>,
+}
+
+/// The ports of a pod that runs.
+pub struct PodPorts {
+    /// The id of its sandbox, by which its container runtime knows it.
+    pub sandbox: String,
+    /// Connects to a port.
+    pub connect: Connect,
+}
+
+/// Connects to the port of a number: the connection, or in the runtime's words why there is none.
+pub type Connect =
+    Box<dyn Fn(u16) -> BoxFuture<'static, Result<PortConnection, String>> + Send + Sync>;
+
+/// A connection to a port of a pod, which is closed when this is dropped.
+pub struct PortConnection {
+    /// What the port's side writes.
+    pub reader: Box<dyn AsyncRead + Send + Unpin>,
+    /// What it reads.
+    pub writer: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Has to be polled for the port's side to answer; ready when that is gone.
+    pub serving: BoxFuture<'static, ()>,
 }
 
 /// One of the streams that a process writes.

@@ -18,6 +18,7 @@
 //! - [`clock`]: time and randomness
 //! - [`fault`]: what a test has go wrong between clients and server
 //! - `nesting`: documents that nest deeply, and stacks with room for them
+//! - `spdy`: the frames of SPDY/3.1, in which clients open streams
 //! - `storage`: objects and their past events, by resource
 //! - [`resource_quota`]: what objects use of quotas
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
@@ -45,6 +46,7 @@ mod registry;
 pub mod resource_quota;
 mod schema;
 mod server;
+mod spdy;
 pub mod status;
 mod storage;
 pub mod type_checking;
@@ -55,7 +57,8 @@ pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
 pub use kubelet::{
-    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
+    Connect, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
+    PodPorts, PodReference, PortConnection,
 };
 pub use nesting::on_deep_stack;
 pub use registry::embedded;

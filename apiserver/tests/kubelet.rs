@@ -11,9 +11,10 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{
     ApiServer, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions,
-    OutputStream, serve,
+    OutputStream, PodPorts, PodReference, serve,
 };
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
@@ -74,6 +75,23 @@ impl Kubelet for Echo {
     ) -> Result<ContainerStreams, KubeletError> {
         Err(KubeletError::Unreachable)
     }
+
+    fn port_forward(&self, pod: PodReference<'_>) -> Result<PodPorts, KubeletError> {
+        let PodReference {
+            namespace, name, ..
+        } = pod;
+        if name != "p1" {
+            let why = format!("pod not found (\"{name}_{namespace}\")");
+            return Err(KubeletError::Failed(why));
+        }
+        Ok(PodPorts {
+            sandbox: pod.uid.to_owned(),
+            connect: Box::new(|port| {
+                let refused = Err(format!("{port} is closed"));
+                std::future::ready(refused).boxed()
+            }),
+        })
+    }
 }
 
 async fn send(server: &ApiServer, method: &str, path: &str, body: Value) -> (u16, String) {
@@ -109,7 +127,7 @@ async fn server() -> ApiServer {
 }
 
 #[tokio::test]
-async fn a_log_is_the_kubelets() {
+async fn what_is_no_stream_is_answered_at_once() {
     let server = server().await;
     let rows = [
         (
@@ -140,6 +158,18 @@ async fn a_log_is_the_kubelets() {
             400,
             "Upgrade request required",
         ),
+        ("p1/portforward?ports=80", 400, "Upgrade request required"),
+        (
+            "p1/portforward?ports=70000",
+            400,
+            "cannot convert to []int32: strconv.ParseUint: parsing \\\"70000\\\": value out of range",
+        ),
+        (
+            "p1/portforward?ports=80,x",
+            400,
+            "cannot convert to []int32: strconv.ParseUint: parsing \\\"x\\\": invalid syntax",
+        ),
+        ("p3/portforward", 404, "pods \\\"p3\\\" not found"),
     ];
     for (path, code, part) in rows {
         let (found, body) = send(&server, "GET", &format!("{PODS}/{path}"), Value::Null).await;
@@ -207,4 +237,109 @@ async fn a_process_is_streamed_over_a_websocket() {
     let status: Value = serde_json::from_str(status).unwrap();
     let message = "Internal error occurred: unable to upgrade connection: no what";
     assert_eq!((*channel, &status["message"]), (3, &json!(message)));
+}
+
+/// What the server writes to a client that asks for an upgrade by these headers, and then `sends`
+/// bytes, until it has written `enough`.
+async fn upgraded(request: &str, headers: &str, sends: &[u8], enough: &[u8]) -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let shutdown = async { drop(stopped.await) };
+    let served = tokio::spawn(serve(server().await, listener, shutdown));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head =
+        format!("{request} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(sends).await.unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.windows(enough.len()).any(|part| part == enough) {
+        let read = stream.read_buf(&mut bytes).await.unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&bytes));
+    }
+    drop(stream);
+    stop.send(()).unwrap();
+    served.await.unwrap().unwrap();
+    bytes
+}
+
+const SPDY: &str = "Upgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: portforward.k8s.io\r\n";
+const WEBSOCKET: &str = "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// The two streams that a `kubectl port-forward` of port 80 has opened for a connection.
+const OPENED: &[u8] = include_bytes!("../fuzz/seeds/spdy/port-forward");
+const CLOSED: &[u8] = b"uid : 80 is closed";
+
+#[tokio::test]
+async fn ports_are_forwarded_over_spdy_and_through_websockets() {
+    let post = format!("POST {PODS}/p1/portforward");
+    let answer = upgraded(&post, SPDY, OPENED, CLOSED).await;
+    let text = String::from_utf8_lossy(&answer).to_lowercase();
+    for part in [
+        "http/1.1 101 ",
+        "\r\nupgrade: spdy/3.1\r\n",
+        "\r\nx-stream-protocol-version: portforward.k8s.io\r\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+
+    // A message of a client is masked, here by zeros.
+    let length = u8::try_from(OPENED.len()).unwrap();
+    let message = [&[0x82, 0xfe, 0, length, 0, 0, 0, 0][..], OPENED].concat();
+    let tunnel = format!("{WEBSOCKET}Sec-WebSocket-Protocol: SPDY/3.1+portforward.k8s.io\r\n");
+    let get = format!("GET {PODS}/p1/portforward");
+    let answer = upgraded(&get, &tunnel, &message, CLOSED).await;
+    let text = String::from_utf8_lossy(&answer).to_lowercase();
+    let part = "\r\nsec-websocket-protocol: spdy/3.1+portforward.k8s.io\r\n";
+    assert!(text.contains(part), "{text}");
+
+    let channels = format!("{WEBSOCKET}Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n");
+    let get = format!("GET {PODS}/p1/portforward?ports=80");
+    upgraded(&get, &channels, b"", CLOSED).await;
+}
+
+#[tokio::test]
+async fn ports_that_are_not_forwarded_are_refused_in_the_kubelets_words() {
+    let channels = format!("{WEBSOCKET}Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n");
+    for (request, headers, code, enough) in [
+        (
+            "p2/portforward",
+            SPDY,
+            "500",
+            "\r\n\r\npod not found (\"p2_default\")",
+        ),
+        (
+            "p1/portforward",
+            &channels,
+            "400",
+            "\r\n\r\nquery parameter \"port\" is required",
+        ),
+        (
+            "p1/portforward?ports=0",
+            &channels,
+            "400",
+            "\r\n\r\nport \"0\" must be > 0",
+        ),
+        (
+            "p1/exec?command=0&stdout=true",
+            SPDY,
+            "403",
+            "server accepts [v4.channel.k8s.io v3.channel.k8s.io",
+        ),
+        (
+            "p1/exec?command=x&stdout=true",
+            &channels,
+            "500",
+            "\r\n\r\nno x",
+        ),
+    ] {
+        let get = format!("GET {PODS}/{request}");
+        let answer = upgraded(&get, headers, b"", enough.as_bytes()).await;
+        let text = String::from_utf8_lossy(&answer);
+        assert!(
+            text.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{request}: {text}"
+        );
+    }
 }

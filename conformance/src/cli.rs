@@ -28,7 +28,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Serve the API, with simulated nodes and controllers, until Ctrl-C or SIGTERM.
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Run scenarios and compare each with its golden; the whole suite by default.
     Run(run::RunArgs),
     /// Run scenarios once for everything that could go wrong in them, and compare the outcomes.
@@ -46,7 +46,7 @@ enum Command {
 /// Parses the arguments and carries out the command.
 pub(crate) fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Serve(args) => serve::serve(args),
+        Command::Serve(args) => serve::serve(*args),
         Command::Run(args) => run::run(args),
         Command::Explore(args) => explore::explore(args),
         Command::Replay(args) => replay::replay(args),

@@ -1,5 +1,7 @@
 //! The simulated nodes as the server sees them: its kubelet is the controllers' one.
 
+mod ports;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,17 +9,31 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use kubeproof_apiserver::{
     ApiServer, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions,
-    OutputStream,
+    OutputStream, PodPorts,
 };
 use kubeproof_controller::Manager;
 use kubeproof_controller::node::{self, Channel, Containers, PodReference, Refusal, Session};
 
-#[derive(Debug)]
-struct Nodes(Containers);
+pub use ports::{BadPortForward, PortForward};
 
-/// Lets `server` ask the nodes of `manager` for logs and streams.
+#[derive(Debug)]
+struct Nodes {
+    containers: Containers,
+    forwards: Arc<[PortForward]>,
+}
+
+/// Lets `server` ask the nodes of `manager` for logs, streams and ports.
 pub fn connect(server: &ApiServer, manager: &Manager) {
-    server.set_kubelet(Arc::new(Nodes(manager.containers().clone())));
+    connect_with(server, manager, Vec::new());
+}
+
+/// Lets `server` ask the nodes of `manager` for logs, streams and ports; `forwards` say which ports
+/// lead to programs beside the nodes, unless annotations say it.
+pub fn connect_with(server: &ApiServer, manager: &Manager, forwards: Vec<PortForward>) {
+    server.set_kubelet(Arc::new(Nodes {
+        containers: manager.containers().clone(),
+        forwards: forwards.into(),
+    }));
 }
 
 impl Kubelet for Nodes {
@@ -35,7 +51,9 @@ impl Kubelet for Nodes {
             since_seconds: options.since_seconds,
             since_time: options.since_time,
         };
-        let log = self.0.logs(pod(container), container.container, options);
+        let log = self
+            .containers
+            .logs(pod(container), container.container, options);
         log.map_err(refused)
     }
 
@@ -46,7 +64,7 @@ impl Kubelet for Nodes {
         stdin: bool,
     ) -> Result<ContainerStreams, KubeletError> {
         let name = container.container;
-        let session = self.0.exec(pod(container), name, command, stdin);
+        let session = self.containers.exec(pod(container), name, command, stdin);
         session.map(streams).map_err(refused)
     }
 
@@ -56,8 +74,22 @@ impl Kubelet for Nodes {
         stdin: bool,
     ) -> Result<ContainerStreams, KubeletError> {
         let name = container.container;
-        let session = self.0.attach(pod(container), name, stdin);
+        let session = self.containers.attach(pod(container), name, stdin);
         session.map(streams).map_err(refused)
+    }
+
+    fn port_forward(
+        &self,
+        pod: kubeproof_apiserver::PodReference<'_>,
+    ) -> Result<PodPorts, KubeletError> {
+        let reference = PodReference {
+            name: pod.name,
+            uid: pod.uid,
+            node: pod.node,
+        };
+        let network = self.containers.network(reference, pod.namespace);
+        let network = network.map_err(refused)?;
+        Ok(ports::of(network, Arc::clone(&self.forwards)))
     }
 }
 
@@ -73,7 +105,9 @@ fn refused(refusal: Refusal) -> KubeletError {
     match refusal {
         Refusal::UnknownNode => KubeletError::Unreachable,
         Refusal::BadRequest(message) => KubeletError::BadRequest(message),
-        Refusal::ContainerNotFound(_) => KubeletError::Failed(refusal.to_string()),
+        Refusal::ContainerNotFound(_) | Refusal::PodNotFound(_) => {
+            KubeletError::Failed(refusal.to_string())
+        }
     }
 }
 

@@ -6,17 +6,20 @@
 #[path = "support/process.rs"]
 mod process;
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use process::{file, serve, terminate};
+use process::{file, get, serve, start, terminate};
 
 /// A server with nodes, and a `kubectl` that knows it.
 struct Cluster {
     /// `None` once it has been told to end.
     child: Option<Child>,
     kubeconfig: PathBuf,
+    /// A variable of kubectl that is false.
+    variable: &'static str,
 }
 
 /// What a command has written to both streams, and its exit code.
@@ -25,6 +28,11 @@ type Ended = (String, Option<i32>);
 impl Cluster {
     /// `None`, and words about it, where there is no `kubectl`.
     fn start(name: &str) -> Option<Self> {
+        Self::start_with(name, &[])
+    }
+
+    /// The same with more arguments for the server.
+    fn start_with(name: &str, arguments: &[&str]) -> Option<Self> {
         let version = Command::new("kubectl")
             .args(["version", "--client"])
             .output();
@@ -34,17 +42,42 @@ impl Cluster {
         }
         let kubeconfig = file(&format!("kubectl/{name}"), "");
         let path = kubeconfig.to_str().unwrap();
-        let (child, _) = serve(&[
-            "--tls",
-            "--token",
-            "secret",
-            "--nodes",
-            "1",
-            "--kubeconfig-out",
-            path,
-        ]);
+        let mut all = vec!["--tls", "--token", "secret", "--nodes", "1"];
+        all.extend(["--kubeconfig-out", path]);
+        all.extend(arguments);
+        let (child, _) = serve(&all);
         let child = Some(child);
-        Some(Self { child, kubeconfig })
+        Some(Self {
+            child,
+            kubeconfig,
+            variable: "UNUSED",
+        })
+    }
+
+    /// Forwards a port of a pod while `use_it` uses the local one; what was written on standard error.
+    fn forward(&self, arguments: &str, variable: &str, use_it: impl FnOnce(u16)) -> String {
+        let mut command = Command::new("kubectl");
+        command
+            .args(words(arguments))
+            .env("KUBECONFIG", &self.kubeconfig);
+        command.env(variable, "false").stderr(Stdio::piped());
+        let (mut child, line) = start(&mut command);
+        let address = line.strip_prefix("Forwarding from ").unwrap_or_else(|| {
+            let mut why = String::new();
+            child
+                .stderr
+                .as_mut()
+                .unwrap()
+                .read_to_string(&mut why)
+                .unwrap();
+            panic!("{arguments}: {line}{why}")
+        });
+        let (address, _) = address.split_once(" -> ").unwrap();
+        let (_, port) = address.rsplit_once(':').unwrap();
+        use_it(port.parse().unwrap());
+        drop(child.kill());
+        let output = child.wait_with_output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
     }
 
     fn kubectl(&self, arguments: &str) -> Ended {
@@ -56,6 +89,7 @@ impl Cluster {
         let mut child = Command::new("kubectl")
             .args(words(arguments))
             .env("KUBECONFIG", &self.kubeconfig)
+            .env(self.variable, "false")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -177,5 +211,101 @@ fn debug_adds_a_container_and_shows_what_it_writes() {
     let idle = "wait --for=jsonpath={.status.ephemeralContainerStatuses[1].state.running} pod/p --timeout=60s";
     cluster.done(idle);
     assert_eq!(cluster.done("exec p -c idle -- hostname"), "p\n");
+    cluster.end();
+}
+
+/// By which kubectl does without WebSockets.
+const FORWARDS_BY_SPDY: &str = "KUBECTL_PORT_FORWARD_WEBSOCKETS";
+const EXECS_BY_SPDY: &str = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS";
+
+/// A program on loopback that repeats the line it is sent, for as long as the test runs; its port.
+fn echo() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut line = String::new();
+            let mut reader = BufReader::new(stream.unwrap());
+            reader.read_line(&mut line).unwrap();
+            reader.get_mut().write_all(line.as_bytes()).unwrap();
+        }
+    });
+    port
+}
+
+fn says_again(port: u16) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(b"again\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "again\n");
+}
+
+#[test]
+fn port_forward_leads_to_a_small_server_and_to_programs_on_loopback() {
+    let echo = echo();
+    let flag = format!("default/fl*:9001=127.0.0.1:{echo}");
+    let Some(cluster) = Cluster::start_with("forward", &["--port-forward", &flag]) else {
+        return;
+    };
+    cluster.done("run web --image=nginx");
+    let annotation = format!("kubeproof.dev/port-forward=9000=127.0.0.1:{echo}");
+    let sleep = "--port=8080 --image=busybox --command -- sleep infinity";
+    cluster.done(&format!("run own --annotations={annotation} {sleep}"));
+    cluster.done(&format!("run flagged {sleep}"));
+    cluster.done("wait --for=condition=Ready pod/web pod/own pod/flagged --timeout=60s");
+    for variable in ["UNUSED", FORWARDS_BY_SPDY] {
+        cluster.forward("port-forward web :80", variable, |port| {
+            let url = format!("http://127.0.0.1:{port}");
+            for _ in 0..2 {
+                let page = get(&url, "/", "");
+                assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+                assert!(page.contains("<h1>Welcome to nginx!</h1>"), "{page}");
+            }
+            assert!(get(&url, "/none", "").starts_with("HTTP/1.1 404 "));
+        });
+        cluster.forward("port-forward own :8080", variable, |port| {
+            let url = format!("http://127.0.0.1:{port}");
+            assert_eq!(
+                get(&url, "/any/path", ""),
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n\
+                 content-length: 27\r\n\r\npod default/own, port 8080\n"
+            );
+        });
+        cluster.forward("port-forward own :9000", variable, says_again);
+        cluster.forward("port-forward flagged :9001", variable, says_again);
+        let why = cluster.forward("port-forward web :81", variable, |port| {
+            // The client closes what it can't forward.
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        });
+        let refused = "dial tcp4 127.0.0.1:81: connect: connection refused IPv6 dial tcp6 [::1]:81";
+        assert!(why.contains("error forwarding port 81 to pod "), "{why}");
+        assert!(why.contains(refused), "{why}");
+    }
+    cluster.end();
+}
+
+#[test]
+fn exec_works_without_websockets() {
+    let Some(mut cluster) = Cluster::start("spdy") else {
+        return;
+    };
+    cluster.variable = EXECS_BY_SPDY;
+    cluster.done("run p --image=busybox --command -- tail -f /dev/null");
+    cluster.done("wait --for=condition=Ready pod/p --timeout=60s");
+    let (text, code) = cluster.typed("exec -i p -- sh", "echo hi; echo oh >&2\nexit 4\n");
+    assert_eq!(code, Some(4), "{text}");
+    assert_eq!(
+        text.lines().take(2).collect::<Vec<_>>(),
+        ["hi", "oh"],
+        "{text}"
+    );
+    let (text, code) = cluster.kubectl("exec p -- no-such-program");
+    assert!(
+        text.contains("executable file not found in $PATH"),
+        "{text}"
+    );
+    assert_eq!(code, Some(1), "{text}");
     cluster.end();
 }

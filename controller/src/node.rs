@@ -20,6 +20,7 @@ mod probe;
 mod registration;
 pub(crate) mod resources;
 mod scheduler;
+mod server;
 mod sources;
 mod stages;
 mod status;
@@ -30,11 +31,15 @@ use crate::context::Context;
 
 pub use container::Channel;
 pub(crate) use containers::RunId;
-pub use containers::{Containers, LogOptions, PodReference, Refusal, Running, Session};
+pub use containers::{
+    Behind, Containers, LogOptions, Network, PodReference, Refusal, Running, Session, Site,
+};
+pub use directives::loopback;
 pub use faults::{Faults, UnknownNode};
 pub(crate) use identity::image_id;
 pub(crate) use image::pull_error;
-pub(crate) use probe::Answer;
+pub(crate) use server::Answer;
+pub use server::Page;
 pub use stages::{BadStage, Stage};
 
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use kubeproof_apiserver::{
-    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions,
+    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, PodPorts, PodReference,
 };
 
 use super::*;
@@ -36,6 +36,10 @@ impl Kubelet for Panicking {
         _container: ContainerReference<'_>,
         _stdin: bool,
     ) -> Result<ContainerStreams, KubeletError> {
+        Err(KubeletError::Unreachable)
+    }
+
+    fn port_forward(&self, _pod: PodReference<'_>) -> Result<PodPorts, KubeletError> {
         Err(KubeletError::Unreachable)
     }
 }

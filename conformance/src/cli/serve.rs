@@ -16,6 +16,7 @@ use clap::Args;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::HeaderValue;
 use kubeproof::log::{Moment, State};
+use kubeproof::nodes::PortForward;
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checking};
@@ -70,6 +71,10 @@ pub(super) struct ServeArgs {
     /// named. May be repeated.
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", value_parser = service)]
     service: Vec<Service>,
+    /// Where a port of pods leads when it is forwarded: a program on this machine. The name of the pod
+    /// may end with * for all that begin so. May be repeated.
+    #[arg(long, value_name = "NAMESPACE/POD:PORT=ADDRESS:PORT")]
+    port_forward: Vec<PortForward>,
     /// Have OpenKruise's CloneSet and Advanced StatefulSet: definitions, webhooks and controllers.
     #[arg(long)]
     kruise: bool,
@@ -160,7 +165,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             now: Arc::new(move || clock.now()),
         },
     )?;
-    nodes::connect(&server, &manager);
+    nodes::connect_with(&server, &manager, args.port_forward.clone());
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;

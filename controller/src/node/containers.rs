@@ -1,6 +1,9 @@
 //! The containers of all nodes, for those who ask for their logs.
 
+mod network;
+
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +18,10 @@ use tokio::sync::{Notify, mpsc};
 
 use super::container::{Channel, Container, Line, Log, Process, Stdin};
 use super::identity;
-use super::probe::{Answer, Server};
+use super::server::{Answer, Server};
 use crate::clock::Now;
+
+pub use network::{Behind, Network, Site};
 
 /// A handle to what runs on the nodes; clones share one state.
 #[derive(Clone)]
@@ -58,6 +63,8 @@ struct Pod {
     containers: BTreeMap<String, Slot>,
     /// The reasons of those that could not be made.
     held: BTreeMap<String, &'static str>,
+    /// Where ports lead to programs beside the node.
+    forwards: BTreeMap<u16, SocketAddr>,
 }
 
 /// Whose containers they are, and where they run.
@@ -103,6 +110,8 @@ pub(super) struct Run {
     pub(super) container: Container,
     pub(super) log: Arc<Log>,
     pub(super) image: String,
+    /// Those on which it listens.
+    pub(super) ports: Vec<u16>,
     pub(super) stdin: Stdin,
 }
 
@@ -161,6 +170,9 @@ pub enum Refusal {
     /// The container does not run.
     #[error("container not found ({0:?})")]
     ContainerNotFound(String),
+    /// Nothing of the pod runs.
+    #[error("pod not found ({0:?})")]
+    PodNotFound(String),
 }
 
 impl std::fmt::Debug for Containers {
@@ -315,6 +327,13 @@ impl Containers {
     pub(super) fn hold(&self, uid: &str, held: BTreeMap<String, &'static str>) {
         if let Some(pod) = self.pods.lock().get_mut(uid) {
             pod.held = held;
+        }
+    }
+
+    /// Where ports of the pod lead to programs beside the node.
+    pub(super) fn forward(&self, uid: &str, forwards: BTreeMap<u16, SocketAddr>) {
+        if let Some(pod) = self.pods.lock().get_mut(uid) {
+            pod.forwards = forwards;
         }
     }
 

@@ -1,6 +1,7 @@
 //! What annotations ask of a simulated pod.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use super::Timings;
@@ -34,22 +35,45 @@ pub(super) struct Directives {
     pub(super) stop: Delay,
 }
 
-type Annotations = BTreeMap<String, String>;
+/// The annotations that steer one pod.
+#[derive(Clone, Copy)]
+pub(super) struct Annotations<'a> {
+    /// The pod's name.
+    pub(super) name: &'a str,
+    /// Those of the pod.
+    pub(super) pod: Option<&'a BTreeMap<String, String>>,
+    /// Those of its Namespace.
+    pub(super) namespace: Option<&'a BTreeMap<String, String>>,
+}
+
+impl Annotations<'_> {
+    /// What the pod says under `key`, or else its Namespace for it.
+    fn value(&self, key: &str) -> Option<&str> {
+        let own = self
+            .pod
+            .and_then(|annotations| annotations.get(&format!("{PREFIX}{key}")));
+        let name = self.name;
+        own.or_else(|| self.namespace?.get(&format!("{name}{POD_INFIX}{key}")))
+            .map(|value| value.trim())
+    }
+
+    /// The ports that lead to programs on loopback: `80=127.0.0.1:3000`, between commas.
+    pub(super) fn forwards(&self) -> BTreeMap<u16, SocketAddr> {
+        let forwards = self.value("port-forward").unwrap_or_default().split(',');
+        let forwards = forwards.filter_map(|forward| {
+            let (port, address) = forward.split_once('=')?;
+            let port = port.trim().parse().ok().filter(|port| *port != 0)?;
+            Some((port, loopback(address.trim())?))
+        });
+        forwards.collect()
+    }
+}
 
 impl Directives {
-    /// Reads the annotations of the pod `name`, then those its Namespace keeps for it, then the
-    /// defaults. A value that can't be read counts as absent.
-    pub(super) fn read(
-        name: &str,
-        pod: Option<&Annotations>,
-        namespace: Option<&Annotations>,
-        timings: &Timings,
-    ) -> Self {
-        let value = |key: &str| {
-            let own = pod.and_then(|annotations| annotations.get(&format!("{PREFIX}{key}")));
-            own.or_else(|| namespace?.get(&format!("{name}{POD_INFIX}{key}")))
-                .map(|value| value.trim())
-        };
+    /// Reads the annotations of the pod, then those its Namespace keeps for it, then the defaults. A
+    /// value that can't be read counts as absent.
+    pub(super) fn read(annotations: Annotations<'_>, timings: &Timings) -> Self {
+        let value = |key: &str| annotations.value(key);
         let delay = |key: &str, default: Duration| {
             value(key)
                 .and_then(parse_delay)
@@ -63,6 +87,16 @@ impl Directives {
             stop: delay("stop-seconds", timings.stop),
         }
     }
+}
+
+/// Reads `127.0.0.1:3000`, `[::1]:3000` or `localhost:3000`: an address that does not leave the machine.
+#[must_use]
+pub fn loopback(text: &str) -> Option<SocketAddr> {
+    let address: SocketAddr = match text.strip_prefix("localhost:") {
+        Some(port) => (Ipv4Addr::LOCALHOST, port.parse().ok()?).into(),
+        None => text.parse().ok()?,
+    };
+    (address.ip().is_loopback() && address.port() != 0).then_some(address)
 }
 
 fn parse_delay(value: &str) -> Option<Delay> {
@@ -86,24 +120,52 @@ fn parse_phase(value: &str) -> Option<ForcedPhase> {
 mod tests {
     use super::*;
 
-    fn read(pod: &[(&str, &str)], namespace: &[(&str, &str)]) -> Directives {
-        let annotations = |pairs: &[(&str, &str)]| -> Annotations {
+    /// What `read` makes of the annotations of a pod and of its Namespace.
+    fn steered<T>(
+        pod: &[(&str, &str)],
+        namespace: &[(&str, &str)],
+        read: impl Fn(Annotations<'_>) -> T,
+    ) -> T {
+        let annotations = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect()
         };
+        read(Annotations {
+            name: "web-1",
+            pod: Some(&annotations(pod)),
+            namespace: Some(&annotations(namespace)),
+        })
+    }
+
+    fn read(pod: &[(&str, &str)], namespace: &[(&str, &str)]) -> Directives {
         let timings = Timings {
             start: Duration::from_secs(1),
             ready: Duration::from_secs(2),
             stop: Duration::from_secs(3),
         };
-        Directives::read(
-            "web-1",
-            Some(&annotations(pod)),
-            Some(&annotations(namespace)),
-            &timings,
-        )
+        steered(pod, namespace, |own| Directives::read(own, &timings))
+    }
+
+    #[test]
+    fn ports_lead_to_loopback_and_nowhere_else() {
+        let value = "80=127.0.0.1:3000, 81 = localhost:3001,82=[::1]:3002,83=10.0.0.1:1,84,85=x,0=127.0.0.1:1,\
+                     86=127.0.0.1:0,99999=127.0.0.1:1";
+        let own = [("kubeproof.dev/port-forward", value)];
+        let kept = [("web-1.pods.kubeproof.dev/port-forward", "9=127.0.0.1:9")];
+        let forwards = |pod: &[(&str, &str)]| {
+            let forwards = steered(pod, &kept, |own| own.forwards()).into_iter();
+            forwards
+                .map(|(port, address)| format!("{port}={address}"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(
+            forwards(&own),
+            "80=127.0.0.1:3000 81=127.0.0.1:3001 82=[::1]:3002"
+        );
+        assert_eq!(forwards(&[]), "9=127.0.0.1:9");
     }
 
     #[test]

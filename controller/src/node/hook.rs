@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container as Spec, LifecycleHandler};
 
 use super::container::Container;
-use super::probe::{Answer, Server};
+use super::server::{Answer, Server};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,6 +50,18 @@ pub(super) fn container_id(pod_uid: &str, container: &str, restarts: i32) -> Str
     format!("containerd://{digest}")
 }
 
+/// The id of the sandbox of a pod.
+pub(super) fn sandbox_id(pod_uid: &str) -> String {
+    digest(&[pod_uid, "sandbox"])
+}
+
+/// The path of a pod's network namespace.
+pub(super) fn network_namespace(pod_uid: &str) -> String {
+    let digits = digest(&[pod_uid, "network"]);
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    format!("/var/run/netns/cni-{}", parts.join("-"))
+}
+
 /// What a registry would answer for `image`: its repository and a digest.
 pub(crate) fn image_id(image: &str) -> String {
     let Ok(known) = Image::parse(image) else {

@@ -292,6 +292,7 @@ impl Kubelet {
             self.records.put(record);
             return;
         }
+        self.processes.forward(&uid, self.forwards(&pod, key));
         Self::heed_readiness(&pod, &mut record);
         let mut resumed = self.resume(&pod, &mut record);
         record.deleted = match pod.metadata.deletion_timestamp {

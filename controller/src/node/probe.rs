@@ -2,16 +2,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Container as Spec, HTTPGetAction, Probe};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::api::core::v1::{Container as Spec, Probe};
 
 use super::container::Container;
-
-/// Where images that serve files keep them: a part of the image's name, and the directory.
-const DOCUMENT_ROOTS: &[(&str, &str)] = &[
-    ("httpd", "/usr/local/apache2/htdocs"),
-    ("nginx", "/usr/share/nginx/html"),
-];
+use super::server::{Answer, Server};
 
 /// What a probe decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,53 +31,6 @@ impl ProbeKind {
             Self::Readiness => spec.readiness_probe.clone(),
             Self::Startup => spec.startup_probe.clone(),
         }
-    }
-}
-
-/// What an image serves over HTTP.
-#[derive(Clone, Copy)]
-pub(super) struct Server {
-    document_root: Option<&'static str>,
-}
-
-/// What comes back from a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Status(u16),
-    Refused,
-}
-
-impl Server {
-    pub(super) fn of(spec: &Spec) -> Self {
-        let image = spec.image.as_deref().unwrap_or_default();
-        let served = DOCUMENT_ROOTS.iter().find(|(name, _)| image.contains(name));
-        Self {
-            document_root: served.map(|(_, directory)| *directory),
-        }
-    }
-
-    /// Answers a GET out of the container's files.
-    pub(super) fn get(self, get: &HTTPGetAction, container: &Container) -> Answer {
-        let served = match &get.port {
-            IntOrString::Int(port) => *port != 0,
-            IntOrString::String(port) => !port.is_empty(),
-        };
-        if !served {
-            return Answer::Refused;
-        }
-        // What no image is known to serve is answered by a program that serves everything.
-        let Some(root) = self.document_root else {
-            return Answer::Status(200);
-        };
-        let path = get.path.as_deref().unwrap_or("/");
-        let path = path.split('?').next().unwrap_or_default();
-        let file = format!("{root}/{path}");
-        let files = &container.files;
-        let found = match files.is_directory(&file) {
-            true => files.exists(&format!("{file}/index.html")),
-            false => files.exists(&file),
-        };
-        Answer::Status(if found { 200 } else { 404 })
     }
 }
 

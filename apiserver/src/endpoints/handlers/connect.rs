@@ -13,7 +13,7 @@ const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
 /// Asks the admission webhooks about a connection; answers its options as they left them.
 ///
 /// # Errors
-/// The refusal of a webhook, and a failure to ask one that must be asked.
+/// Options that can't be read, the refusal of a webhook, and a failure to ask one that must be asked.
 pub(super) async fn admitted(request: &Request<'_>) -> Result<Query, ApiError> {
     let subresource = request.info.subresource.as_deref().unwrap_or_default();
     let kind = GroupVersionKind {
@@ -21,7 +21,7 @@ pub(super) async fn admitted(request: &Request<'_>) -> Result<Query, ApiError> {
         version: "v1".to_owned(),
         kind: kind(request, subresource).to_owned(),
     };
-    let sent = options(request, subresource, &kind);
+    let sent = options(request, subresource, &kind)?;
     let mut options = sent.clone();
     let store = request.store(false);
     store.admit_connection(&kind, &mut options).await?;
@@ -43,7 +43,32 @@ fn kind(request: &Request<'_>, subresource: &str) -> &'static str {
     }
 }
 
-fn options(request: &Request<'_>, subresource: &str, kind: &GroupVersionKind) -> Value {
+/// The ports to be forwarded. Mirrors `Convert_Slice_string_To_Slice_int32`.
+///
+/// # Errors
+/// `BadRequest` for what is no port.
+pub(super) fn ports(query: &Query) -> Result<Vec<u16>, ApiError> {
+    let ports = query.all("ports").flat_map(|ports| ports.split(','));
+    let parsed = ports.map(|port| {
+        let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        port.parse().ok().filter(|_| is_number).ok_or_else(|| {
+            let why = match is_number {
+                true => "value out of range",
+                false => "invalid syntax",
+            };
+            ApiError::BadRequest(format!(
+                "cannot convert to []int32: strconv.ParseUint: parsing {port:?}: {why}"
+            ))
+        })
+    });
+    parsed.collect()
+}
+
+fn options(
+    request: &Request<'_>,
+    subresource: &str,
+    kind: &GroupVersionKind,
+) -> Result<Value, ApiError> {
     let query = &request.query;
     let mut options = Map::new();
     let mut set = |field: &str, value: Value| options.insert(field.to_owned(), value);
@@ -64,8 +89,7 @@ fn options(request: &Request<'_>, subresource: &str, kind: &GroupVersionKind) ->
             }
         }
         "portforward" => {
-            let ports = query.all("ports").flat_map(|ports| ports.split(','));
-            let ports: Vec<i32> = ports.filter_map(|port| port.trim().parse().ok()).collect();
+            let ports = ports(query)?;
             if !ports.is_empty() {
                 set("ports", json!(ports));
             }
@@ -77,5 +101,5 @@ fn options(request: &Request<'_>, subresource: &str, kind: &GroupVersionKind) ->
             }
         }
     }
-    Value::Object(options)
+    Ok(Value::Object(options))
 }

@@ -1,17 +1,23 @@
 //! What a pod's kubelet answers: the streams of its containers, and their logs.
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
+use hyper::upgrade::OnUpgrade;
 use serde_json::Value;
 
-use super::{Answer, Request};
+use super::remote_command::{Session, Wanted};
+use super::{Answer, Request, connect, port_forward};
 use crate::auth::{Decision, authorize};
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::options::Query;
 use crate::endpoints::request_info::Verb;
-use crate::endpoints::{response, websocket};
-use crate::kubelet::{ContainerReference, KubeletError, LogOptions};
+use crate::endpoints::response;
+use crate::endpoints::streams::multiplexed;
+use crate::endpoints::streams::upgrade::{self, Carrier, Handshake, StatusForm};
+use crate::kubelet::{
+    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, PodReference,
+};
 use crate::meta::GroupKind;
 use crate::registry::store::Store;
 use crate::schema;
@@ -37,41 +43,174 @@ pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
     let Some(kubelet) = kubelet else {
         return Err(unreachable(request, node));
     };
-    let handshake = websocket::Handshake::read(&request.headers)?;
-    let subresource = request.info.subresource.as_deref();
-    if subresource == Some("portforward") {
-        return Err(unreachable(request, node));
+    upgrade::check(&request.headers)?;
+    let streamed = match request.info.subresource.as_deref() {
+        Some("portforward") => forward_ports(request, query, &pod, &*kubelet),
+        Some("exec") => {
+            let command: Vec<String> = query.all("command").map(str::to_owned).collect();
+            let container = reference(&pod, &container);
+            run_remotely(request, query, command.clone(), |stdin| {
+                kubelet.exec(container, command, stdin)
+            })
+        }
+        _ => {
+            let container = reference(&pod, &container);
+            run_remotely(request, query, Vec::new(), |stdin| {
+                kubelet.attach(container, stdin)
+            })
+        }
+    };
+    match streamed {
+        Ok(response) => Ok(response),
+        Err(Refused::Unreachable) => Err(unreachable(request, node)),
+        Err(Refused::ByServer(error)) => Err(error),
+        Err(Refused::ByKubelet(code, text)) => Ok(response::text(code, text)),
+        Err(Refused::Handshake(refusal)) => Ok(refusal.into_response()),
     }
-    let (stdin, stdout) = (query.flag("stdin"), query.flag("stdout"));
+}
+
+/// Why a connection is not upgraded.
+enum Refused {
+    /// No kubelet answers for the node.
+    Unreachable,
+    ByServer(ApiError),
+    /// With a code and a text.
+    ByKubelet(u16, String),
+    Handshake(upgrade::Refusal),
+}
+
+impl From<KubeletError> for Refused {
+    fn from(error: KubeletError) -> Self {
+        match error {
+            KubeletError::Unreachable => Self::Unreachable,
+            KubeletError::BadRequest(text) => Self::ByKubelet(400, text),
+            KubeletError::Failed(text) => Self::ByKubelet(500, text),
+        }
+    }
+}
+
+impl From<ApiError> for Refused {
+    fn from(error: ApiError) -> Self {
+        Self::ByServer(error)
+    }
+}
+
+impl From<upgrade::Refusal> for Refused {
+    fn from(refusal: upgrade::Refusal) -> Self {
+        Self::Handshake(refusal)
+    }
+}
+
+type Upgraded = Result<Response<ResponseBody>, Refused>;
+
+fn handshake(request: &Request<'_>, protocols: upgrade::Protocols) -> Result<Handshake, Refused> {
+    let is_post = request.info.verb == Some(Verb::Create);
+    Ok(Handshake::read(&request.headers, is_post, protocols)?)
+}
+
+/// The connection, which can be upgraded only once, and not over HTTP/2.
+fn take_upgrade(request: &Request<'_>) -> Result<OnUpgrade, ApiError> {
+    let upgrade = request.upgrade.lock().take();
+    upgrade.ok_or_else(|| ApiError::BadRequest(upgrade::UPGRADE_REQUIRED.to_owned()))
+}
+
+/// A process that `start` starts, given whether it may read.
+fn run_remotely(
+    request: &Request<'_>,
+    query: &Query,
+    command: Vec<String>,
+    start: impl FnOnce(bool) -> Result<ContainerStreams, KubeletError>,
+) -> Upgraded {
+    let handshake = handshake(request, upgrade::REMOTE_COMMAND)?;
     let terminal = query.flag("tty");
-    let wanted = websocket::Wanted {
-        stdout,
+    let wanted = Wanted {
+        stdin: query.flag("stdin"),
+        stdout: query.flag("stdout"),
         stderr: query.flag("stderr") && !terminal,
         terminal,
     };
-    if !(stdin || stdout || wanted.stderr) {
+    if !(wanted.stdin || wanted.stdout || wanted.stderr) {
         let message = "you must specify at least 1 of stdin, stdout, stderr";
-        return Err(ApiError::BadRequest(message.to_owned()));
+        return Err(ApiError::BadRequest(message.to_owned()).into());
     }
-    let container = reference(&pod, &container);
-    let command: Vec<String> = query.all("command").map(str::to_owned).collect();
-    let streams = match subresource {
-        Some("exec") => kubelet.exec(container, command.clone(), stdin),
-        _ => kubelet.attach(container, stdin),
+    let streams = match start(wanted.stdin) {
+        // The server speaks version 5 itself, and has upgraded the connection before it asks.
+        Err(KubeletError::Failed(text)) if handshake.protocol.status == StatusForm::V5 => {
+            let message = format!("unable to upgrade connection: {text}");
+            ContainerStreams {
+                output: futures::stream::empty().boxed(),
+                input: None,
+                ended: std::future::ready(Err(message)).boxed(),
+            }
+        }
+        streams => streams?,
     };
-    let streams = match streams {
-        Ok(streams) => streams,
-        Err(KubeletError::Unreachable) => return Err(unreachable(request, node)),
-        Err(KubeletError::BadRequest(text)) => return Ok(response::text(400, format!("{text}\n"))),
-        Err(KubeletError::Failed(text)) => match handshake.failed(&text) {
-            Some(streams) => streams,
-            None => return Ok(response::text(500, format!("{text}\n"))),
-        },
+    let upgrade = take_upgrade(request)?;
+    let session = Session {
+        streams,
+        wanted,
+        protocol: handshake.protocol,
+        command,
     };
-    let Some(upgrade) = request.upgrade.lock().take() else {
-        return Err(ApiError::BadRequest(websocket::UPGRADE_REQUIRED.to_owned()));
+    Ok(match handshake.carrier {
+        Carrier::Channels => handshake.accept(upgrade, |io| session.over_channels(io)),
+        Carrier::Multiplexed | Carrier::Tunnel => handshake.accept(upgrade, |io| {
+            let (reader, writer) = multiplexed::plain(io);
+            session.over_streams(reader, writer)
+        }),
+    })
+}
+
+/// The connections of a client to ports of a pod.
+fn forward_ports(
+    request: &Request<'_>,
+    query: &Query,
+    pod: &Value,
+    kubelet: &dyn Kubelet,
+) -> Upgraded {
+    let headers = &request.headers;
+    // Over SPDY each stream says which port it is for.
+    let in_channels =
+        upgrade::is_websocket(headers) && !upgrade::is_tunnel(headers, upgrade::PORT_FORWARD);
+    let ports = match in_channels {
+        true => channel_ports(query)?,
+        false => Vec::new(),
     };
-    Ok(handshake.accept(upgrade, streams, wanted, command))
+    let metadata = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    let pod = kubelet.port_forward(PodReference {
+        namespace: metadata("namespace"),
+        name: metadata("name"),
+        uid: metadata("uid"),
+        node: node_of(pod),
+    })?;
+    let handshake = handshake(request, upgrade::PORT_FORWARD)?;
+    let upgrade = take_upgrade(request)?;
+    let coding = handshake.protocol.coding();
+    Ok(match handshake.carrier {
+        Carrier::Channels => handshake.accept(upgrade, move |io| {
+            port_forward::over_channels(io, coding, pod, ports)
+        }),
+        Carrier::Multiplexed => handshake.accept(upgrade, |io| {
+            let (reader, writer) = multiplexed::plain(io);
+            port_forward::over_streams(reader, writer, pod)
+        }),
+        Carrier::Tunnel => handshake.accept(upgrade, |io| async {
+            let (reader, writer) = multiplexed::tunnel(io).await;
+            port_forward::over_streams(reader, writer, pod).await;
+        }),
+    })
+}
+
+/// The ports that channels are for. Mirrors `portforward.NewV4Options`.
+fn channel_ports(query: &Query) -> Result<Vec<u16>, Refused> {
+    let ports = connect::ports(query)?;
+    let refusal = match ports.as_slice() {
+        [] => "query parameter \"port\" is required",
+        ports if ports.contains(&0) => "port \"0\" must be > 0",
+        ports if ports.len() > port_forward::CHANNEL_PORTS_MAX => "too many ports",
+        _ => return Ok(ports),
+    };
+    Err(Refused::ByKubelet(400, refusal.to_owned()))
 }
 
 /// Checks that the requester may create the connection, which a WebSocket opens by GET.

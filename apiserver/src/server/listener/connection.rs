@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::Handshake;
 use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
-use crate::endpoints::websocket::Session;
+use crate::endpoints::streams::Session;
 use crate::server::Peer;
 use crate::server::stall::StallLimit;
 

@@ -28,6 +28,7 @@ fn run(lines: &[&str]) -> Run {
         container,
         log,
         image: String::new(),
+        ports: vec![8080],
         stdin: Stdin::default(),
     }
 }
@@ -193,4 +194,85 @@ async fn a_process_ends_with_its_container() {
     assert!(attached.input.is_none());
     let written: Vec<_> = attached.output.collect().await;
     assert_eq!(written, [(Channel::Stderr, Bytes::from("oh\n"))]);
+}
+
+#[tokio::test]
+async fn ports_are_open_while_something_listens_there() {
+    let containers = containers();
+    let alive = Run {
+        log: Arc::default(),
+        ..run(&[])
+    };
+    let not_found = containers.network(POD, "default").err().unwrap();
+    assert_eq!(not_found.to_string(), "pod not found (\"web-0_default\")");
+    containers.begin("u", "main", 0, alive.clone());
+    let address = "127.0.0.1:3000".parse().unwrap();
+    containers.forward("u", BTreeMap::from([(80, address)]));
+    let network = containers.network(POD, "default").unwrap();
+    assert!(matches!(network.behind(80), Behind::Address(own) if own == address));
+    let Behind::Site(site) = network.behind(8080) else {
+        panic!("nobody listens");
+    };
+    assert_eq!(site.get("/").body, b"pod default/web-0, port 8080\n");
+    assert!(!site.serves_files());
+    assert!(matches!(network.behind(81), Behind::Nobody));
+    alive.log.close(Timestamp::UNIX_EPOCH);
+    network.ended().await;
+    site.ended().await;
+    for port in [80, 8080] {
+        assert!(matches!(network.behind(port), Behind::Nobody), "{port}");
+    }
+    assert!(containers.network(POD, "default").is_err());
+    // The sandbox of a pod stays while a container waits for its next run.
+    containers.back_off("u", "main");
+    assert!(containers.network(POD, "default").is_ok());
+}
+
+#[test]
+fn an_image_that_serves_files_serves_those_of_the_container() {
+    let containers = containers();
+    let nginx = Run {
+        log: Arc::default(),
+        image: "nginx:1.27".to_owned(),
+        ..run(&[])
+    };
+    let files = &nginx.container.files;
+    files.make_directories("/usr/share/nginx/html/a");
+    for (path, text) in [("index.html", "<p>"), ("a/b.txt", "b"), ("c", "c")] {
+        let path = format!("/usr/share/nginx/html/{path}");
+        files.write(&path, text.as_bytes(), false).unwrap();
+    }
+    files.make_directories("/etc");
+    files.write("/etc/secret", b"s", false).unwrap();
+    containers.begin("u", "main", 0, nginx);
+    let network = containers.network(POD, "default").unwrap();
+    let Behind::Site(site) = network.behind(8080) else {
+        panic!("nobody listens");
+    };
+    assert!(site.serves_files());
+    for (path, status, content_type, body) in [
+        ("/", 200, "text/html", "<p>"),
+        ("/a/b.txt?x=1", 200, "text/plain", "b"),
+        ("/c", 200, "application/octet-stream", "c"),
+        (
+            "/a/",
+            404,
+            "text/html",
+            "<html><body><h1>404 Not Found</h1></body></html>\n",
+        ),
+        (
+            "/../../../../etc/secret",
+            404,
+            "text/html",
+            "<html><body><h1>404 Not Found</h1></body></html>\n",
+        ),
+    ] {
+        let page = site.get(path);
+        let text = String::from_utf8(page.body).unwrap();
+        assert_eq!(
+            (page.status, page.content_type, text.as_str()),
+            (status, content_type, body),
+            "{path}"
+        );
+    }
 }

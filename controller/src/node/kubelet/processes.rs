@@ -1,6 +1,7 @@
 //! The main processes of containers: the kubelet owns their tasks.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ use crate::node::hook::{self, HookKind};
 use crate::node::instance::{Exit, Halt};
 use crate::node::lifecycle::Readiness;
 use crate::node::part::{self, List};
-use crate::node::probe::{Outcome, ProbeKind, Prober, Server};
+use crate::node::probe::{Outcome, ProbeKind, Prober};
+use crate::node::server::Server;
 use crate::node::sources::Sources;
 use crate::node::{Containers, identity};
 
@@ -143,6 +145,11 @@ impl Processes {
 
     pub(super) fn forget_claim(&mut self, uid: &str) {
         self.claims.remove(uid);
+    }
+
+    /// Where the ports of a pod lead that somebody beside the node answers on.
+    pub(super) fn forward(&self, uid: &str, forwards: BTreeMap<u16, SocketAddr>) {
+        self.containers.forward(uid, forwards);
     }
 
     pub(super) fn forget_pod(&mut self, uid: &str) {
@@ -375,6 +382,8 @@ impl Kubelet {
             initializes: spec.init_containers.iter().flatten().next().is_some(),
         };
         self.processes.containers.place(&record.uid, place);
+        let forwards = self.forwards(pod, &record.key);
+        self.processes.forward(&record.uid, forwards);
         for (spec, restarts, Prepared { container, argv }, ends_at_once) in prepared {
             let name = spec.name.clone();
             let (stdin, input) = Stdin::of(&spec);
@@ -382,6 +391,7 @@ impl Kubelet {
                 container,
                 log: Arc::new(Log::default()),
                 image: spec.image.clone().unwrap_or_default(),
+                ports: Server::of(&spec).ports(&spec, &argv),
                 stdin,
             };
             let containers = &self.processes.containers;

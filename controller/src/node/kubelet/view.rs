@@ -1,13 +1,14 @@
 //! What the kubelet decides from.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
 use super::{Kubelet, Record, claim_names};
 use crate::mirror::ObjectKey;
-use crate::node::directives::Directives;
+use crate::node::directives::{Annotations, Directives};
 use crate::node::hold::Hold;
 use crate::node::instance::Instance;
 use crate::node::lifecycle::{self, Deletion, Stage, Step, View};
@@ -57,13 +58,24 @@ impl Kubelet {
     }
 
     pub(super) fn directives(&self, pod: &Pod, key: &ObjectKey) -> Directives {
+        Directives::read(self.annotations(pod, key), &self.timings)
+    }
+
+    /// Where ports of the pod lead to programs beside the node.
+    pub(super) fn forwards(&self, pod: &Pod, key: &ObjectKey) -> BTreeMap<u16, SocketAddr> {
+        self.annotations(pod, key).forwards()
+    }
+
+    fn annotations<'a>(&'a self, pod: &'a Pod, key: &'a ObjectKey) -> Annotations<'a> {
         let namespace = self.namespaces.get(&ObjectKey {
             namespace: String::new(),
             name: key.namespace.clone(),
         });
-        let annotations = namespace.and_then(|ns| ns.metadata.annotations.as_ref());
-        let own = pod.metadata.annotations.as_ref();
-        Directives::read(&key.name, own, annotations, &self.timings)
+        Annotations {
+            name: &key.name,
+            pod: pod.metadata.annotations.as_ref(),
+            namespace: namespace.and_then(|ns| ns.metadata.annotations.as_ref()),
+        }
     }
 
     fn volumes_bound(&self, namespace: &str, spec: &PodSpec) -> bool {

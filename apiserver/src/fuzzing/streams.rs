@@ -1,0 +1,26 @@
+//! Bytes of upgraded connections.
+
+use crate::spdy::{Decoder, Received};
+
+/// The bytes of a SPDY connection, whole and in pieces: both tell the same.
+pub(super) fn spdy(data: &[u8]) {
+    let size = data.first().map_or(1, |byte| usize::from(*byte) + 1);
+    assert_eq!(told(data, data.len().max(1)), told(data, size));
+}
+
+/// What the bytes tell, until a fault; of what is written how many bytes.
+fn told(data: &[u8], size: usize) -> (Vec<Received>, usize, bool) {
+    let (mut decoder, mut all, mut written) = (Decoder::default(), Vec::new(), 0);
+    for piece in data.chunks(size) {
+        decoder.push(piece);
+        loop {
+            match decoder.read() {
+                Ok(Some(Received::Data { bytes, .. })) => written += bytes.len(),
+                Ok(Some(received)) => all.push(received),
+                Ok(None) => break,
+                Err(_) => return (all, written, true),
+            }
+        }
+    }
+    (all, written, false)
+}

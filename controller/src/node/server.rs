@@ -1,0 +1,177 @@
+//! What images serve over HTTP, to probes and to clients that forward their ports.
+
+use k8s_openapi::api::core::v1::{Container as Spec, HTTPGetAction};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::container::{Container, is_program};
+
+/// An image that serves files.
+#[derive(Debug)]
+struct Known {
+    /// A part of the image's name.
+    image: &'static str,
+    port: u16,
+    document_root: &'static str,
+}
+
+const KNOWN: &[Known] = &[
+    Known {
+        image: "httpd",
+        port: 80,
+        document_root: "/usr/local/apache2/htdocs",
+    },
+    Known {
+        image: "nginx",
+        port: 80,
+        document_root: "/usr/share/nginx/html",
+    },
+];
+
+/// The ends of names that say what a file holds.
+const CONTENT_TYPES: &[(&str, &str)] = &[
+    (".css", "text/css"),
+    (".html", "text/html"),
+    (".js", "application/javascript"),
+    (".json", "application/json"),
+    (".txt", "text/plain"),
+];
+
+/// Programs that may start that of the image.
+const SHELLS: &[&str] = &["ash", "bash", "sh"];
+
+/// What an image serves over HTTP.
+#[derive(Clone, Copy)]
+pub(super) struct Server {
+    known: Option<&'static Known>,
+}
+
+/// What comes back from a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Status(u16),
+    Refused,
+}
+
+/// What a server answers, with its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The code.
+    pub status: u16,
+    /// The `Content-Type`.
+    pub content_type: &'static str,
+    /// The content.
+    pub body: Vec<u8>,
+}
+
+impl Server {
+    pub(super) fn of(spec: &Spec) -> Self {
+        let image = spec.image.as_deref().unwrap_or_default();
+        let known = KNOWN.iter().find(|known| image.contains(known.image));
+        Self { known }
+    }
+
+    /// The ports on which a container listens that runs `argv`: those that its spec declares, and its
+    /// image's own, unless something else runs there.
+    pub(super) fn ports(self, spec: &Spec, argv: &[String]) -> Vec<u16> {
+        let declared = spec.ports.iter().flatten();
+        let declared = declared.filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP");
+        let mut ports: Vec<u16> = declared
+            .filter_map(|port| u16::try_from(port.container_port).ok())
+            .collect();
+        let program = argv.first().map(|program| program.rsplit('/').next());
+        let program = program.flatten().unwrap_or_default();
+        let is_own = SHELLS.contains(&program) || !is_program(program);
+        ports.extend(self.known.filter(|_| is_own).map(|known| known.port));
+        ports
+    }
+
+    /// Answers a GET out of the container's files.
+    pub(super) fn get(self, get: &HTTPGetAction, container: &Container) -> Answer {
+        let served = match &get.port {
+            IntOrString::Int(port) => *port != 0,
+            IntOrString::String(port) => !port.is_empty(),
+        };
+        if !served {
+            return Answer::Refused;
+        }
+        let path = get.path.as_deref().unwrap_or("/");
+        match self.file(path, container) {
+            // What no image is known to serve is answered by a program that serves everything.
+            None | Some(Some(_)) => Answer::Status(200),
+            Some(None) => Answer::Status(404),
+        }
+    }
+
+    /// What is at `path` in the container's files; `None` if the image is not known to serve any.
+    pub(super) fn page(self, path: &str, container: &Container) -> Option<Page> {
+        let file = self.file(path, container)?;
+        let content = file.and_then(|file| Some((container.files.read(&file).ok()?, file)));
+        Some(match content {
+            Some((body, file)) => {
+                let mut types = CONTENT_TYPES.iter();
+                let found = types.find(|(end, _)| file.ends_with(end));
+                Page {
+                    status: 200,
+                    content_type: found.map_or("application/octet-stream", |(_, kind)| kind),
+                    body,
+                }
+            }
+            None => Page {
+                status: 404,
+                content_type: "text/html",
+                body: b"<html><body><h1>404 Not Found</h1></body></html>\n".to_vec(),
+            },
+        })
+    }
+
+    /// The file that is served at `path`, if there is one; `None` if the image is not known to serve any.
+    fn file(self, path: &str, container: &Container) -> Option<Option<String>> {
+        let root = self.known?.document_root;
+        let path = path.split('?').next().unwrap_or_default();
+        let mut file = format!("{root}/{path}");
+        let files = &container.files;
+        if files.is_directory(&file) {
+            file.push_str("/index.html");
+        }
+        let is_below = path.split('/').all(|part| part != "..");
+        Some((is_below && files.exists(&file)).then_some(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn declared_ports_are_open_and_those_of_the_images_own_program() {
+        for (image, ports, argv, open) in [
+            ("nginx", json!([]), "", vec![80]),
+            (
+                "nginx:1",
+                json!([{"containerPort": 8080}]),
+                "nginx -g x",
+                vec![8080, 80],
+            ),
+            ("httpd", json!([]), "sh -c x", vec![80]),
+            ("nginx", json!([]), "/bin/sleep 9", vec![]),
+            (
+                "busybox",
+                json!([{"containerPort": 53, "protocol": "UDP"}]),
+                "",
+                vec![],
+            ),
+        ] {
+            let spec: Spec =
+                serde_json::from_value(json!({"name": "c", "image": image, "ports": ports}))
+                    .unwrap();
+            let argv: Vec<String> = argv.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(
+                Server::of(&spec).ports(&spec, &argv),
+                open,
+                "{image} {argv:?}"
+            );
+        }
+    }
+}
