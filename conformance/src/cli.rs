@@ -1,10 +1,13 @@
 //! The commands and their flags.
 
+mod chosen;
 mod controllers;
 mod exchange;
 mod explore;
+mod known;
 mod kruise_gates;
 mod kubeconfig;
+mod out;
 mod outside;
 mod replay;
 mod run;
@@ -15,6 +18,7 @@ mod webhooks;
 
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use clap::{Parser, Subcommand};
 
 /// An in-memory Kubernetes API server and a conformance suite for controllers.
@@ -55,9 +59,27 @@ pub(crate) fn main() -> ExitCode {
         Command::Exchange(args) => exchange::exchange(args),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        if error.is::<out::Closed>() {
+            return ExitCode::from(out::CLOSED);
+        }
+        out::note(&format!("error: {}", in_words(&error)));
         ExitCode::from(2)
     })
+}
+
+/// An error and what it comes from. Some errors end with their cause, which is then not repeated.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.ends_with(&cause) {
+            continue;
+        }
+        if !words.is_empty() {
+            words.push_str(": ");
+        }
+        words.push_str(&cause);
+    }
+    words
 }
 
 /// Reads the value of `--controllers`: `all`, `none` or names between commas.
@@ -66,7 +88,12 @@ pub(crate) fn main() -> ExitCode {
 /// Names the controller that does not exist, and those that do.
 fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
     let usual = kubeproof_controller::CONTROLLERS;
-    let known = [usual, kubeproof_controller::KRUISE_CONTROLLERS].concat();
+    let known = [
+        &["all", "none"],
+        usual,
+        kubeproof_controller::KRUISE_CONTROLLERS,
+    ]
+    .concat();
     match value {
         "all" => Ok(usual.iter().map(|name| (*name).to_owned()).collect()),
         "none" => Ok(Vec::new()),
@@ -74,10 +101,14 @@ fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
             .split(',')
             .map(|name| {
                 let name = name.trim();
-                anyhow::ensure!(
+                ensure!(
+                    !matches!(name, "all" | "none"),
+                    "{name:?} stands alone, without names of controllers beside it"
+                );
+                ensure!(
                     known.contains(&name),
-                    "there is no controller {name:?}; there are: all, none, {}",
-                    known.join(", ")
+                    "{}",
+                    known::unknown("controller", name, known.iter().copied())
                 );
                 Ok(name.to_owned())
             })
@@ -107,5 +138,12 @@ mod tests {
         assert_eq!(controller_names("cloneset").unwrap(), ["cloneset"]);
         let error = controller_names("statefulset,nonsense").unwrap_err();
         assert!(error.to_string().contains("\"nonsense\""), "{error}");
+        let error = controller_names("none,deployment").unwrap_err();
+        assert!(error.to_string().contains("stands alone"), "{error}");
+        let error = controller_names("deploymnet").unwrap_err();
+        assert!(
+            error.to_string().contains("did you mean \"deployment\"?"),
+            "{error}"
+        );
     }
 }

@@ -85,6 +85,14 @@ impl Reference {
         under_test(&self.points, options)
     }
 
+    /// Who could be met, by user agent, sorted.
+    #[must_use]
+    pub fn agents(&self) -> BTreeSet<String> {
+        let all = Options::default();
+        let agents = under_test(&self.points, &all).map(|point| point.from.clone());
+        agents.collect()
+    }
+
     /// One plan a fault, in the order in which they would strike.
     #[must_use]
     pub fn plans(&self, options: &Options) -> Vec<Plan> {
@@ -152,6 +160,33 @@ pub fn explore_with(
 ) -> Option<Divergence> {
     let soon = attempt(scenario, reference, options)?;
     late(scenario, reference, options, soon)
+}
+
+/// What came of one plan.
+#[derive(Debug)]
+pub struct Carried {
+    /// How its outcome differs, if it does.
+    pub divergence: Option<Divergence>,
+    /// The faults that struck nowhere, because their points never came.
+    pub unmet: Vec<Planned>,
+}
+
+/// Runs `scenario` as [`explore_with`] does, and tells which faults of the plan struck nowhere.
+#[must_use]
+pub fn carry_out(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Carried {
+    let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
+    let run = std::panic::catch_unwind(run);
+    let unmet = match &run {
+        Ok(Ok(run)) => options
+            .plan
+            .unmet(run.meetings.iter().map(|meeting| meeting.fault.as_str())),
+        _ => Vec::new(),
+    };
+    let soon = verdict_of(scenario, reference, run);
+    Carried {
+        divergence: soon.and_then(|soon| late(scenario, reference, options, soon)),
+        unmet,
+    }
 }
 
 /// What is left of a divergence when everything is given the time of the slowest retry.

@@ -276,7 +276,7 @@ impl ScenarioFile {
             std::fs::read_to_string(&path)
                 .map_err(|error| format!("cannot read {}: {error}", path.display()))
         };
-        let parsed = Self::parse(scenario_name(path), text, read);
+        let parsed = Self::parse(name(path), text, read);
         parsed
             .map(|file| Self {
                 path: path.to_owned(),
@@ -381,7 +381,9 @@ impl Scenario {
     }
 }
 
-fn scenario_name(path: &Path) -> String {
+/// The name of the scenario file at `path`: `area/name`.
+#[must_use]
+pub fn name(path: &Path) -> String {
     let part = |part: Option<&std::ffi::OsStr>| {
         part.map_or_else(String::new, |part| part.to_string_lossy().into_owned())
     };
@@ -437,7 +439,7 @@ mod tests {
     #[test]
     fn the_name_is_the_area_and_the_file_stem() {
         assert_eq!(
-            scenario_name(Path::new("/x/scenarios/statefulset/a.yaml")),
+            name(Path::new("/x/scenarios/statefulset/a.yaml")),
             "statefulset/a"
         );
     }

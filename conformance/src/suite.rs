@@ -1,5 +1,7 @@
 //! Scenario files, where their goldens are, and how the two compare.
 
+mod golden;
+
 use std::path::{Path, PathBuf};
 
 use rand_chacha::ChaCha8Rng;
@@ -10,6 +12,8 @@ use crate::explore;
 use crate::log;
 use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
+
+pub use golden::{Update, golden_path, snapshot_name, update};
 
 /// Lines of context around a difference.
 const DIFF_CONTEXT_LINES: usize = 3;
@@ -24,6 +28,20 @@ pub fn scenarios_dir() -> PathBuf {
 #[must_use]
 pub fn snapshots_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots")
+}
+
+/// The names of directories of scenarios, as seen from the directory of a project.
+const DIRECTORIES: [&str; 2] = ["scenarios", "conformance/scenarios"];
+
+/// The nearest directory `scenarios` or `conformance/scenarios` that has scenario files, in `from` or upwards from it.
+#[must_use]
+pub fn nearest(from: &Path) -> Option<PathBuf> {
+    let candidates = from
+        .ancestors()
+        .flat_map(|above| DIRECTORIES.map(|name| above.join(name)));
+    let has_files =
+        |path: &PathBuf| path.is_dir() && find(path).is_ok_and(|files| !files.is_empty());
+    candidates.into_iter().find(has_files)
 }
 
 /// The scenario files at `path`: itself, or every `.yaml` below it, sorted.
@@ -60,29 +78,6 @@ pub fn shuffle(paths: &mut [PathBuf], seed: u64) {
     }
 }
 
-/// The golden's name without its directory and extension: `area__name`.
-#[must_use]
-pub fn snapshot_name(scenario_name: &str) -> String {
-    scenario_name.replace('/', "__")
-}
-
-/// Where the golden of the scenario file at `path` is.
-///
-/// For `…/scenarios/area/name.yaml` that is `…/snapshots/area__name.snap`, for any other file a
-/// directory `snapshots` beside it.
-#[must_use]
-pub fn golden_path(path: &Path, scenario_name: &str) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let area = absolute.parent().unwrap_or(Path::new("/"));
-    let root = match area.parent() {
-        Some(scenarios) if scenarios.ends_with("scenarios") => scenarios.parent(),
-        _ => None,
-    };
-    root.unwrap_or(area)
-        .join("snapshots")
-        .join(format!("{}.snap", snapshot_name(scenario_name)))
-}
-
 /// How a scenario ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -105,6 +100,8 @@ pub struct Checked {
     pub run: Option<Run>,
     /// The golden, if there is one.
     pub golden: Option<String>,
+    /// The transcript with which the scenario would pass as its golden, if it fails for want of that.
+    pub offered: Option<String>,
     /// The log of the run, if requests were to be noted.
     pub log: Option<String>,
 }
@@ -116,13 +113,21 @@ pub fn check(path: &Path, options: &RunOptions) -> Checked {
         Ok(file) => check_file(file, options),
         Err(error) => Checked {
             name: path.display().to_string(),
-            verdict: Verdict::Failed(error.to_string()),
+            verdict: Verdict::Failed(with_sources(&error)),
             file: None,
             run: None,
             golden: None,
+            offered: None,
             log: None,
         },
     }
+}
+
+/// An error with what it comes from.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    causes.join(": ")
 }
 
 /// Runs the scenario of `file` and compares its transcript with the golden; in another order than that of
@@ -141,36 +146,56 @@ pub fn check_file(file: ScenarioFile, options: &RunOptions) -> Checked {
     let golden_text = text.map(|text| content(&text).trim_end().to_owned());
     let verdict = match &run {
         Err(error) => Verdict::Failed(error.to_string()),
-        Ok(run) => match (&run.transcript, &golden_text) {
-            (Err(error), _) => Verdict::Failed(error.to_string()),
-            (Ok(transcript), None) => Verdict::Failed(format!(
-                "there is no golden {}; the transcript:\n{transcript}",
-                golden.display()
-            )),
-            (Ok(transcript), Some(golden)) => {
-                let compared = match options.order {
-                    _ if options.outside.is_some() => differ_in_order(golden, transcript),
-                    0 => differ(golden, transcript.trim_end()),
-                    _ if file.scenario.explains_order() => Verdict::Passed,
-                    _ => match differ_in_order(golden, transcript) {
-                        Verdict::Passed => Verdict::Passed,
-                        Verdict::Failed(_) => differ_late(&file.scenario, golden, options),
-                    },
-                };
-                match (violates(&file.scenario, run), compared) {
-                    (Some(why), Verdict::Passed) => Verdict::Failed(why),
-                    (_, compared) => compared,
-                }
-            }
-        },
+        Ok(run) => verdict_of(&file, run, golden_text.as_deref(), options),
+    };
+    let run = run.ok();
+    let offered = match &verdict {
+        Verdict::Passed => None,
+        Verdict::Failed(_) => run
+            .as_ref()
+            .filter(|run| options.order == 0 && violates(&file.scenario, run).is_none())
+            .and_then(|run| run.transcript.as_ref().ok().cloned()),
     };
     Checked {
         name: file.name.clone(),
         verdict,
         file: Some(file),
-        run: run.ok(),
+        run,
         golden: golden_text,
+        offered,
         log,
+    }
+}
+
+/// Compares a run with the golden, and judges it by the properties.
+fn verdict_of(
+    file: &ScenarioFile,
+    run: &Run,
+    golden: Option<&str>,
+    options: &RunOptions,
+) -> Verdict {
+    let transcript = match &run.transcript {
+        Ok(transcript) => transcript,
+        Err(error) => return Verdict::Failed(error.to_string()),
+    };
+    let Some(golden) = golden else {
+        return Verdict::Failed(format!(
+            "there is no golden {}; the transcript:\n{transcript}",
+            golden_path(&file.path, &file.name).display()
+        ));
+    };
+    let compared = match options.order {
+        _ if options.outside.is_some() => differ_in_order(golden, transcript),
+        0 => differ(golden, transcript.trim_end()),
+        _ if file.scenario.explains_order() => Verdict::Passed,
+        _ => match differ_in_order(golden, transcript) {
+            Verdict::Passed => Verdict::Passed,
+            Verdict::Failed(_) => differ_late(&file.scenario, golden, options),
+        },
+    };
+    match (violates(&file.scenario, run), compared) {
+        (Some(why), Verdict::Passed) => Verdict::Failed(why),
+        (_, compared) => compared,
     }
 }
 
@@ -232,6 +257,7 @@ fn differ(expected: &str, transcript: &str) -> Verdict {
     let diff = TextDiff::from_lines(expected, transcript)
         .unified_diff()
         .context_radius(DIFF_CONTEXT_LINES)
+        .missing_newline_hint(false)
         .header("golden", "this run")
         .to_string();
     Verdict::Failed(diff)
@@ -250,16 +276,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn goldens_are_found_beside_the_scenarios_directory() {
-        let path = Path::new("/p/scenarios/statefulset/a.yaml");
-        assert_eq!(
-            golden_path(path, "statefulset/a"),
-            Path::new("/p/snapshots/statefulset__a.snap")
-        );
-        assert_eq!(
-            golden_path(Path::new("/mine/a.yaml"), "mine/a"),
-            Path::new("/mine/snapshots/mine__a.snap")
-        );
+    fn scenarios_are_found_upwards() {
+        let nearest_of = |from: &Path| nearest(from).expect("there are scenarios upwards");
+        let inside = scenarios_dir().join("statefulset");
+        assert_eq!(nearest_of(&inside), scenarios_dir());
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        let workspace = workspace.expect("a member has the workspace above it");
+        assert_eq!(nearest_of(workspace), scenarios_dir());
+        assert_eq!(nearest(Path::new("/")), None);
     }
 
     #[test]

@@ -355,9 +355,6 @@ fn an_answer_that_differs_from_the_recorded_one_is_shown() {
         ]
     );
     assert_eq!(checked.status.code(), Some(1));
-
-    let others = output(&["exchange", "check", "--only", "^d", path.to_str().unwrap()]);
-    assert!(stdout(&others).ends_with("0/0 cases equal, 0/0 answers equal\n"));
 }
 
 #[test]

@@ -57,10 +57,29 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
     })
 }
 
+/// The verbs of requests that faults can be about.
+const VERBS: [&str; 9] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "proxy",
+];
+
 impl TryFrom<Fields> for Fault {
     type Error = String;
 
     fn try_from(fields: Fields) -> Result<Self, String> {
+        if let Some(verb) = &fields.on.verb
+            && !VERBS.contains(&verb.as_str())
+        {
+            let known = VERBS.join(", ");
+            return Err(format!("there is no verb {verb:?}; there are: {known}"));
+        }
         let mut effects = [
             fields.refuse.map(Effect::Refuse),
             fields.lose_answer.then_some(Effect::LoseAnswer),

@@ -18,6 +18,8 @@
 //! `?resource=configmaps` or `?resource=statefulsets.apps` narrows the first four to one resource.
 //! They are allowed to whom the verb on the path is allowed, as any path that names no resource.
 
+use std::collections::BTreeSet;
+
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -213,8 +215,12 @@ fn act(
         }
         (Control::Faults, _) if *method == Method::GET => return Ok(faults_met(server)),
         (Control::Faults, _) => {
-            let fault = serde_json::from_slice(body)
+            let fault: Fault = serde_json::from_slice(body)
                 .map_err(|error| ApiError::BadRequest(format!("this is no fault: {error}")))?;
+            if let Some(resource) = &fault.requests.resource {
+                let object = resource.split('/').next().unwrap_or_default();
+                parse_resource(server, object)?;
+            }
             server.inject(fault);
         }
         (Control::Fault(name), _) => {
@@ -244,15 +250,20 @@ fn parse_resource(server: &ApiServer, text: &str) -> Result<GroupResource, ApiEr
         resource: resource.to_owned(),
     };
     let catalog = server.core.definitions.catalog();
-    let group = catalog.group(group);
-    let mut versions = group.iter().flat_map(|group| &group.versions);
-    if versions.any(|version| {
-        let mut served = version.resources.iter();
-        served.any(|served| served.gvr().resource == resource)
-    }) {
+    let mut served = BTreeSet::new();
+    for group in catalog.groups() {
+        let resources = group.versions.iter().flat_map(|version| &version.resources);
+        served.extend(resources.map(|resource| match group.name.as_str() {
+            "" => resource.gvr().resource.clone(),
+            group => format!("{}.{group}", resource.gvr().resource),
+        }));
+    }
+    if served.contains(text) {
         return Ok(asked);
     }
+    let served: Vec<String> = served.into_iter().collect();
     Err(ApiError::BadRequest(format!(
-        "the server serves no resource {text:?}"
+        "the server serves no resource {text:?}; there are: {}",
+        served.join(", ")
     )))
 }

@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
+use super::out;
 
 #[derive(Args)]
 pub(super) struct ControllersArgs {
@@ -62,10 +63,12 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
     let manager = Manager::start_supervised(client, options)?;
-    match args.nodes {
-        0 => println!("running {names} against {url} ({version})"),
-        nodes => println!("running {names} and {nodes} nodes against {url} ({version})"),
-    }
+    let nodes = match args.nodes {
+        0 => String::new(),
+        1 => " and 1 node".to_owned(),
+        nodes => format!(" and {nodes} nodes"),
+    };
+    out::say(&format!("running {names}{nodes} against {url} ({version})"))?;
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}

@@ -1,10 +1,9 @@
 //! `kubeproof exchange check` and `kubeproof exchange record`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, Subcommand};
 use kubeproof::exchange::{
     Case, NetworkOptions, RecordedFile, Target, Trust, compare, replay, replay_in_process,
@@ -12,6 +11,8 @@ use kubeproof::exchange::{
 use regex::Regex;
 use serde_json::Value;
 use tokio::runtime::Runtime;
+
+use super::{known, out};
 
 /// Places shown of each answer that differs, unless all are asked for.
 const PLACES_MAX: usize = 5;
@@ -71,6 +72,10 @@ struct Selected {
 }
 
 impl Selected {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Also when no case is selected: nothing that is equal would be no success.
     fn read(&self) -> anyhow::Result<Vec<RecordedFile>> {
         let mut files = Vec::new();
         for path in &self.files {
@@ -79,6 +84,26 @@ impl Selected {
             } else {
                 files.push(RecordedFile::read(path)?);
             }
+        }
+        let exchanges = files.iter().flat_map(|file| &file.exchanges);
+        let cases: Vec<&Case> = exchanges.map(|exchange| &exchange.case).collect();
+        let paths: Vec<_> = self
+            .files
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        ensure!(
+            !cases.is_empty(),
+            "there is no recorded case (*.jsonl) in {}",
+            paths.join(", ")
+        );
+        if let Some(only) = &self.only {
+            let names = cases.iter().map(|case| case.name.as_str());
+            ensure!(
+                cases.iter().any(|case| self.includes(case)),
+                "{}",
+                known::unknown("case that matches", only.as_str(), names)
+            );
         }
         Ok(files)
     }
@@ -145,8 +170,6 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         None => Server::InProcess,
     };
     let shown = if args.verbose { usize::MAX } else { PLACES_MAX };
-    // Not `println!`: whoever reads may have seen enough, which is no reason to panic.
-    let mut out = std::io::stdout().lock();
     let (mut cases, mut answers) = (Score::default(), Score::default());
     for file in args.selected.read()? {
         let mut of_file = Score::default();
@@ -164,26 +187,24 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
                 of_file.equal += 1;
                 continue;
             }
-            writeln!(out, "--- {}", exchange.case.name)?;
+            out::say(&format!("--- {}", exchange.case.name))?;
             for difference in differences {
                 for place in difference.places.iter().take(shown) {
-                    writeln!(out, "    step {} {place}", difference.step)?;
+                    out::say(&format!("    step {} {place}", difference.step))?;
                 }
             }
         }
-        writeln!(
-            out,
-            "{}.jsonl: {}/{} cases",
-            file.group, of_file.equal, of_file.all
-        )?;
+        if of_file.all > 0 {
+            let (equal, all) = (of_file.equal, of_file.all);
+            out::say(&format!("{}.jsonl: {equal}/{all} cases", file.group))?;
+        }
         cases.all += of_file.all;
         cases.equal += of_file.equal;
     }
-    writeln!(
-        out,
+    out::say(&format!(
         "{}/{} cases equal, {}/{} answers equal",
         cases.equal, cases.all, answers.equal, answers.all
-    )?;
+    ))?;
     Ok(if cases.equal == cases.all {
         ExitCode::SUCCESS
     } else {
@@ -211,6 +232,6 @@ fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         }
         file.write()?;
     }
-    println!("{recorded} cases recorded");
+    out::say(&format!("{recorded} cases recorded"))?;
     Ok(ExitCode::SUCCESS)
 }

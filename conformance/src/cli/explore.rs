@@ -6,31 +6,39 @@ mod found;
 mod jobs;
 mod page;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use kubeproof::explore::{self, Kind, Options, Plan, Reference};
+use kubeproof::explore::{self, Kind, Options, Plan, Planned, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::{log, report};
 
+use super::chosen::Chosen;
 use super::outside::{self, OutsideArgs};
 use super::run::leave::{file_name, write};
-use super::run::scenario_paths;
-use super::threads;
+use super::{known, out, threads};
 use found::Found;
-use jobs::Done;
+use jobs::{Done, Ran, Subject};
+
+/// How many points an error shows that could have been meant.
+const POINTS_SHOWN: usize = 8;
 
 #[derive(Args)]
 pub(super) struct ExploreArgs {
-    /// Scenario files, or directories of them.
-    #[arg(value_name = "SCENARIO.yaml|DIR")]
-    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    chosen: Chosen,
+    /// How many runs are done at once [default: the processors; 8 in real time].
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
     /// The kinds of faults, between commas [default: all].
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     faults: Vec<Kind>,
@@ -57,7 +65,7 @@ pub(super) struct ExploreArgs {
     /// Write a log of each difference there; with --plan, of the run.
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// Print one JSON object a divergence.
+    /// Print one JSON object a divergence, and one with a summary; the summary in words goes to standard error.
     #[arg(long)]
     json: bool,
 }
@@ -71,9 +79,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         base.outside.is_none() || (args.seed + args.seeds == 0 && args.logs.is_none()),
         "what a program does in real time has no order that a seed decides, and no replay"
     );
-    let paths = args
-        .outside
-        .fitting(scenario_paths(args.paths)?, args.json)?;
+    let paths = args.outside.fitting(args.chosen.files()?, args.json)?;
     let read = paths.iter().map(|path| ScenarioFile::read(path));
     let files = read.collect::<Result<Vec<_>, _>>()?;
     if let Some(plan) = args.plan {
@@ -84,7 +90,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
             order: args.seed,
             ..base
         };
-        return replay(file, &options, args.logs.as_deref());
+        return replay(file, &options, args.logs.as_deref(), args.json);
     }
     let options = Options {
         kinds: args.faults.into_iter().collect(),
@@ -94,10 +100,12 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.logs {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
-    let progress = progress_bar(files.len());
+    let progress = progress_bar(args.json);
     let mut found = Found::new(args.json, args.logs, args.report.is_some(), &progress);
     let shown = args.report.as_ref().map(|_| files.clone());
-    let told = each(files, &base, (&options, args.seeds), |done| {
+    let at_once = outside::at_once(&base, args.jobs);
+    let how = (&base, at_once, &progress);
+    let told = each(files, how, (&options, args.seeds), |done| {
         match found.take(done) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -112,7 +120,8 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
     }
-    found.tell_numbers();
+    found.tell_numbers()?;
+    refuse_nothing(&found, &options)?;
     Ok(match found.diverged() {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -122,26 +131,48 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
 /// Does all runs; `tell` is given each in its order.
 fn each<B>(
     files: Vec<ScenarioFile>,
-    base: &RunOptions,
+    (base, at_once, progress): (&RunOptions, usize, &ProgressBar),
     (options, seeds): (&Options, u64),
     tell: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
-    let at_once = outside::at_once(base);
     #[cfg(unix)]
     if base.outside.is_none() {
-        return branching::each(files, (base, at_once), (options, seeds), tell);
+        return branching::each(files, (base, at_once, progress), (options, seeds), tell);
     }
     let jobs = jobs::of(files, base, options, seeds);
     threads::in_order(at_once, jobs, |job| job.run(base), tell)
 }
 
-fn progress_bar(scenarios: usize) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+/// Refuses to call it success that nothing was explored.
+fn refuse_nothing(found: &Found<'_>, options: &Options) -> anyhow::Result<()> {
+    let agents = found.agents();
+    for from in &options.from {
+        ensure!(
+            agents.contains(from),
+            "{}",
+            known::unknown("user agent", from, agents.iter().map(String::as_str))
+        );
+    }
+    ensure!(
+        found.runs() > 0,
+        "nothing was explored: these scenarios have no request or event that such a fault could meet; \
+         controllers: {}",
+        match agents.is_empty() {
+            true => "none".to_owned(),
+            false => agents.iter().cloned().collect::<Vec<_>>().join(", "),
+        }
+    );
+    Ok(())
+}
+
+/// A bar whose length grows as scenarios are planned.
+fn progress_bar(json: bool) -> ProgressBar {
+    if json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} scenarios, {msg}")
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {msg}")
         .expect("the template has only known keys");
-    ProgressBar::new(scenarios as u64).with_style(style)
+    ProgressBar::new(0).with_style(style)
 }
 
 fn write_log(path: &Path, file: &ScenarioFile, options: &RunOptions) -> anyhow::Result<()> {
@@ -153,6 +184,7 @@ fn replay(
     file: ScenarioFile,
     options: &RunOptions,
     logs: Option<&Path>,
+    json: bool,
 ) -> anyhow::Result<ExitCode> {
     ensure!(!options.plan.faults().is_empty(), "the plan has no fault");
     if let Some(dir) = logs {
@@ -169,13 +201,50 @@ fn replay(
         ..options.clone()
     };
     let reference = Reference::with(&file.scenario, &without)?;
-    let divergence = explore::explore_with(&file.scenario, &reference, options);
-    let Some(divergence) = divergence else {
-        println!("the same outcome");
-        println!("1 runs, 0 diverged");
+    let carried = explore::carry_out(&file.scenario, &reference, options);
+    refuse_unmet(&reference, &carried.unmet)?;
+    let Some(divergence) = carried.divergence else {
+        if !json {
+            out::say("the same outcome")?;
+        }
+        found::tell_numbers(1, 0, json)?;
         return Ok(ExitCode::SUCCESS);
     };
-    println!("{}\n{}", divergence.outcome, divergence.timelines);
-    println!("1 runs, 1 diverged");
+    if json {
+        let ran = Ran {
+            subject: Arc::new(Subject { file, reference }),
+            plan: options.plan.clone(),
+            order: options.order,
+        };
+        out::say(&found::in_json(&ran, &divergence))?;
+    } else {
+        let (outcome, timelines) = (&divergence.outcome, &divergence.timelines);
+        out::say(&format!("{}\n{}", out::diff(outcome), out::diff(timelines)))?;
+    }
+    found::tell_numbers(1, 1, json)?;
     Ok(ExitCode::FAILURE)
+}
+
+/// Refuses a plan of which a fault struck nowhere, with the points that there are.
+fn refuse_unmet(reference: &Reference, unmet: &[Planned]) -> anyhow::Result<()> {
+    let Some(planned) = unmet.first() else {
+        return Ok(());
+    };
+    let options = Options {
+        kinds: BTreeSet::from([planned.kind()]),
+        ..Options::default()
+    };
+    let plans = reference.plans(&options);
+    let plans: Vec<String> = plans.iter().map(ToString::to_string).collect();
+    let known: Vec<&str> = plans.iter().map(String::as_str).collect();
+    let mut listed = known::closest(&planned.to_string(), &known, POINTS_SHOWN);
+    if listed.is_empty() {
+        listed.extend(known.iter().take(POINTS_SHOWN));
+    }
+    let listed: Vec<String> = listed.iter().map(|plan| format!("\n  {plan}")).collect();
+    anyhow::bail!(
+        "the point of `{planned}` never comes; there are {} for a fault of this kind, the nearest:{}",
+        plans.len(),
+        listed.concat()
+    )
 }

@@ -1,14 +1,16 @@
 //! The flags for a program as the controller under test.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use clap::Args;
 use kubeproof::runner::RunOptions;
 use kubeproof::runner::remote::unfit_outside;
 use kubeproof::scenario::{HumanDuration, ScenarioFile};
 use kubeproof::testbed::Outside;
 
-use super::threads;
+use super::{out, threads};
 
 /// How many runs there are at once in real time: they wait most of the time.
 const AT_ONCE: usize = 8;
@@ -17,7 +19,7 @@ const AT_ONCE: usize = 8;
 pub(super) struct OutsideArgs {
     /// Start this program, with KUBECONFIG set, as the controller under test; everything happens in real time then.
     /// It is killed and started again where controllers crash.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = command)]
     controller: Option<String>,
     /// With --controller: without a write for so long, everything has come to rest.
     #[arg(
@@ -27,6 +29,13 @@ pub(super) struct OutsideArgs {
         requires = "controller"
     )]
     quiet: HumanDuration,
+}
+
+fn command(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("a command is expected".to_owned()),
+        false => Ok(text.to_owned()),
+    }
 }
 
 impl OutsideArgs {
@@ -48,10 +57,14 @@ impl OutsideArgs {
             let file = ScenarioFile::read(&path)?;
             match unfit_outside(&file.scenario) {
                 None => fitting.push(path),
-                Some(why) if !json => println!("skip {}  ({why})", file.name),
+                Some(why) if !json => out::say(&format!("skip {}  ({why})", file.name))?,
                 Some(_) => {}
             }
         }
+        ensure!(
+            !fitting.is_empty(),
+            "none of these scenarios can be run with a program as the controller"
+        );
         Ok(fitting)
     }
 }
@@ -62,13 +75,14 @@ pub(super) fn each<J: Send, R: Send>(
     jobs: Vec<J>,
     work: impl Fn(J) -> R + Sync,
 ) -> Vec<R> {
-    threads::at_once(at_once(options), jobs, work)
+    threads::at_once(at_once(options, None), jobs, work)
 }
 
-/// How many runs with these options are done at once.
-pub(super) fn at_once(options: &RunOptions) -> usize {
-    match options.outside {
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-        Some(_) => AT_ONCE,
+/// How many runs with these options are done at once, unless it is `asked` for another number.
+pub(super) fn at_once(options: &RunOptions, asked: Option<NonZeroUsize>) -> usize {
+    match (asked, &options.outside) {
+        (Some(asked), _) => asked.get(),
+        (None, None) => std::thread::available_parallelism().map_or(1, usize::from),
+        (None, Some(_)) => AT_ONCE,
     }
 }

@@ -7,6 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use kubeproof::log::{self, Replay};
 
+use super::out;
+
 /// So much of a line is shown: it may hold a whole object.
 const SHOWN_CHARS: usize = 2000;
 
@@ -32,17 +34,21 @@ pub(super) fn replay(args: ReplayArgs) -> anyhow::Result<ExitCode> {
                 Replay::Equal { lines } => {
                     equal += 1;
                     if args.times == 1 {
-                        println!("equal {}  ({lines} lines)", path.display());
+                        out::say(&format!("equal {}  ({lines} lines)", path.display()))?;
                     }
                 }
                 Replay::Differs { .. } => {
                     differing += 1;
-                    println!("DIFF  {}\n{}", path.display(), in_words(&replayed));
+                    out::say(&format!(
+                        "DIFF  {}\n{}",
+                        path.display(),
+                        in_words(&replayed)
+                    ))?;
                 }
             }
         }
     }
-    println!("{equal} equal, {differing} differ");
+    out::say(&format!("{equal} equal, {differing} differ"))?;
     Ok(match differing {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,

@@ -1,12 +1,15 @@
 //! `kubeproof run`.
 
+mod finished;
+mod junit;
 pub(super) mod leave;
 mod remote;
 
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Args;
@@ -14,23 +17,41 @@ use indicatif::{ProgressBar, ProgressStyle};
 use jiff::SignedDuration;
 use kubeproof::report::{self, Page, ScenarioReport};
 use kubeproof::runner::RunOptions;
-use kubeproof::suite::{self, Verdict};
+use kubeproof::suite::{self, Update, Verdict};
 use kubeproof_apiserver::Clock;
 use serde_json::json;
 
+use super::chosen::Chosen;
+use super::out;
 use super::outside::{self, OutsideArgs};
+use super::threads;
+use finished::{Finished, in_json, in_words};
 use leave::Leave;
 
 #[derive(Args)]
 pub(super) struct RunArgs {
-    /// Scenario files, or directories of them.
-    #[arg(value_name = "SCENARIO.yaml|DIR")]
-    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Write the golden of each scenario that has none, or another one.
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "kubeconfig"])]
+    accept: bool,
+    /// Write such goldens beside the present ones, as NAME.snap.new, for `cargo insta review`.
+    #[arg(long, conflicts_with_all = ["accept", "seed", "seeds", "kubeconfig"])]
+    review: bool,
+    /// How many scenarios run at once [default: the processors; 8 in real time].
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// End after the first failure.
+    #[arg(long)]
+    fail_fast: bool,
+    /// Write the results there, in JUnit's XML.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// The controllers that run: all, none, or names between commas [default: the scenario's; with
     /// --kubeconfig none but the cluster's own, with --controller none but that].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
-    /// Print one JSON object a scenario.
+    /// Print one JSON object a scenario, and one with a summary; the summary in words goes to standard error.
     #[arg(long)]
     json: bool,
     /// Run the scenarios in the order that this number determines, not in that of their names.
@@ -65,15 +86,6 @@ pub(super) struct RunArgs {
     kubeconfig: Option<PathBuf>,
 }
 
-struct Finished {
-    name: String,
-    verdict: Verdict,
-    took: Duration,
-    /// The command that runs it again, when it takes more than its name.
-    again: Option<String>,
-    shown: Option<ScenarioReport>,
-}
-
 pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     refuse_mixtures(&args)?;
     let options = RunOptions {
@@ -85,38 +97,56 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         outside: args.outside.program(),
         ..RunOptions::default()
     };
-    let mut paths = args
-        .outside
-        .fitting(scenario_paths(args.paths)?, args.json)?;
+    let again = finished::again(&args);
+    let mut paths = args.outside.fitting(args.chosen.files()?, args.json)?;
     if let Some(seed) = args.shuffle {
         suite::shuffle(&mut paths, seed);
     }
     let finished = match &args.kubeconfig {
         Some(kubeconfig) => {
             let controllers = options.controllers.unwrap_or_default();
-            remote::run(&paths, kubeconfig, controllers, args.json)?
+            let told = remote::Told {
+                json: args.json,
+                fail_fast: args.fail_fast,
+                jobs: args.jobs,
+            };
+            remote::run(&paths, kubeconfig, controllers, told)?
         }
         None => {
             ensure!(
                 args.log.is_none() || paths.len() == 1,
                 "--log takes one scenario; --logs DIR takes any number"
             );
-            let leave = Leave::new(args.log, args.logs, args.report.clone())?;
             let orders = args.seed..=args.seed.max(args.seeds);
             let jobs = paths.iter();
             let jobs = jobs.flat_map(|path| orders.clone().map(|order| (path.clone(), order)));
             let jobs: Vec<_> = jobs.collect();
-            let progress = progress_bar(jobs.len(), args.json);
-            let finished = run_all(jobs, &options, (&leave, &progress), args.json)?;
-            progress.finish_and_clear();
-            finished
+            let update = match (args.accept, args.review) {
+                (true, _) => Some(Update::Accept),
+                (_, true) => Some(Update::Review),
+                _ => None,
+            };
+            let telling = Telling {
+                leave: Leave::new(args.log, args.logs, args.report.clone())?,
+                update,
+                progress: progress_bar(jobs.len(), args.json),
+                json: args.json,
+                fail_fast: args.fail_fast,
+                at_once: outside::at_once(&options, args.jobs),
+            };
+            run_all(jobs, &options, &telling)?
         }
     };
-    let failed = finished
-        .iter()
-        .filter(|one| one.verdict != Verdict::Passed)
-        .count();
-    let ran = finished.len();
+    if let Some(path) = &args.junit {
+        leave::write(path, &junit::of(&finished))?;
+    }
+    let (failed, ran) = (
+        finished.iter().filter(|one| one.has_failed()).count(),
+        finished.len(),
+    );
+    if failed > 0 && !args.json {
+        out::say(&finished::failures(&finished, &again))?;
+    }
     if let Some(dir) = &args.report {
         let scenarios = finished.into_iter().filter_map(|one| one.shown).collect();
         let page = Page {
@@ -126,7 +156,14 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;
     }
-    println!("{} passed, {failed} failed", ran - failed);
+    let numbers = format!("{} passed, {failed} failed", ran - failed);
+    if args.json {
+        let summary = json!({"summary": {"passed": ran - failed, "failed": failed}});
+        out::say(&summary.to_string())?;
+        out::note(&numbers);
+    } else {
+        out::say(&numbers)?;
+    }
     Ok(if failed == 0 {
         ExitCode::SUCCESS
     } else {
@@ -151,29 +188,6 @@ fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn scenario_paths(paths: Vec<PathBuf>) -> anyhow::Result<Vec<PathBuf>> {
-    let given = !paths.is_empty();
-    let roots = if given {
-        paths
-    } else {
-        vec![suite::scenarios_dir()]
-    };
-    let mut found = Vec::new();
-    for root in roots {
-        anyhow::ensure!(
-            given || root.is_dir(),
-            "the scenarios this program was built with are gone; name a file or directory"
-        );
-        let below = suite::find(&root);
-        found.extend(below.with_context(|| format!("cannot list {}", root.display()))?);
-    }
-    anyhow::ensure!(
-        !found.is_empty(),
-        "there is no scenario file (*.yaml) there"
-    );
-    Ok(found)
-}
-
 fn progress_bar(scenarios: usize, json: bool) -> ProgressBar {
     if json || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -183,69 +197,92 @@ fn progress_bar(scenarios: usize, json: bool) -> ProgressBar {
     ProgressBar::new(scenarios as u64).with_style(style)
 }
 
-/// Runs the scenarios, each in an order, a thread for each processor; prints each as it ends.
+/// What becomes of runs as they end.
+struct Telling {
+    leave: Leave,
+    update: Option<Update>,
+    progress: ProgressBar,
+    json: bool,
+    fail_fast: bool,
+    at_once: usize,
+}
+
+/// Runs the scenarios, each in an order; prints each in turn as it ends.
 fn run_all(
     jobs: Vec<(PathBuf, u64)>,
     options: &RunOptions,
-    (leave, progress): (&Leave, &ProgressBar),
-    json: bool,
+    telling: &Telling,
 ) -> anyhow::Result<Vec<Finished>> {
-    let clock = Clock::real();
-    let finished = outside::each(options, jobs, |(path, order)| {
-        let began = clock.now();
-        let options = RunOptions {
-            order,
-            notes: leave.every_log(),
-            ..options.clone()
+    let mut finished = Vec::new();
+    let work = |(path, order)| run_one(path, order, options, telling);
+    let told = threads::in_order(telling.at_once, jobs.into_iter(), work, |one| {
+        let one = match one {
+            Ok(one) => one,
+            Err(error) => return ControlFlow::Break(Err(error)),
         };
-        let mut checked = suite::check(&path, &options);
-        let took: SignedDuration = clock.now().duration_since(began);
-        let log = leave.log(&mut checked, &options)?;
-        let shown = leave.report.as_ref().map(|_| ScenarioReport {
-            log,
-            ..ScenarioReport::of(&checked, order)
-        });
-        let again = format!("kubeproof run {} --seed {order}", path.display());
-        let one = Finished {
-            name: match order {
-                0 => checked.name,
-                order => format!("{} (seed {order})", checked.name),
-            },
-            verdict: checked.verdict,
-            took: took.unsigned_abs(),
-            again: (order > 0).then_some(again),
-            shown,
+        let line = if telling.json {
+            in_json(&one)
+        } else {
+            in_words(&one)
         };
-        let line = if json { in_json(&one) } else { in_words(&one) };
-        progress.suspend(|| println!("{line}"));
-        progress.inc(1);
-        anyhow::Ok(one)
-    });
-    finished.into_iter().collect()
-}
-
-fn in_words(one: &Finished) -> String {
-    let millis = one.took.as_millis();
-    match &one.verdict {
-        Verdict::Passed => format!("ok   {}  ({millis} ms)", one.name),
-        Verdict::Failed(why) => {
-            let again = one.again.iter().map(|again| format!("\nreplay: {again}"));
-            let again: String = again.collect();
-            format!(
-                "FAIL {}  ({millis} ms)\n{}{again}",
-                one.name,
-                why.trim_end()
-            )
+        let said = telling.progress.suspend(|| out::say(&line));
+        if let Err(closed) = said {
+            return ControlFlow::Break(Err(closed));
         }
+        telling.progress.inc(1);
+        let is_last = telling.fail_fast && one.has_failed();
+        finished.push(one);
+        match is_last {
+            true => ControlFlow::Break(Ok(())),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    telling.progress.finish_and_clear();
+    if let ControlFlow::Break(ended) = told {
+        ended?;
     }
+    Ok(finished)
 }
 
-fn in_json(one: &Finished) -> String {
-    let millis = u64::try_from(one.took.as_millis()).unwrap_or(u64::MAX);
-    let (passed, why) = match &one.verdict {
-        Verdict::Passed => (true, None),
-        Verdict::Failed(why) => (false, Some(why)),
+fn run_one(
+    path: PathBuf,
+    order: u64,
+    options: &RunOptions,
+    telling: &Telling,
+) -> anyhow::Result<Finished> {
+    let (clock, leave) = (Clock::real(), &telling.leave);
+    let began = clock.now();
+    let options = RunOptions {
+        order,
+        notes: leave.every_log(),
+        ..options.clone()
     };
-    json!({"scenario": one.name, "passed": passed, "milliseconds": millis, "failure": why})
-        .to_string()
+    let mut checked = suite::check(&path, &options);
+    let took: SignedDuration = clock.now().duration_since(began);
+    let log = leave.log(&mut checked, &options)?;
+    let shown = leave.report.as_ref().map(|_| ScenarioReport {
+        log,
+        ..ScenarioReport::of(&checked, order)
+    });
+    let wrote = telling.update.map(|update| suite::update(&checked, update));
+    let wrote = wrote
+        .transpose()
+        .context("cannot write a golden")?
+        .flatten();
+    if wrote.is_some() && telling.update == Some(Update::Accept) {
+        checked.verdict = Verdict::Passed;
+    }
+    Ok(Finished {
+        offers: checked.offered.is_some() && wrote.is_none(),
+        name: match order {
+            0 => checked.name,
+            order => format!("{} (seed {order})", checked.name),
+        },
+        path,
+        order,
+        verdict: checked.verdict,
+        took: took.unsigned_abs(),
+        wrote,
+        shown,
+    })
 }

@@ -3,13 +3,16 @@
 mod authentication;
 mod identity;
 
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write as _;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
@@ -25,25 +28,30 @@ use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
+use super::out;
 use identity::IdentityArgs;
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.
 const POD_STOP: Duration = Duration::from_millis(300);
 
+/// The mode of a file with credentials.
+const OWNER_ONLY: u32 = 0o600;
+
 /// How many files of `--load` are read before their turn.
 const FILES_AHEAD: usize = 8;
 
 #[derive(Args)]
 pub(super) struct ServeArgs {
-    /// Where to listen; port 0 takes any free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    /// Where to listen: a name or address, and a port; port 0 takes any free one, and without a name
+    /// (`:8080`) every address of the machine is meant.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = listen)]
     listen: SocketAddr,
     #[command(flatten)]
     identity: IdentityArgs,
@@ -51,7 +59,12 @@ pub(super) struct ServeArgs {
     #[arg(long)]
     service_account_admission: bool,
     /// How many simulated nodes there are, with a scheduler and kubelets.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     nodes: usize,
     /// The controllers that run: all, none, or names between commas.
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all")]
@@ -64,9 +77,12 @@ pub(super) struct ServeArgs {
     /// stages of pods take the place of the simulated kubelets. May be repeated.
     #[arg(long, value_name = "FILE|DIR")]
     stages: Vec<PathBuf>,
-    /// Write a kubeconfig for this server there.
+    /// Write a kubeconfig for this server there, readable by its owner alone.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+    /// How the cluster, the user and the context of that kubeconfig are called.
+    #[arg(long, value_name = "NAME", default_value = "kubeproof")]
+    name: String,
     /// Where webhooks find a service that has no endpoints here; the port is 443 unless it is
     /// named. May be repeated.
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", value_parser = service)]
@@ -112,6 +128,12 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     super::service::prepare(LevelFilter::ERROR);
     args.identity.check_listen(args.listen)?;
+    if args.identity.token.is_some() && !args.tls {
+        out::note(
+            "warning: over plain HTTP kubectl, Helm and every other program with client-go send no token \
+             and are anonymous; add --tls for them",
+        );
+    }
     let clock = Clock::real();
     let tls = args.tls.then(|| Tls::generate(args.listen.ip()));
     let gates = args.kruise_gates.read();
@@ -173,10 +195,11 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     let scheme = if args.tls { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     if let Some(path) = &args.kubeconfig_out {
-        write_kubeconfig(path, &url, tls.as_ref(), args.identity.token.as_deref())?;
+        let text = kubeconfig(&args, &url, tls.as_ref())?;
+        write_private(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     server.set_external_url(&url);
-    println!("listening on {url}");
+    out::say(&format!("listening on {url}"))?;
     let shutdown = async move {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => {}
@@ -241,6 +264,19 @@ fn open(path: &Path, moment: Moment, builder: ApiServerBuilder) -> anyhow::Resul
     Ok(state.open(builder))
 }
 
+/// An address, or a name that has one; `:PORT` is that port of every address.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let text = match text.strip_prefix(':') {
+        Some(port) => format!("0.0.0.0:{port}"),
+        None => text.to_owned(),
+    };
+    let addresses = text.to_socket_addrs();
+    let mut addresses = addresses.map_err(|error| format!("expected HOST:PORT: {error}"))?;
+    addresses
+        .next()
+        .ok_or_else(|| "the name has no address".to_owned())
+}
+
 /// A port of a service, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Service {
@@ -273,6 +309,7 @@ fn service(text: &str) -> Result<Service, String> {
 fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
     let mut stages = Vec::new();
     for root in paths {
+        let before = stages.len();
         for file in Manifests::files(root)? {
             for object in read_objects(&file).map_err(anyhow::Error::msg)? {
                 if object["kind"] == "Stage" {
@@ -281,6 +318,11 @@ fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
                 }
             }
         }
+        ensure!(
+            stages.len() > before,
+            "--stages {}: there is no Stage in it",
+            root.display()
+        );
     }
     Ok(stages)
 }
@@ -295,22 +337,57 @@ async fn load(server: &ApiServer, paths: &[PathBuf]) -> anyhow::Result<()> {
         };
         let files = stream::iter(Manifests::files(root)?);
         let mut manifests = files.map(read).buffered(FILES_AHEAD);
+        let mut is_empty = true;
         while let Some((objects, file)) = manifests.try_next().await? {
             for object in objects? {
-                let created = loader.create(object).await;
-                created.with_context(|| file.display().to_string())?;
+                is_empty = false;
+                let created = async {
+                    check_object(&object)?;
+                    anyhow::Ok(loader.create(object).await?)
+                };
+                created.await.with_context(|| file.display().to_string())?;
             }
         }
+        ensure!(
+            !is_empty,
+            "--load {}: there is no object in it",
+            root.display()
+        );
     }
-    Ok(loader.finish().await?)
+    let finished = loader.finish().await;
+    finished.with_context(|| {
+        let paths = paths.iter().map(|path| path.display().to_string());
+        format!("--load {}", paths.collect::<Vec<_>>().join(" --load "))
+    })
 }
 
-fn write_kubeconfig(
-    path: &Path,
-    url: &str,
-    tls: Option<&Tls>,
-    token: Option<&str>,
-) -> anyhow::Result<()> {
+/// Refuses what is no Kubernetes object.
+fn check_object(object: &Value) -> anyhow::Result<()> {
+    for field in ["/apiVersion", "/kind"] {
+        let value = object.pointer(field).and_then(Value::as_str);
+        ensure!(
+            value.is_some_and(|value| !value.is_empty()),
+            "not an object: it has no {}",
+            field.trim_start_matches('/')
+        );
+    }
+    Ok(())
+}
+
+/// Writes a file that nobody but its owner can read, whatever it was before.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    let mut file = options.mode(OWNER_ONLY).open(path)?;
+    // The mode is that of a new file only; a device keeps its own.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+    }
+    file.write_all(text.as_bytes())
+}
+
+fn kubeconfig(args: &ServeArgs, url: &str, tls: Option<&Tls>) -> anyhow::Result<String> {
+    let (name, token) = (&args.name, args.identity.token.as_deref());
     let mut cluster = json!({"server": url});
     if let Some(tls) = tls {
         cluster["certificate-authority-data"] = STANDARD.encode(tls.authority_pem()).into();
@@ -324,14 +401,13 @@ fn write_kubeconfig(
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "kubeproof", "cluster": cluster}],
-        "users": [{"name": "kubeproof", "user": user}],
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
         "contexts": [{
-            "name": "kubeproof",
-            "context": {"cluster": "kubeproof", "user": "kubeproof", "namespace": "default"},
+            "name": name,
+            "context": {"cluster": name, "user": name, "namespace": "default"},
         }],
-        "current-context": "kubeproof",
+        "current-context": name,
     });
-    let text = serde_saphyr::to_string(&config)?;
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    Ok(serde_saphyr::to_string(&config)?)
 }

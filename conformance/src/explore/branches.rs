@@ -24,6 +24,7 @@ pub struct Branched {
 }
 
 /// Runs `scenario` with each of `plans`, as [`explore_with`] does, so many at once. `options` has the rest, and no plan.
+/// `ended` is called after each branch.
 ///
 /// Each plan is a process that branches off from this one: there must be no other thread in it.
 #[must_use]
@@ -31,9 +32,9 @@ pub fn branches(
     scenario: &Scenario,
     reference: &Reference,
     (plans, options): (&[Plan], &RunOptions),
-    at_once: usize,
+    (at_once, ended): (usize, impl Fn() + Send + 'static),
 ) -> Branched {
-    let processes = Arc::new(Mutex::new(Processes::new(at_once)));
+    let processes = Arc::new(Mutex::new(Processes::new(at_once, Box::new(ended))));
     let forks = Arc::clone(&processes);
     let run = AssertUnwindSafe(|| {
         let begin = |cluster: &Simulated| {
@@ -79,6 +80,7 @@ fn with_plan(options: &RunOptions, plan: &Plan) -> RunOptions {
 /// The processes that branched off.
 struct Processes {
     at_once: usize,
+    ended: Box<dyn Fn() + Send>,
     running: VecDeque<Running>,
     answers: BTreeMap<usize, Answer>,
     /// What this process itself is, and where its answer goes; nothing in the one that forks.
@@ -98,9 +100,10 @@ enum Answer {
 }
 
 impl Processes {
-    fn new(at_once: usize) -> Self {
+    fn new(at_once: usize, ended: Box<dyn Fn() + Send>) -> Self {
         Self {
             at_once: at_once.max(1),
+            ended,
             running: VecDeque::new(),
             answers: BTreeMap::new(),
             own: None,
@@ -161,6 +164,7 @@ impl Processes {
             .and_then(|_| serde_json::from_slice(&told).ok());
         let answer = verdict.map_or(Answer::None, Answer::Verdict);
         self.answers.insert(oldest.index, answer);
+        (self.ended)();
         true
     }
 }

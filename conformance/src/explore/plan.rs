@@ -178,6 +178,14 @@ impl Plan {
         &self.0
     }
 
+    /// The faults that are not among those that `met` somebody, by the names that the server knows them by.
+    pub(super) fn unmet<'a>(&self, met: impl Iterator<Item = &'a str>) -> Vec<Planned> {
+        let met: Vec<&str> = met.collect();
+        let faults = self.to_faults().into_iter().zip(&self.0);
+        let unmet = faults.filter(|(fault, _)| !met.contains(&fault.name.as_str()));
+        unmet.map(|(_, planned)| planned.clone()).collect()
+    }
+
     /// What the server is given: a fault each, named by its number.
     pub(crate) fn to_faults(&self) -> Vec<Fault> {
         let faults = self.0.iter().enumerate();

@@ -3,16 +3,17 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use indicatif::ProgressBar;
 use kubeproof::explore::{self, Options, Plan, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 
-use super::jobs::{Done, Ran, Subject};
+use super::jobs::{Done, Ran, Subject, planned};
 
 /// All of them, scenario by scenario, those with fewer faults first; `tell` is given each in its order.
 pub(super) fn each<B>(
     files: Vec<ScenarioFile>,
-    (base, at_once): (&RunOptions, usize),
+    (base, at_once, progress): (&RunOptions, usize, &ProgressBar),
     (options, seeds): (&Options, u64),
     mut tell: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
@@ -27,12 +28,13 @@ pub(super) fn each<B>(
         let subject = Arc::new(Subject { file, reference });
         let singles = subject.reference.plans(options);
         let pairs = explore::pairs(&singles, options.pairs_max);
+        tell(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
         for (plans, tells_order) in [(singles, true), (pairs, false)] {
             for order in 0..=seeds {
                 of_order(
                     &subject,
                     (&plans, base, order),
-                    at_once,
+                    (at_once, progress),
                     |ran, divergence| {
                         let is_run = tells_order && order > 0 || !ran.plan.faults().is_empty();
                         match is_run {
@@ -52,7 +54,7 @@ pub(super) fn each<B>(
 fn of_order<B>(
     subject: &Arc<Subject>,
     (plans, base, order): (&[Plan], &RunOptions, u64),
-    at_once: usize,
+    (at_once, progress): (usize, &ProgressBar),
     mut tell: impl FnMut(Ran, Option<explore::Divergence>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     if plans.is_empty() && order == 0 {
@@ -63,7 +65,9 @@ fn of_order<B>(
         ..base.clone()
     };
     let (scenario, reference) = (&subject.file.scenario, &subject.reference);
-    let branched = explore::branches(scenario, reference, (plans, &options), at_once);
+    let shown = progress.clone();
+    let ended = move || shown.inc(1);
+    let branched = explore::branches(scenario, reference, (plans, &options), (at_once, ended));
     let ran = |plan: Plan| Ran {
         subject: Arc::clone(subject),
         plan,

@@ -1,7 +1,7 @@
 //! What is found, told as it is found. Nothing is kept but one of several equal differences, and
 //! beyond its scenario's end only what a report shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::jobs::{Done, Ran, Subject};
 use super::{page, write_log};
+use crate::cli::out;
 
 /// The cells of each scenario, by the kind of fault.
 pub(super) type Cells = BTreeMap<&'static str, Cell>;
@@ -28,6 +29,8 @@ pub(super) struct Found<'p> {
     runs: usize,
     diverged: usize,
     explained: usize,
+    /// Whom faults could meet in any of the scenarios.
+    agents: BTreeSet<String>,
     /// The differences of the present scenario, by what they are.
     open: BTreeMap<String, Open>,
     cells: Cells,
@@ -63,6 +66,7 @@ impl<'p> Found<'p> {
             runs: 0,
             diverged: 0,
             explained: 0,
+            agents: BTreeSet::new(),
             open: BTreeMap::new(),
             cells: Cells::new(),
         }
@@ -83,37 +87,51 @@ impl<'p> Found<'p> {
                 let error = anyhow::Error::new(error).context(file.name);
                 return Err(error.context("a scenario does not run without faults either"));
             }
-            Done::Ran(ran, divergence) => self.take_run(ran, divergence),
+            Done::Planned(runs) => self.progress.inc_length(runs as u64),
+            Done::Ran(ran, divergence) => self.take_run(ran, divergence)?,
             Done::End(subject) => self.end(&subject)?,
         }
         Ok(())
     }
 
-    fn take_run(&mut self, ran: Ran, divergence: Option<Divergence>) {
+    /// How many runs there were.
+    pub(super) fn runs(&self) -> usize {
+        self.runs
+    }
+
+    /// By user agent, whom faults could meet.
+    pub(super) fn agents(&self) -> &BTreeSet<String> {
+        &self.agents
+    }
+
+    fn take_run(&mut self, ran: Ran, divergence: Option<Divergence>) -> anyhow::Result<()> {
         self.runs += 1;
-        let message = || format!("{} runs, {} diverged", self.runs, self.diverged);
-        self.progress.set_message(message());
+        // Branches have been counted as they ended.
+        let counted = self.progress.position().max(self.runs as u64);
+        self.progress.set_position(counted);
+        self.progress
+            .set_message(format!("{} diverged", self.diverged));
         let cell = self.cells.entry(page::kind(&ran.plan)).or_default();
         cell.runs += 1;
         let Some(divergence) = divergence else {
-            return;
+            return Ok(());
         };
         if ran.is_explained() {
             cell.explained += 1;
             self.explained += 1;
-            return;
+            return Ok(());
         }
         cell.diverged += 1;
         self.diverged += 1;
         if self.json {
-            self.say(&in_json(&ran, &divergence));
+            self.say(&in_json(&ran, &divergence))?;
         }
         if let Some(open) = self.open.get_mut(&divergence.outcome) {
             open.others += 1;
-            return;
+            return Ok(());
         }
         if !self.json {
-            self.say(&in_words(&ran, &divergence));
+            self.say(&in_words(&ran, &divergence))?;
         }
         let open = Open {
             place: self.open.len(),
@@ -122,11 +140,13 @@ impl<'p> Found<'p> {
             others: 0,
         };
         self.open.insert(divergence.outcome, open);
+        Ok(())
     }
 
     /// Closes the differences of a scenario.
     fn end(&mut self, subject: &Subject) -> anyhow::Result<()> {
         let name = &subject.file.name;
+        self.agents.extend(subject.reference.agents());
         let open = std::mem::take(&mut self.open).into_iter();
         let mut closed: Vec<(String, Open)> = open.collect();
         closed.sort_by_key(|(_, one)| one.place);
@@ -136,7 +156,7 @@ impl<'p> Found<'p> {
                 self.say(&format!(
                     "SAME {name}: {plan}\n     with {} other plans",
                     one.others
-                ));
+                ))?;
             }
             self.leave_log(one)?;
         }
@@ -153,7 +173,6 @@ impl<'p> Found<'p> {
             });
             shown.divergences.extend(told);
         }
-        self.progress.inc(1);
         Ok(())
     }
 
@@ -176,16 +195,16 @@ impl<'p> Found<'p> {
         )
     }
 
-    fn say(&self, text: &str) {
-        self.progress.suspend(|| println!("{text}"));
+    fn say(&self, text: &str) -> anyhow::Result<()> {
+        self.progress.suspend(|| out::say(text))
     }
 
     /// Tells how many runs there were.
-    pub(super) fn tell_numbers(&self) {
+    pub(super) fn tell_numbers(&self) -> anyhow::Result<()> {
         if self.explained > 0 && !self.json {
-            println!("{} differ as their scenarios say", self.explained);
+            out::say(&format!("{} differ as their scenarios say", self.explained))?;
         }
-        println!("{} runs, {} diverged", self.runs, self.diverged);
+        tell_numbers(self.runs, self.diverged, self.json)
     }
 
     /// What a report shows of it.
@@ -193,6 +212,18 @@ impl<'p> Found<'p> {
         let shown = self.shown.take().unwrap_or_default();
         page::matrix(shown.rows, shown.divergences)
     }
+}
+
+/// Tells how many runs there were, in words; the words are beside the JSON if the rest is that.
+pub(super) fn tell_numbers(runs: usize, diverged: usize, json: bool) -> anyhow::Result<()> {
+    let numbers = format!("{runs} runs, {diverged} diverged");
+    if !json {
+        return out::say(&numbers);
+    }
+    let summary = json!({"summary": {"runs": runs, "diverged": diverged}});
+    out::say(&summary.to_string())?;
+    out::note(&numbers);
+    Ok(())
 }
 
 /// A plan, with the seed of its order.
@@ -206,16 +237,18 @@ fn words(plan: &Plan, order: u64) -> String {
 
 fn in_words(ran: &Ran, divergence: &Divergence) -> String {
     let (name, plan) = (&ran.subject.file.name, words(&ran.plan, ran.order));
-    let lines = divergence.outcome.lines();
+    let outcome = out::diff(&divergence.outcome);
+    let lines = outcome.lines();
     let lines: Vec<String> = lines.map(|line| format!("     {line}")).collect();
     let replay = ran.replay();
     format!(
-        "DIFF {name}: {plan}\n{}\n     replay: {replay}",
+        "{} {name}: {plan}\n{}\n     replay: {replay}",
+        out::bad("DIFF"),
         lines.join("\n")
     )
 }
 
-fn in_json(ran: &Ran, divergence: &Divergence) -> String {
+pub(super) fn in_json(ran: &Ran, divergence: &Divergence) -> String {
     let told = json!({
         "scenario": ran.subject.file.name,
         "plan": ran.plan.to_string(),

@@ -16,6 +16,8 @@ pub(super) struct Subject {
 pub(super) enum Job {
     /// The run without faults failed.
     Failed(Box<ScenarioFile>, RunError),
+    /// So many runs follow.
+    Planned(usize),
     /// One run.
     Run(Arc<Subject>, Plan, u64),
     /// There are no more of this scenario.
@@ -25,6 +27,8 @@ pub(super) enum Job {
 /// What has been done.
 pub(super) enum Done {
     Failed(Box<ScenarioFile>, RunError),
+    /// So many runs follow.
+    Planned(usize),
     /// A run, and how it differs.
     Ran(Ran, Option<Divergence>),
     End(Arc<Subject>),
@@ -43,6 +47,7 @@ impl Job {
     pub(super) fn run(self, base: &RunOptions) -> Done {
         match self {
             Self::Failed(file, error) => Done::Failed(file, error),
+            Self::Planned(runs) => Done::Planned(runs),
             Self::End(subject) => Done::End(subject),
             Self::Run(subject, plan, order) => {
                 let options = RunOptions {
@@ -113,6 +118,7 @@ fn of_subject(
 ) -> impl Iterator<Item = Job> + Send + use<> {
     let singles = subject.reference.plans(options);
     let pairs = explore::pairs(&singles, options.pairs_max);
+    let planned = Job::Planned(planned(singles.len(), pairs.len(), seeds));
     let in_orders = |orders: std::ops::RangeInclusive<u64>, plans: Vec<Plan>| {
         orders.flat_map(move |order| plans.clone().into_iter().map(move |plan| (plan, order)))
     };
@@ -121,5 +127,14 @@ fn of_subject(
     let runs = runs.chain(in_orders(0..=seeds, pairs));
     let (of_run, of_end) = (Arc::clone(&subject), subject);
     let runs = runs.map(move |(plan, order)| Job::Run(Arc::clone(&of_run), plan, order));
-    runs.chain(std::iter::once_with(move || Job::End(of_end)))
+    let runs = runs.chain(std::iter::once_with(move || Job::End(of_end)));
+    std::iter::once(planned).chain(runs)
+}
+
+/// How many runs there are: each plan in each order, and each order alone.
+pub(super) fn planned(singles: usize, pairs: usize, seeds: u64) -> usize {
+    let seeds = usize::try_from(seeds).unwrap_or(usize::MAX);
+    (singles + pairs)
+        .saturating_mul(seeds.saturating_add(1))
+        .saturating_add(seeds)
 }

@@ -1,5 +1,8 @@
 //! `kubeproof run --kubeconfig`.
 
+use std::cell::Cell;
+use std::future::ready;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use futures::{StreamExt, stream};
@@ -12,11 +15,28 @@ use kubeproof_apiserver::Clock;
 use kubeproof_controller::Manager;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::super::{controllers, kubeconfig};
-use super::{Finished, in_json, in_words};
+use super::super::{controllers, kubeconfig, out};
+use super::finished::{Finished, in_json, in_words};
 
 /// How many scenarios run at once: they wait most of the time, and each has a namespace of its own.
 const AT_ONCE: usize = 8;
+
+/// How runs are told of.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    pub(super) json: bool,
+    pub(super) fail_fast: bool,
+    pub(super) jobs: Option<NonZeroUsize>,
+}
+
+impl Told {
+    fn skip(self, file: &ScenarioFile, why: &str) -> anyhow::Result<()> {
+        match self.json {
+            true => Ok(()),
+            false => out::say(&format!("skip {}  ({why})", file.name)),
+        }
+    }
+}
 
 /// Runs the portable ones of the scenarios on the cluster of a kubeconfig, beside `controllers` of this
 /// project's. A signal ends the runs and removes their namespaces.
@@ -24,46 +44,47 @@ pub(super) fn run(
     paths: &[PathBuf],
     kubeconfig: &Path,
     controllers: Vec<String>,
-    json: bool,
+    told: Told,
 ) -> anyhow::Result<Vec<Finished>> {
-    let mut files = Vec::new();
-    for path in paths {
-        let file = ScenarioFile::read(path)?;
-        match unportable(&file.scenario) {
-            None => files.push(file),
-            Some(why) if !json => println!("skip {}  ({why})", file.name),
-            Some(_) => {}
-        }
-    }
+    let files = paths.iter().map(|path| ScenarioFile::read(path));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(run_until_signal(files, kubeconfig, controllers, json))
+    runtime.block_on(run_until_signal(files, kubeconfig, controllers, told))
 }
 
 async fn run_until_signal(
     files: Vec<ScenarioFile>,
     kubeconfig: &Path,
     names: Vec<String>,
-    json: bool,
+    told: Told,
 ) -> anyhow::Result<Vec<Finished>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = kubeconfig::config(kubeconfig).await?;
     kubeconfig::version(&config).await?;
     let has_kruise = controllers::serves_kruise(&config).await?;
-    let (files, without): (Vec<_>, Vec<_>) = files
-        .into_iter()
-        .partition(|file| has_kruise || !file.scenario.given.kruise);
-    for file in without.iter().filter(|_| !json) {
-        println!("skip {}  (the cluster has no OpenKruise)", file.name);
+    let mut fitting = Vec::new();
+    for file in files {
+        match unportable(&file.scenario) {
+            Some(why) => told.skip(&file, why)?,
+            None if file.scenario.given.kruise && !has_kruise => {
+                told.skip(&file, "the cluster has no OpenKruise")?;
+            }
+            None => fitting.push(file),
+        }
     }
+    anyhow::ensure!(
+        !fitting.is_empty(),
+        "none of these scenarios can be run on the cluster"
+    );
     let client = Client::try_from(config.clone())?;
     let (own_client, options) = controllers::options(config, names, 0)?;
     let manager = Manager::start(own_client, options)?;
     let namespaces = Namespaces::default();
     let finished = tokio::select! {
-        finished = run_all(files, &client, &namespaces, json) => Some(finished),
+        finished = run_all(fitting, &client, &namespaces, told) => Some(finished),
         () = either(&mut interrupt, &mut terminate) => None,
     };
     let removed = match finished {
@@ -105,10 +126,13 @@ async fn run_all(
     files: Vec<ScenarioFile>,
     client: &Client,
     namespaces: &Namespaces,
-    json: bool,
+    told: Told,
 ) -> Vec<Finished> {
     let clock = Clock::real();
-    let runs = stream::iter(files).map(|file| {
+    // After the last failure or line that is read, what has begun comes to its end, so that no namespace is left.
+    let is_over = Cell::new(false);
+    let files = stream::iter(files).take_while(|_| ready(!is_over.get()));
+    let runs = files.map(|file| {
         let (client, clock) = (client.clone(), clock.clone());
         async move {
             let began = clock.now();
@@ -116,15 +140,27 @@ async fn run_all(
             let took: SignedDuration = clock.now().duration_since(began);
             Finished {
                 name: file.name,
+                path: file.path,
+                order: 0,
                 verdict,
                 took: took.unsigned_abs(),
-                again: None,
+                offers: false,
+                wrote: None,
                 shown: None,
             }
         }
     });
-    let told = runs.buffer_unordered(AT_ONCE).inspect(|one| {
-        println!("{}", if json { in_json(one) } else { in_words(one) });
+    let at_once = told.jobs.map_or(AT_ONCE, NonZeroUsize::get);
+    let ended = runs.buffer_unordered(at_once).inspect(|one| {
+        let line = if told.json {
+            in_json(one)
+        } else {
+            in_words(one)
+        };
+        let is_read = out::say(&line).is_ok();
+        if !is_read || told.fail_fast && one.has_failed() {
+            is_over.set(true);
+        }
     });
-    told.collect().await
+    ended.collect().await
 }

@@ -13,7 +13,8 @@ const ADMIN_GROUP: &str = "system:masters";
 
 #[derive(Args)]
 pub(super) struct IdentityArgs {
-    /// The bearer token that requests must carry; without it anyone may do anything.
+    /// The bearer token that requests must carry; without it anyone may do anything. kubectl and its like send one
+    /// over TLS only, so that they need --tls, too.
     #[arg(long)]
     pub(super) token: Option<String>,
     /// Whether everybody may do everything, or only what roles grant them; the holder of the token
@@ -56,9 +57,9 @@ pub(super) struct IdentityArgs {
 }
 
 fn authorization(mode: &str) -> Result<Authorization, String> {
-    match mode {
-        "AlwaysAllow" => Ok(Authorization::AlwaysAllow),
-        "RBAC" => Ok(Authorization::Rbac),
+    match mode.to_ascii_lowercase().as_str() {
+        "alwaysallow" => Ok(Authorization::AlwaysAllow),
+        "rbac" => Ok(Authorization::Rbac),
         _ => Err("expected AlwaysAllow or RBAC".to_owned()),
     }
 }

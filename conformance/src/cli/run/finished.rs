@@ -1,0 +1,136 @@
+//! Runs that have ended, in words and as JSON.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kubeproof::report::ScenarioReport;
+use kubeproof::suite::Verdict;
+use serde_json::json;
+
+use super::RunArgs;
+use crate::cli::out;
+
+/// A run that has ended.
+pub(super) struct Finished {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    /// The seed of its order.
+    pub(super) order: u64,
+    pub(super) verdict: Verdict,
+    pub(super) took: Duration,
+    /// Whether it would pass if its transcript were the golden.
+    pub(super) offers: bool,
+    /// The golden that was written, or what was left for a review.
+    pub(super) wrote: Option<PathBuf>,
+    pub(super) shown: Option<ScenarioReport>,
+}
+
+impl Finished {
+    pub(super) fn has_failed(&self) -> bool {
+        self.verdict != Verdict::Passed
+    }
+}
+
+pub(super) fn in_words(one: &Finished) -> String {
+    let time = out::faint(&format!("({} ms)", one.took.as_millis()));
+    let wrote = one.wrote.as_ref();
+    let wrote = wrote.map(|path| format!("\n     wrote {}", path.display()));
+    let wrote = wrote.unwrap_or_default();
+    match &one.verdict {
+        Verdict::Passed => format!("{}   {}  {time}{wrote}", out::good("ok"), one.name),
+        Verdict::Failed(why) => format!(
+            "{} {}  {time}\n{}{wrote}",
+            out::bad("FAIL"),
+            one.name,
+            out::diff(why.trim_end())
+        ),
+    }
+}
+
+pub(super) fn in_json(one: &Finished) -> String {
+    let millis = u64::try_from(one.took.as_millis()).unwrap_or(u64::MAX);
+    let (passed, why) = match &one.verdict {
+        Verdict::Passed => (true, None),
+        Verdict::Failed(why) => (false, Some(why)),
+    };
+    let mut told =
+        json!({"scenario": one.name, "passed": passed, "milliseconds": millis, "failure": why});
+    if let Some(path) = &one.wrote {
+        told["wrote"] = path.display().to_string().into();
+    }
+    told.to_string()
+}
+
+/// The flags with which a run is repeated, each with a blank before it.
+pub(super) fn again(args: &RunArgs) -> String {
+    let mut flags = String::new();
+    let kubeconfig = args
+        .kubeconfig
+        .as_deref()
+        .map(|path| quoted(&path.display().to_string()));
+    let controller = args
+        .outside
+        .program()
+        .map(|program| quoted(&program.command));
+    let controllers = args.controllers.clone();
+    for (flag, value) in [
+        ("kubeconfig", kubeconfig),
+        ("controller", controller),
+        ("controllers", controllers),
+    ] {
+        if let Some(value) = value {
+            let _ = write!(flags, " --{flag} {value}");
+        }
+    }
+    flags
+}
+
+/// The runs that have failed, each with the command that shows it, and the one that accepts it if there is one.
+pub(super) fn failures(finished: &[Finished], flags: &str) -> String {
+    let mut lines = vec![format!("\n{}", out::bad("failures:"))];
+    for one in finished.iter().filter(|one| one.has_failed()) {
+        let run = format!("kubeproof run {}{flags}", shell_path(&one.path));
+        let show = match one.order {
+            0 => run.clone(),
+            order => format!("{run} --seed {order}"),
+        };
+        lines.push(format!("  {}", one.name));
+        lines.push(format!("    show:   {show}"));
+        if one.offers {
+            lines.push(format!("    accept: {run} --accept"));
+        } else if one.wrote.is_some() {
+            lines.push(format!("    accept: cargo insta review, or {run} --accept"));
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn shell_path(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte);
+    match text.bytes().all(is_plain) {
+        true => text,
+        false => quoted(&text),
+    }
+}
+
+/// A word of the shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_pasted_into_a_shell() {
+        assert_eq!(shell_path(Path::new("a/b-c.yaml")), "a/b-c.yaml");
+        assert_eq!(
+            shell_path(Path::new("my files/it's")),
+            r"'my files/it'\''s'"
+        );
+    }
+}

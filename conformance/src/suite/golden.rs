@@ -1,0 +1,122 @@
+//! Where goldens are, and how they are written.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::Checked;
+
+/// How a golden is written that is missing or differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// As the golden.
+    Accept,
+    /// Beside it, as `NAME.snap.new`, where `cargo insta review` finds it.
+    Review,
+}
+
+/// The golden's name without its directory and extension: `area__name`.
+#[must_use]
+pub fn snapshot_name(scenario_name: &str) -> String {
+    scenario_name.replace('/', "__")
+}
+
+/// Where the golden of the scenario file at `path` is.
+///
+/// For `…/scenarios/area/name.yaml` that is `…/snapshots/area__name.snap`, for any other file a
+/// directory `snapshots` beside it.
+#[must_use]
+pub fn golden_path(path: &Path, scenario_name: &str) -> PathBuf {
+    let name = format!("{}.snap", snapshot_name(scenario_name));
+    root(path).join("snapshots").join(name)
+}
+
+/// The directory of the directory of goldens.
+fn root(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let area = absolute.parent().unwrap_or(Path::new("/"));
+    let root = match area.parent() {
+        Some(scenarios) if scenarios.ends_with("scenarios") => scenarios.parent(),
+        _ => None,
+    };
+    root.unwrap_or(area).to_owned()
+}
+
+/// Writes the transcript that `checked` offers, and returns where; nothing when it offers none. What was left for
+/// review is removed once the golden is right.
+///
+/// # Errors
+/// Why a file cannot be written.
+pub fn update(checked: &Checked, update: Update) -> std::io::Result<Option<PathBuf>> {
+    let Some(file) = &checked.file else {
+        return Ok(None);
+    };
+    let golden = golden_path(&file.path, &file.name);
+    let pending = golden.with_extension("snap.new");
+    let Some(transcript) = &checked.offered else {
+        if checked.verdict == super::Verdict::Passed {
+            remove(&pending)?;
+        }
+        return Ok(None);
+    };
+    let before = std::fs::read_to_string(&golden).unwrap_or_default();
+    let header = match super::content(&before) {
+        content if content.len() < before.len() => &before[..before.len() - content.len()],
+        _ => &new_header(&file.path),
+    };
+    let text = format!("{header}{}\n", transcript.trim_end());
+    if let Some(directory) = golden.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let path = match update {
+        Update::Accept => {
+            remove(&pending)?;
+            golden
+        }
+        Update::Review => pending,
+    };
+    std::fs::write(&path, text)?;
+    Ok(Some(path))
+}
+
+/// The metadata that insta expects of a snapshot: where it comes from.
+fn new_header(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let source = absolute.strip_prefix(root(path)).unwrap_or(&absolute);
+    // A JSON string is a YAML string, whatever the name of the file.
+    let source = serde_json::Value::from(source.display().to_string());
+    format!("---\nsource: {source}\n---\n")
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goldens_are_found_beside_the_scenarios_directory() {
+        let path = Path::new("/p/scenarios/statefulset/a.yaml");
+        assert_eq!(
+            golden_path(path, "statefulset/a"),
+            Path::new("/p/snapshots/statefulset__a.snap")
+        );
+        assert_eq!(
+            golden_path(Path::new("/mine/a.yaml"), "mine/a"),
+            Path::new("/mine/snapshots/mine__a.snap")
+        );
+    }
+
+    #[test]
+    fn a_golden_names_its_scenario_as_seen_from_the_directory_of_both() {
+        let header = new_header(Path::new("/p/scenarios/statefulset/a.yaml"));
+        assert_eq!(
+            header,
+            "---\nsource: \"scenarios/statefulset/a.yaml\"\n---\n"
+        );
+    }
+}
