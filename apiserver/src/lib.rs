@@ -63,8 +63,9 @@ pub use kubelet::{
 pub use nesting::on_deep_stack;
 pub use registry::embedded;
 pub use server::{
-    ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, LoadError, Loader,
-    ManifestError, Manifests, SecretToken, Tls, serve, serve_requests, serve_tls,
+    ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
+    LivelockLimits, LoadError, Loader, ManifestError, Manifests, SecretToken, Tls, serve,
+    serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

@@ -8,6 +8,7 @@ mod flow_control;
 mod fork;
 mod identity;
 mod listener;
+mod livelock;
 mod load;
 mod manifests;
 mod offload;
@@ -62,6 +63,7 @@ use crate::webhook::{Caller, Services};
 use crate::x509::Authorities;
 
 use flow_control::{Asking, Flow, FlowControl};
+use livelock::Livelocks;
 use offload::{Limit, Offload};
 use panics::Panics;
 
@@ -70,6 +72,7 @@ pub(crate) use credentials::LazyAuthority;
 pub use credentials::SecretToken;
 pub use fork::ForkError;
 pub use listener::{serve, serve_requests, serve_tls};
+pub use livelock::{Livelock, LivelockLimits};
 pub use load::{LoadError, Loader};
 pub use manifests::{ManifestError, Manifests};
 pub(crate) use peer::{Peer, check_local};
@@ -131,6 +134,7 @@ pub(crate) struct Core {
     /// What goes wrong on purpose.
     pub(crate) faults: Faults,
     panics: Panics,
+    livelocks: Livelocks,
     flow_control: FlowControl,
     /// The passes of what looks after the conditions of FlowSchemas.
     pub(crate) flow_schema_passes: Passes,
@@ -434,7 +438,12 @@ impl ApiServer {
         let user_agent = header(&parts.headers, &USER_AGENT);
         let faults = &self.core.faults;
         let rv = self.core.storage.revision();
-        let effects = faults.meet(Asked::of(&info, user_agent), &body, rv);
+        let asked = Asked::of(&info, user_agent);
+        if self.core.livelocks.stop(asked.as_ref(), received) {
+            drop(seat);
+            std::future::pending::<()>().await;
+        }
+        let effects = faults.meet(asked, &body, rv);
         for effect in &effects {
             match effect {
                 Effect::Delay(time) => tokio::time::sleep(*time).await,

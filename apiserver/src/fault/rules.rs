@@ -106,12 +106,12 @@ impl Asked {
         })
     }
 
-    pub(super) fn verb_text(&self) -> &'static str {
+    pub(crate) fn verb_text(&self) -> &'static str {
         self.verb.as_str()
     }
 
     /// `pods`, `statefulsets.apps/status`.
-    pub(super) fn resource_text(&self) -> String {
+    pub(crate) fn resource_text(&self) -> String {
         let mut text = self.resource.clone();
         if !self.group.is_empty() {
             text = format!("{text}.{}", self.group);
@@ -122,8 +122,18 @@ impl Asked {
         text
     }
 
+    /// The namespace in the path.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The object's name, if the path has one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// The product in the user agent.
-    pub(super) fn product(&self) -> &str {
+    pub(crate) fn product(&self) -> &str {
         let end = self.user_agent.find(['/', ' ']);
         &self.user_agent[..end.unwrap_or(self.user_agent.len())]
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
+use super::livelock::{LivelockLimits, Livelocks};
 use super::offload::Offload;
 use super::panics::Panics;
 use super::{ApiServer, Components, Core, LazyAuthority};
@@ -60,6 +61,7 @@ pub struct ApiServerBuilder {
     services: Services,
     token_keys: Option<TokenKeys>,
     issuers: Vec<String>,
+    livelock_limits: Option<LivelockLimits>,
 }
 
 impl Default for ApiServerBuilder {
@@ -84,6 +86,7 @@ impl Default for ApiServerBuilder {
             services: Services::default(),
             token_keys: None,
             issuers: vec![ISSUER.to_owned()],
+            livelock_limits: None,
         }
     }
 }
@@ -219,6 +222,16 @@ impl ApiServerBuilder {
         }
     }
 
+    /// How much a client may ask for within one instant of a simulated clock. The requests of one
+    /// that asks for more are not answered any more, and [`ApiServer::livelocks`] names it. Default:
+    /// no limits.
+    pub fn livelock_limits(self, limits: LivelockLimits) -> Self {
+        Self {
+            livelock_limits: Some(limits),
+            ..self
+        }
+    }
+
     /// Where webhooks find a service that no pod of this cluster stands behind: port `port` of
     /// service `name` in `namespace` is at `address`. Default: none, so only services are found
     /// whose endpoints are stored.
@@ -304,6 +317,7 @@ impl ApiServerBuilder {
             tables: Tables::default(),
             services: self.services.asked_by(weak),
             panics: Panics::default(),
+            livelocks: Livelocks::new(self.livelock_limits),
             flow_control: FlowControl::default(),
             flow_schema_passes: Passes::default(),
             offload: Offload::new(),

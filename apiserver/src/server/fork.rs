@@ -124,6 +124,7 @@ impl ApiServer {
             bookmark_period: core.bookmark_period,
             max_unavailable_stateful_set: core.max_unavailable_stateful_set,
             panics: Panics::default(),
+            livelocks: core.livelocks.forked(),
             flow_control: FlowControl::default(),
             flow_schema_passes: Passes::default(),
             offload: Offload::new(),
