@@ -19,10 +19,11 @@ use kubeproof_apiserver::fault::Point;
 
 use crate::runner::{self, Run, RunError, RunOptions};
 use crate::scenario::Scenario;
+use crate::testbed::TEST_AGENT;
 
 #[cfg(unix)]
 pub use branches::{Branched, branches};
-pub use library::{Report, testbed};
+pub use library::{ExploreError, Replay, Report, replay, testbed};
 pub use plan::{Kind, Plan, PlanError, Planned};
 use verdict::compare_outcomes;
 pub use verdict::{Divergence, compare};
@@ -45,7 +46,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1100);
 pub struct Options {
     /// The kinds of faults; all of them when empty.
     pub kinds: BTreeSet<Kind>,
-    /// By user agent, whom the faults meet; every controller when empty.
+    /// By user agent, whom the faults meet. When empty: every controller of a scenario, and of a
+    /// testbed those that its builder was given.
     pub from: BTreeSet<String>,
     /// How many plans of two faults there are besides, at most, spread evenly over all pairs.
     pub pairs_max: usize,
@@ -234,7 +236,7 @@ fn judge(scenario: &Scenario, reference: &Reference, run: &Run) -> Option<Diverg
 
 /// Whether a user agent is that of a component of a cluster, not of the scenario itself.
 fn is_component(user_agent: &str) -> bool {
-    !user_agent.is_empty() && user_agent != crate::api::USER_AGENT
+    !["", crate::api::USER_AGENT, TEST_AGENT].contains(&user_agent)
 }
 
 impl Kind {

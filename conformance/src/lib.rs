@@ -42,3 +42,16 @@ pub mod testbed;
 pub mod timeline;
 pub mod type_checking;
 pub mod wire;
+
+pub use kubeproof_apiserver::{self as apiserver, ApiServer, Clock, LivelockLimits, Manifests};
+pub use kubeproof_controller as controller;
+
+/// What a test of a controller needs.
+pub mod prelude {
+    pub use kubeproof_apiserver::fault::{Effect, Fault, Refusal, Requests};
+    pub use kubeproof_apiserver::{ApiServer, Clock, Manifests};
+
+    pub use crate::explore::{self, Kind, Plan};
+    pub use crate::properties::{Declaration, Violation};
+    pub use crate::testbed::{Snapshot, Testbed, TestbedBuilder, TestbedError};
+}

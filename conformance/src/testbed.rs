@@ -3,18 +3,21 @@
 
 mod builder;
 mod crashes;
+mod judge;
 mod logged;
 mod outside;
 mod remote;
 mod rest;
 mod snapshot;
+mod time;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Fault, Meeting, Point};
-use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LoadError, Manifests};
+use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LivelockLimits, LoadError, Manifests};
+use kubeproof_controller::context::with_user_agent;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
@@ -25,7 +28,7 @@ use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
-use crate::properties::{self, Declaration, Made, Observed, Stated, Violation};
+use crate::properties::{Declaration, Made, Stated, Violation};
 use crate::refusals::{Recorder, Refusal};
 use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
 use crate::timeline::Timeline;
@@ -35,12 +38,15 @@ use crate::{credentials, kruise, nodes, quota_usage, type_checking};
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
+pub use crashes::SubjectEnded;
+use judge::{Told, list};
 pub use outside::Outside;
 use outside::Running;
 use remote::Remote;
 pub use rest::QUIET;
 use snapshot::Past;
 pub use snapshot::Snapshot;
+use time::is_paused;
 
 pub(crate) use remote::WATCHED;
 
@@ -52,6 +58,8 @@ const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(3600);
 /// More turns of the runtime than controllers take to list and watch what is there.
 const STARTING_TURNS: usize = 256;
+/// Signs the requests of a test.
+pub(crate) const TEST_AGENT: &str = "test";
 /// Watches over heartbeats.
 const NODE_LIFECYCLE: &str = "node-lifecycle";
 
@@ -94,6 +102,13 @@ pub struct TestbedOptions {
     pub made: Vec<Made>,
     /// Controllers of one's own.
     pub subjects: Vec<Subject>,
+    /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed does
+    /// that has not told of it.
+    pub judges: bool,
+    /// Whether it may run where tokio's time is not paused.
+    pub real_time: bool,
+    /// How much a controller may ask for within one instant of virtual time before it is stopped.
+    pub livelock_limits: LivelockLimits,
     /// A program that is a controller. With it everything happens in real time, which needs a runtime whose
     /// time is not paused, with I/O.
     pub outside: Option<Outside>,
@@ -122,6 +137,9 @@ impl Default for TestbedOptions {
             properties: Vec::new(),
             made: Vec::new(),
             subjects: Vec::new(),
+            judges: false,
+            real_time: false,
+            livelock_limits: LivelockLimits::default(),
             outside: None,
             shown: Vec::new(),
         }
@@ -133,7 +151,11 @@ pub struct Testbed {
     api: Api,
     shown: Vec<String>,
     stated: Stated,
-    cluster: Cluster,
+    /// None once it is shut down.
+    cluster: Option<Cluster>,
+    /// The version at which its test began.
+    started_rv: u64,
+    told: Told,
 }
 
 enum Cluster {
@@ -174,6 +196,34 @@ pub enum TestbedError {
     /// The program under test does not run.
     #[error("{0}")]
     Ended(String),
+    /// Time passes by itself only under tokio's paused time.
+    #[error(
+        "tokio's time is not paused: write #[tokio::test(start_paused = true)], or ask for real time with TestbedBuilder::real_time"
+    )]
+    NotPaused,
+    /// A controller has panicked or returned, which none is meant to do.
+    #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
+    ControllerEnded(SubjectEnded),
+    /// One of the built-in controllers has panicked or returned.
+    #[error("{0}")]
+    BuiltinEnded(kubeproof_controller::Ended),
+    /// A controller keeps asking within one instant. The text says who, for what, and what became of it.
+    #[error("{0}")]
+    Livelock(String),
+    /// A controller keeps the runtime busy without asking for anything.
+    #[error(
+        "a controller keeps the runtime busy and sends no request: virtual time has stood still for {waited}; the controllers of the test are {}",
+        .subjects.join(", ")
+    )]
+    Spinning {
+        /// For how long, in real time.
+        waited: HumanDuration,
+        /// The user agents of the controllers of one's own.
+        subjects: Vec<&'static str>,
+    },
+    /// Properties are violated, in the order in which they were.
+    #[error("{}", list(.0))]
+    Violated(Vec<Violation>),
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
@@ -190,14 +240,14 @@ pub enum TestbedError {
     #[error("the watches of the cluster do not show what it lists")]
     Behind,
     /// Something keeps writing.
-    #[error("it does not come to rest: still written after {after}, last {resource} {name}")]
+    #[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
     Restless {
         /// How long it was waited for.
         after: HumanDuration,
-        /// The resource written last.
-        resource: String,
-        /// The name of the object written last.
-        name: String,
+        /// Who wrote last.
+        user_agent: String,
+        /// Resource and name of the object written last.
+        object: String,
     },
 }
 
@@ -216,6 +266,7 @@ impl Testbed {
     /// Outside of a tokio runtime.
     pub async fn start(mut options: TestbedOptions) -> Result<Self, TestbedError> {
         let clock = match options.outside {
+            None if !options.real_time && !is_paused() => return Err(TestbedError::NotPaused),
             None => Clock::simulated(EPOCH),
             Some(_) => Clock::real(),
         };
@@ -223,6 +274,7 @@ impl Testbed {
             .clock(clock.clone())
             .seed(options.seed)
             .journal(true)
+            .livelock_limits(options.livelock_limits)
             .bookmark_period(BOOKMARK_PERIOD)
             .max_unavailable_stateful_set(options.statefulset.max_unavailable);
         let mut manifests = std::mem::take(&mut options.manifests);
@@ -327,7 +379,9 @@ impl Testbed {
             api,
             shown: options.shown,
             stated,
-            cluster: Cluster::Simulated(Box::new(cluster)),
+            started_rv: cluster.server.resource_version(),
+            cluster: Some(Cluster::Simulated(Box::new(cluster))),
+            told: Told::default(),
         })
     }
 
@@ -347,8 +401,15 @@ impl Testbed {
             api,
             shown: Vec::new(),
             stated: Stated::default(),
-            cluster,
+            cluster: Some(cluster),
+            started_rv: 0,
+            told: Told::default(),
         })
+    }
+
+    fn cluster(&self) -> &Cluster {
+        let cluster = self.cluster.as_ref();
+        cluster.expect("it is there until the testbed ends")
     }
 
     /// The parts that only a simulated cluster has.
@@ -356,7 +417,7 @@ impl Testbed {
     /// # Errors
     /// [`TestbedError::NotSimulated`]
     pub fn simulated(&self) -> Result<&Simulated, TestbedError> {
-        match &self.cluster {
+        match self.cluster() {
             Cluster::Simulated(cluster) => Ok(cluster),
             Cluster::Remote(_) => Err(TestbedError::NotSimulated),
         }
@@ -368,12 +429,13 @@ impl Testbed {
         &self.api
     }
 
-    /// A client for a controller of one's own.
+    /// A client of the test, which signs its requests with `test` in a simulated cluster.
     #[must_use]
     pub fn client(&self) -> kube::Client {
-        match &self.cluster {
+        match self.cluster() {
             Cluster::Simulated(cluster) => {
-                kube::Client::new(cluster.wire.clone(), self.api.namespace())
+                let client = kube::Client::new(cluster.wire.clone(), self.api.namespace());
+                with_user_agent(&client, TEST_AGENT)
             }
             Cluster::Remote(cluster) => cluster.client.clone(),
         }
@@ -382,7 +444,7 @@ impl Testbed {
     /// The present time, which is virtual in a simulated cluster.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        match &self.cluster {
+        match self.cluster() {
             Cluster::Simulated(cluster) => cluster.server.clock().now(),
             Cluster::Remote(cluster) => cluster.now(),
         }
@@ -391,7 +453,7 @@ impl Testbed {
     /// The version of the last write.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
-        match &self.cluster {
+        match self.cluster() {
             Cluster::Simulated(cluster) => cluster.server.resource_version(),
             Cluster::Remote(cluster) => *cluster.subscribe().borrow(),
         }
@@ -400,7 +462,7 @@ impl Testbed {
     /// Every write so far, in revision order; of a remote cluster, what a watch shows of them.
     #[must_use]
     pub fn journal(&self) -> Vec<JournalEntry> {
-        match &self.cluster {
+        match self.cluster() {
             Cluster::Simulated(cluster) => cluster.past.followed_by(cluster.server.journal()),
             Cluster::Remote(cluster) => cluster.journal(),
         }
@@ -438,25 +500,10 @@ impl Testbed {
     /// Woken by each write.
     #[must_use]
     pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
-        match &self.cluster {
+        match self.cluster() {
             Cluster::Simulated(cluster) => cluster.server.subscribe(),
             Cluster::Remote(cluster) => cluster.subscribe(),
         }
-    }
-
-    /// How properties are violated so far, those built in and those of the builder. What a builder states is not
-    /// asked of writes up to the version `given_rv`; with 0 it is of all.
-    #[must_use]
-    pub fn violations(&self, given_rv: u64) -> Vec<Violation> {
-        let points = self
-            .simulated()
-            .map_or_else(|_| Vec::new(), Simulated::points);
-        let observed = Observed {
-            journal: &self.journal(),
-            points: &points,
-            given_rv,
-        };
-        properties::violations(observed, &self.stated)
     }
 
     /// Creates the objects of a YAML text, or merges them into those that exist.
@@ -475,16 +522,29 @@ impl Testbed {
         tokio::time::sleep(time).await;
     }
 
-    /// Every change so far that a reviewer looks for, a line each, with the time since the beginning.
+    /// Every change that a reviewer looks for since [`Testbed::start`] returned, a line each, with the
+    /// time since the beginning.
     #[must_use]
     pub fn timeline(&self) -> String {
+        self.timeline_since(self.started_rv)
+    }
+
+    /// The same of the changes after version `rv`; 0 for all, also those by which the testbed came
+    /// about.
+    #[must_use]
+    pub fn timeline_since(&self, rv: u64) -> String {
         let journal = self.journal();
         let mut timeline = Timeline::default();
         let mut lines = Vec::new();
         for entry in &journal {
-            lines.extend(timeline.tell(entry, EPOCH));
+            match entry.rv > rv {
+                true => lines.extend(timeline.tell(entry, EPOCH)),
+                false => timeline.learn(entry),
+            }
         }
-        let told = Timeline::tell_refusals(&self.refusals(), EPOCH);
+        let mut refusals = self.refusals();
+        refusals.retain(|refusal| refusal.after_rv >= rv);
+        let told = Timeline::tell_refusals(&refusals, EPOCH);
         lines.extend(told.into_iter().map(|(_, line)| line));
         outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
     }
@@ -503,25 +563,6 @@ impl Testbed {
         let mut lines = outcome::tables(&self.api, tables, &names).await?;
         lines.extend(outcome::describe(&self.api, &journal, &timeline, &names).await?);
         Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
-    }
-
-    /// Stops what was started here, and joins its tasks.
-    ///
-    /// # Panics
-    /// When a controller or a handler of the API server has panicked.
-    pub async fn shutdown(self) {
-        match self.cluster {
-            Cluster::Simulated(cluster) => {
-                let panics = cluster.server.panics();
-                assert!(panics.is_empty(), "the API server panicked: {panics:?}");
-                cluster.crashes.end().await;
-                cluster.manager.shutdown().await;
-                if let Some(running) = cluster.outside {
-                    running.end().await;
-                }
-            }
-            Cluster::Remote(cluster) => cluster.end().await,
-        }
     }
 }
 

@@ -1,12 +1,21 @@
 //! The same for a testbed and a script in Rust.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
-use super::{Divergence, Options, Plan, compare_outcomes, pairs, plans};
-use crate::properties;
+use kubeproof_apiserver::fault::Point;
+
+use super::{Divergence, Options, Plan, compare_outcomes, is_component, pairs, plans};
+use crate::properties::Violation;
 use crate::runner::remote::portable_outcome;
 use crate::testbed::{QUIET, Testbed, TestbedBuilder};
+
+/// How often a long exploration says how far it is.
+const PROGRESS_PERIOD: Duration = Duration::from_secs(10);
 
 /// How a script ends.
 type Done = Result<(), Box<dyn Error>>;
@@ -16,6 +25,8 @@ type Done = Result<(), Box<dyn Error>>;
 pub struct Report {
     /// How many runs there were, besides the one without faults.
     pub runs: usize,
+    /// The plan of each of them, in the order in which their faults would strike.
+    pub plans: Vec<Plan>,
     /// The runs that came to another outcome, in the order in which their faults would strike.
     pub diverged: Vec<(Plan, Divergence)>,
     /// The timeline without faults.
@@ -31,64 +42,177 @@ impl fmt::Display for Report {
     }
 }
 
-/// What one run comes to.
-struct Run {
-    outcome: String,
-    timeline: String,
-    points: Vec<kubeproof_apiserver::fault::Point>,
-    violations: Vec<properties::Violation>,
+/// What one run of a testbed comes to.
+#[derive(Debug)]
+pub struct Replay {
+    /// The outcome without what differs from run to run, as explorations compare it.
+    pub outcome: String,
+    /// The timeline.
+    pub timeline: String,
+    /// The violations of properties.
+    pub violations: Vec<Violation>,
+    points: Vec<Point>,
+    /// The faults of the plan that met nobody.
+    unmet: Vec<String>,
+}
+
+/// An exploration or a replay of nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ExploreError {
+    /// Nobody of that name sends a request.
+    #[error("no request comes from {}; there are: {}", .unknown.join(", "), .known.join(", "))]
+    UnknownAgents {
+        /// The user agents asked for that send none.
+        unknown: Vec<String>,
+        /// Those that do.
+        known: Vec<String>,
+    },
+    /// No fault of the kinds asked for can strike.
+    #[error(
+        "no fault can strike: the controllers send no request and see no event that one would meet"
+    )]
+    NoPlans,
+    /// What the plan would meet does not happen.
+    #[error("the plan does not strike: {0}")]
+    NotMet(String),
 }
 
 /// Starts `builder`, waits until it is at rest, lets `script` do its work, and waits again; then the
-/// same once for every fault that could strike meanwhile. Every run has a runtime of its own with
-/// paused time, so this is called from a plain test.
+/// same once for every fault that could strike meanwhile, on as many threads as there are processors.
+/// Without [`Options::from`] the faults meet the controllers that the builder was given, or all if it
+/// was given none. Every run has a runtime of its own with paused time, so this is called from a plain
+/// test. Every ten seconds it says on standard error how far it is.
 ///
 /// # Errors
-/// Whatever goes wrong in the run without faults. With faults it is a divergence.
+/// Whatever goes wrong in the run without faults, and [`ExploreError`] when there is nothing to
+/// explore. What goes wrong in a run with faults is a divergence.
 pub fn testbed(
     builder: &TestbedBuilder,
     options: &Options,
-    script: impl AsyncFn(&Testbed) -> Done,
+    script: impl AsyncFn(&Testbed) -> Done + Sync,
 ) -> Result<Report, Box<dyn Error>> {
-    let reference = run(builder, &Plan::default(), &script)?;
-    let mut plans = plans(&reference.points, options);
-    plans.extend(pairs(&plans, options.pairs_max));
-    let runs = plans.len();
-    let mut diverged = Vec::new();
-    for plan in plans {
-        let divergence = match run(builder, &plan, &script) {
-            Ok(run) => compare_outcomes(
-                (&reference.outcome, &reference.timeline),
-                (&run.outcome, &run.timeline),
-                &run.violations,
-            ),
-            Err(error) => Some(Divergence {
-                outcome: format!("it does not come to an end: {error}"),
-                timelines: String::new(),
-            }),
-        };
-        diverged.extend(divergence.map(|divergence| (plan, divergence)));
+    let mut options = options.clone();
+    if options.from.is_empty() {
+        options.from = builder.user_agents().map(str::to_owned).collect();
     }
+    let reference = run(builder, &Plan::default(), &script)?;
+    check_agents(&options, &reference.points)?;
+    let mut plans = plans(&reference.points, &options);
+    plans.extend(pairs(&plans, options.pairs_max));
+    if plans.is_empty() {
+        return Err(ExploreError::NoPlans.into());
+    }
+    let verdict = |plan: &Plan| match run(builder, plan, &script) {
+        Ok(run) => compare_outcomes(
+            (&reference.outcome, &reference.timeline),
+            (&run.outcome, &run.timeline),
+            &run.violations,
+        ),
+        Err(error) => Some(Divergence {
+            outcome: format!("it does not come to an end: {error}"),
+            timelines: String::new(),
+        }),
+    };
+    let verdicts = each(&plans, verdict);
+    let pairs = plans.iter().cloned().zip(verdicts);
+    let diverged = pairs.filter_map(|(plan, divergence)| Some((plan, divergence?)));
     Ok(Report {
-        runs,
-        diverged,
+        runs: plans.len(),
+        diverged: diverged.collect(),
+        plans,
         timeline: reference.timeline,
     })
+}
+
+/// Runs `script` once more with the faults of `plan`, which an exploration of the same builder and
+/// script has found, or anybody has written.
+///
+/// # Errors
+/// Whatever goes wrong in the run; [`ExploreError::NotMet`] when a fault of the plan meets nobody.
+pub fn replay(
+    builder: &TestbedBuilder,
+    plan: &Plan,
+    script: impl AsyncFn(&Testbed) -> Done,
+) -> Result<Replay, Box<dyn Error>> {
+    let replay = run(builder, plan, &script)?;
+    match replay.unmet.is_empty() {
+        true => Ok(replay),
+        false => Err(ExploreError::NotMet(replay.unmet.join(", ")).into()),
+    }
+}
+
+fn check_agents(options: &Options, points: &[Point]) -> Result<(), ExploreError> {
+    let agents = points.iter().map(|point| &*point.from);
+    let known: BTreeSet<&str> = agents.filter(|agent| is_component(agent)).collect();
+    let unknown = options.from.iter();
+    let unknown: Vec<String> = unknown
+        .filter(|agent| !known.contains(&***agent))
+        .cloned()
+        .collect();
+    match unknown.is_empty() {
+        true => Ok(()),
+        false => Err(ExploreError::UnknownAgents {
+            unknown,
+            known: known.into_iter().map(str::to_owned).collect(),
+        }),
+    }
+}
+
+/// What `judge` says of each plan, in their order.
+fn each<T: Send>(plans: &[Plan], judge: impl Fn(&Plan) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut verdicts: Vec<Option<T>> = plans.iter().map(|_| None).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(plans.len()) {
+            let (sender, next, judge) = (sender.clone(), &next, &judge);
+            scope.spawn(move || {
+                while let Some((index, plan)) = taken(plans, next) {
+                    // Nobody listens any more when another thread has panicked.
+                    let _ = sender.send((index, judge(plan)));
+                }
+            });
+        }
+        drop(sender);
+        let mut done = 0;
+        loop {
+            match receiver.recv_timeout(PROGRESS_PERIOD) {
+                Ok((index, verdict)) => {
+                    verdicts[index] = Some(verdict);
+                    done += 1;
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    eprintln!("explored {done} of {} runs", plans.len());
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    let verdicts = verdicts.into_iter();
+    verdicts
+        .map(|verdict| verdict.expect("a thread that panics takes the exploration with it"))
+        .collect()
+}
+
+fn taken<'p>(plans: &'p [Plan], next: &AtomicUsize) -> Option<(usize, &'p Plan)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    Some((index, plans.get(index)?))
 }
 
 fn run(
     builder: &TestbedBuilder,
     plan: &Plan,
     script: &impl AsyncFn(&Testbed) -> Done,
-) -> Result<Run, Box<dyn Error>> {
+) -> Result<Replay, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()?;
     runtime.block_on(async {
-        let testbed = builder.clone().start().await?;
+        let mut testbed = builder.clone().ignore_violations().start().await?;
         let run = carry_through(&testbed, plan, script).await;
-        testbed.shutdown().await;
+        testbed.end().await;
         run
     })
 }
@@ -97,16 +221,24 @@ async fn carry_through(
     testbed: &Testbed,
     plan: &Plan,
     script: &impl AsyncFn(&Testbed) -> Done,
-) -> Result<Run, Box<dyn Error>> {
+) -> Result<Replay, Box<dyn Error>> {
     testbed.settle(QUIET).await?;
     testbed.simulated()?.begin(plan);
     let given_rv = testbed.resource_version();
     script(testbed).await?;
     testbed.settle(QUIET).await?;
-    Ok(Run {
+    let planned = plan.to_faults().into_iter().zip(plan.faults());
+    let met = testbed.faults_met();
+    let is_unmet = |name: &str| {
+        met.iter()
+            .any(|(own, times)| own.name == name && *times == 0)
+    };
+    let unmet = planned.filter(|(fault, _)| is_unmet(&fault.name));
+    Ok(Replay {
         outcome: portable_outcome(&format!("\noutcome\n{}", testbed.outcome().await?)),
         timeline: testbed.timeline(),
-        violations: testbed.violations(given_rv),
+        violations: testbed.violations_since(given_rv),
         points: testbed.simulated()?.points(),
+        unmet: unmet.map(|(_, planned)| planned.to_string()).collect(),
     })
 }

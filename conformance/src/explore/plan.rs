@@ -158,6 +158,12 @@ impl Planned {
         self.kind
     }
 
+    /// Where it strikes.
+    #[must_use]
+    pub fn point(&self) -> &Point {
+        &self.point
+    }
+
     /// The fault that the server is given.
     #[must_use]
     pub fn to_fault(&self, name: &str) -> Fault {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kubeproof_apiserver::Manifests;
+use kubeproof_apiserver::{LivelockLimits, Manifests};
 
 use crate::properties::{Declaration, Made, Property};
 
@@ -20,6 +20,8 @@ type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
 pub struct Subject {
     /// Signs its requests.
     pub(super) user_agent: &'static str,
+    /// Whether it may return.
+    pub(super) may_end: bool,
     make: Make,
 }
 
@@ -33,7 +35,11 @@ impl Subject {
         F: Future<Output = ()> + Send + 'static,
     {
         let make: Make = Arc::new(move |client| run(client).boxed());
-        Self { user_agent, make }
+        Self {
+            user_agent,
+            may_end: false,
+            make,
+        }
     }
 
     /// Its life from the start to a crash.
@@ -61,6 +67,7 @@ impl Default for TestbedBuilder {
         let options = TestbedOptions {
             nodes: 0,
             controllers: Vec::new(),
+            judges: true,
             ..TestbedOptions::default()
         };
         Self { options }
@@ -113,6 +120,36 @@ impl TestbedBuilder {
         self
     }
 
+    /// Lets the controller of that user agent return, which is an error of [`Testbed::settle`]
+    /// otherwise. A panic still is.
+    pub fn may_end(mut self, user_agent: &str) -> Self {
+        for subject in &mut self.options.subjects {
+            subject.may_end |= subject.user_agent == user_agent;
+        }
+        self
+    }
+
+    /// How much a controller may ask for within one instant of virtual time before the server stops
+    /// answering it, and [`Testbed::settle`] fails. Default: [`LivelockLimits::default`].
+    pub fn livelock_limits(mut self, limits: LivelockLimits) -> Self {
+        self.options.livelock_limits = limits;
+        self
+    }
+
+    /// Runs in real time, where tokio's time is not paused. Default: not, and [`start`](Self::start)
+    /// fails there.
+    pub fn real_time(mut self) -> Self {
+        self.options.real_time = true;
+        self
+    }
+
+    /// Leaves it to the test to ask for [`Testbed::violations`]: neither [`Testbed::settle`] nor the
+    /// end of the testbed fails because of them.
+    pub fn ignore_violations(mut self) -> Self {
+        self.options.judges = false;
+        self
+    }
+
     /// What is to hold at every revision, in CEL; [`Testbed::violations`] and `explore` tell where it does not.
     /// It may be about objects of the kinds built in and of those that the manifests define.
     pub fn property(mut self, declaration: Declaration) -> Self {
@@ -146,6 +183,11 @@ impl TestbedBuilder {
     pub fn shows<'a>(mut self, resources: impl IntoIterator<Item = &'a str>) -> Self {
         self.options.shown = resources.into_iter().map(str::to_owned).collect();
         self
+    }
+
+    /// The user agents of the controllers of one's own.
+    pub(crate) fn user_agents(&self) -> impl Iterator<Item = &'static str> {
+        self.options.subjects.iter().map(|own| own.user_agent)
     }
 
     /// Starts it.

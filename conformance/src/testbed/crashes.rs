@@ -1,8 +1,12 @@
 //! Starts controllers anew when a fault has them crash.
 
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use kubeproof_apiserver::ApiServer;
 use kubeproof_apiserver::fault::{Effect, Fault, Requests};
 use kubeproof_controller::Manager;
@@ -18,7 +22,32 @@ const STALE_TIME: Duration = Duration::from_secs(60);
 pub(super) struct Crashes {
     task: JoinHandle<()>,
     stale: Stale,
+    ends: Ends,
 }
+
+/// A controller of one's own that has panicked, or returned though it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubjectEnded {
+    /// Its user agent.
+    pub user_agent: &'static str,
+    /// The message of its panic; None if it returned.
+    pub panic: Option<String>,
+}
+
+impl fmt::Display for SubjectEnded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.panic {
+            Some(panic) => write!(
+                f,
+                "the controller {} has panicked: {panic}",
+                self.user_agent
+            ),
+            None => write!(f, "the controller {} has returned", self.user_agent),
+        }
+    }
+}
+
+type Ends = Arc<Mutex<Vec<SubjectEnded>>>;
 
 /// What is seen after a crash.
 #[derive(Clone, Default)]
@@ -40,7 +69,9 @@ impl Crashes {
         subjects: Vec<Subject>,
     ) -> Self {
         let (client, mut lives) = (client.clone(), JoinSet::new());
-        start(&mut lives, &client, &subjects);
+        let ends = Ends::default();
+        start(&mut lives, &client, &subjects, &ends);
+        let noted = Arc::clone(&ends);
         let stale = Stale::default();
         let (server, restarter, lag) = (server.clone(), manager.restarter(), stale.clone());
         let task = tokio::spawn(async move {
@@ -54,10 +85,15 @@ impl Crashes {
                 lives.abort_all();
                 while lives.join_next().await.is_some() {}
                 restarter.restart();
-                start(&mut lives, &client, &subjects);
+                start(&mut lives, &client, &subjects, &noted);
             }
         });
-        Self { task, stale }
+        Self { task, stale, ends }
+    }
+
+    /// The controllers of one's own that have ended and must not, in the order in which they did.
+    pub(super) fn ended(&self) -> Vec<SubjectEnded> {
+        self.ends.lock().clone()
     }
 
     /// What is seen after a crash.
@@ -73,10 +109,26 @@ impl Crashes {
     }
 }
 
-fn start(lives: &mut JoinSet<()>, client: &kube::Client, subjects: &[Subject]) {
+fn start(lives: &mut JoinSet<()>, client: &kube::Client, subjects: &[Subject], ends: &Ends) {
     for subject in subjects {
-        lives.spawn(subject.live(client));
+        let life = AssertUnwindSafe(subject.live(client)).catch_unwind();
+        let (subject, ends) = (subject.clone(), Arc::clone(ends));
+        lives.spawn(async move {
+            let panic = life.await.err().map(|panic| panic_text(&*panic));
+            if panic.is_some() || !subject.may_end {
+                ends.lock().push(SubjectEnded {
+                    user_agent: subject.user_agent,
+                    panic,
+                });
+            }
+        });
     }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message").to_owned()
 }
 
 impl Stale {

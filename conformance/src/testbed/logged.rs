@@ -12,7 +12,7 @@ impl Testbed {
     /// [`TestbedError::NotSimulated`]
     pub fn log(&self) -> Result<String, TestbedError> {
         let cluster = self.simulated()?;
-        let (journal, violations) = (self.journal(), self.violations(0));
+        let (journal, violations) = (self.journal(), self.violations_since(0));
         let (exchanges, meetings) = (self.exchanges(), self.fault_meetings());
         let happened = Happened {
             journal: &journal,

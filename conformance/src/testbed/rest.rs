@@ -1,11 +1,13 @@
 //! When a cluster has come to rest.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::JournalEntry;
 use serde_json::Value;
 
+use super::time::Pulse;
 use super::{Cluster, Testbed, TestbedError, remote};
 use crate::api::ApiError;
 use crate::scenario::HumanDuration;
@@ -14,33 +16,69 @@ use crate::scenario::HumanDuration;
 pub const QUIET: Duration = Duration::from_secs(600);
 /// What has not come to rest after so long never will.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+/// For so long in real time no request comes and no time passes while somebody is always busy.
+const SPINNING_TIME: Duration = Duration::from_secs(5);
 
 impl Testbed {
-    /// Lets time pass until nothing but leases was written for `quiet`.
+    /// Lets time pass until nothing but leases was written for `quiet`; at most for 24 hours.
     ///
     /// Returns the time of the last write. The server's journal decides, so that the outcome does
     /// not depend on how the tasks are scheduled.
     ///
     /// # Errors
-    /// [`TestbedError::Restless`] when that never happens.
+    /// Those of [`Testbed::settle_within`].
     pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
-        let (quiet, longest) = match &self.cluster {
+        let longest = match self.cluster() {
+            Cluster::Simulated(cluster) if cluster.outside.is_none() => SETTLE_TIME_MAX,
+            Cluster::Simulated(_) | Cluster::Remote(_) => remote::SETTLE_TIME_MAX,
+        };
+        self.settle_within(quiet, longest).await
+    }
+
+    /// The same, at most for `longest`.
+    ///
+    /// # Errors
+    /// - [`TestbedError::Restless`] when something is still written after that time,
+    /// - [`TestbedError::Livelock`] when a controller keeps asking within one instant,
+    /// - [`TestbedError::Spinning`] when one keeps the runtime busy and asks for nothing,
+    /// - [`TestbedError::ControllerEnded`] when one has panicked or returned,
+    /// - [`TestbedError::Violated`] when a property is violated, in a testbed of
+    ///   [`Testbed::builder`].
+    pub async fn settle_within(
+        &self,
+        quiet: Duration,
+        longest: Duration,
+    ) -> Result<Timestamp, TestbedError> {
+        let last = self.come_to_rest(quiet, longest).await?;
+        if self.simulated().is_ok_and(|own| own.options.judges) {
+            self.judge()?;
+        }
+        Ok(last)
+    }
+
+    async fn come_to_rest(
+        &self,
+        quiet: Duration,
+        longest: Duration,
+    ) -> Result<Timestamp, TestbedError> {
+        let quiet = match self.cluster() {
             Cluster::Simulated(cluster) => match &cluster.outside {
-                None => (quiet, SETTLE_TIME_MAX),
-                Some(running) => (quiet.min(running.quiet), remote::SETTLE_TIME_MAX),
+                None => quiet,
+                Some(running) => quiet.min(running.quiet),
             },
-            Cluster::Remote(cluster) => (quiet.min(cluster.quiet), remote::SETTLE_TIME_MAX),
+            Cluster::Remote(cluster) => quiet.min(cluster.quiet),
         };
         let began = self.now();
         let mut last = began;
         loop {
             let rest_at = later(last, quiet);
             let remaining = rest_at.duration_since(self.now());
+            self.check_controllers()?;
             if remaining <= SignedDuration::ZERO {
                 return Ok(last);
             }
-            tokio::time::sleep(remaining.unsigned_abs()).await;
-            if let Cluster::Simulated(cluster) = &self.cluster
+            self.pass(remaining.unsigned_abs()).await?;
+            if let Cluster::Simulated(cluster) = self.cluster()
                 && let Some(running) = &cluster.outside
             {
                 running.runs()?;
@@ -54,11 +92,44 @@ impl Testbed {
             if last > later(began, longest) {
                 return Err(TestbedError::Restless {
                     after: HumanDuration(longest),
-                    resource: newest.gvr.resource.clone(),
-                    name: newest.object["metadata"]["name"]
-                        .as_str()
-                        .unwrap_or_default()
-                        .to_owned(),
+                    user_agent: newest.user_agent.to_string(),
+                    object: named(newest),
+                });
+            }
+        }
+    }
+
+    /// Lets `time` pass.
+    ///
+    /// # Errors
+    /// [`TestbedError::Spinning`] when that never happens.
+    async fn pass(&self, time: Duration) -> Result<(), TestbedError> {
+        let Cluster::Simulated(cluster) = self.cluster() else {
+            tokio::time::sleep(time).await;
+            return Ok(());
+        };
+        if cluster.outside.is_some() || cluster.options.real_time {
+            tokio::time::sleep(time).await;
+            return Ok(());
+        }
+        let mut pulse = Pulse::start();
+        let mut passed = pin!(tokio::time::sleep(time));
+        let state = || (cluster.server.clock().now(), cluster.server.requests());
+        let (mut seen, mut since) = (state(), Duration::ZERO);
+        loop {
+            let beat = tokio::select! {
+                biased;
+                () = &mut passed => return Ok(()),
+                beat = pulse.beat() => beat,
+            };
+            let now = state();
+            if now != seen {
+                (seen, since) = (now, beat);
+            } else if beat.saturating_sub(since) >= SPINNING_TIME {
+                let subjects = cluster.options.subjects.iter();
+                return Err(TestbedError::Spinning {
+                    waited: HumanDuration(SPINNING_TIME),
+                    subjects: subjects.map(|subject| subject.user_agent).collect(),
                 });
             }
         }
@@ -69,12 +140,17 @@ impl Testbed {
     /// # Errors
     /// [`TestbedError`] when the watches of a remote cluster do not show it.
     pub async fn caught_up(&self) -> Result<(), TestbedError> {
-        let Cluster::Remote(cluster) = &self.cluster else {
+        let Cluster::Remote(cluster) = self.cluster() else {
             return Ok(());
         };
         let caught_up = cluster.caught_up().await.map_err(ApiError::from)?;
         caught_up.then_some(()).ok_or(TestbedError::Behind)
     }
+}
+
+fn named(entry: &JournalEntry) -> String {
+    let name = entry.object["metadata"]["name"].as_str();
+    format!("{} {}", entry.gvr.resource, name.unwrap_or_default())
 }
 
 /// The time `by` after `time`, or the last one there is.

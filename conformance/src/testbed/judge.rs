@@ -1,0 +1,226 @@
+//! What a testbed finds wrong with the controllers that run in it, and that its test hears of it.
+
+use std::fmt::Write;
+
+use kubeproof_apiserver::{JournalEntry, Livelock};
+use parking_lot::Mutex;
+use serde_json::Value;
+use similar::TextDiff;
+
+use super::{Cluster, Simulated, Testbed, TestbedError};
+use crate::properties::{self, Observed, Violation};
+
+/// How many versions of an object are shown that is written for ever.
+const VERSIONS_SHOWN: usize = 3;
+
+/// What the test has heard of.
+#[derive(Debug, Default)]
+pub(super) struct Told(Mutex<Heard>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// How many violations.
+    violations: usize,
+    /// Whether it knows of what ended or never rests.
+    failure: bool,
+}
+
+/// Violations, a line each.
+pub(super) fn list(violations: &[Violation]) -> String {
+    let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+impl Testbed {
+    /// The violations of all properties so far: of those built in and of the builder's.
+    #[must_use]
+    pub fn violations(&self) -> Vec<Violation> {
+        let violations = self.violations_since(0);
+        self.told.0.lock().violations = violations.len();
+        violations
+    }
+
+    /// The same, but the builder's properties are not asked of writes up to version `given_rv`.
+    pub(crate) fn violations_since(&self, given_rv: u64) -> Vec<Violation> {
+        let points = self
+            .simulated()
+            .map_or_else(|_| Vec::new(), Simulated::points);
+        let observed = Observed {
+            journal: &self.journal(),
+            points: &points,
+            given_rv,
+        };
+        properties::violations(observed, &self.stated)
+    }
+
+    /// # Errors
+    /// The violations that the test has not heard of yet.
+    pub(super) fn judge(&self) -> Result<(), TestbedError> {
+        let mut violations = self.violations_since(0);
+        let told = std::mem::replace(&mut self.told.0.lock().violations, violations.len());
+        let new = violations.split_off(told.min(violations.len()));
+        match new.is_empty() {
+            true => Ok(()),
+            false => Err(TestbedError::Violated(new)),
+        }
+    }
+
+    /// # Errors
+    /// A controller that never comes to rest, or is not there any more.
+    pub(super) fn check_controllers(&self) -> Result<(), TestbedError> {
+        let failure = self.failure();
+        if failure.is_some() {
+            self.told.0.lock().failure = true;
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn failure(&self) -> Option<TestbedError> {
+        let Cluster::Simulated(cluster) = self.cluster() else {
+            return None;
+        };
+        if let Some(livelock) = cluster.server.livelocks().first() {
+            let text = describe(livelock, &self.journal());
+            return Some(TestbedError::Livelock(text));
+        }
+        if let Some(ended) = cluster.crashes.ended().into_iter().next() {
+            return Some(TestbedError::ControllerEnded(ended));
+        }
+        let ended = cluster.manager.ended().into_iter().next();
+        ended.map(TestbedError::BuiltinEnded)
+    }
+
+    /// What the test has not heard of, if it is a testbed that judges.
+    fn unheard(&self) -> Option<TestbedError> {
+        let judges = self.simulated().is_ok_and(|own| own.options.judges);
+        if !judges {
+            return None;
+        }
+        // Whoever knows of a failure does not need its consequences.
+        if self.told.0.lock().failure {
+            return None;
+        }
+        self.failure().or_else(|| self.judge().err())
+    }
+
+    /// Stops what was started here, and joins its tasks.
+    ///
+    /// # Panics
+    /// When a controller or a handler of the API server has panicked, and when there is something that
+    /// the test should have heard of: violations of properties, a controller that ended or never rests.
+    pub async fn shutdown(mut self) {
+        let unheard = self.unheard();
+        self.end().await;
+        if let Some(unheard) = unheard {
+            panic!("{unheard}");
+        }
+    }
+
+    /// Stops what was started here, whatever was found.
+    pub(crate) async fn end(&mut self) {
+        match self.cluster.take() {
+            Some(Cluster::Simulated(cluster)) => {
+                let panics = cluster.server.panics();
+                assert!(panics.is_empty(), "the API server panicked: {panics:?}");
+                cluster.crashes.end().await;
+                cluster.manager.shutdown().await;
+                if let Some(running) = cluster.outside {
+                    running.end().await;
+                }
+            }
+            Some(Cluster::Remote(cluster)) => cluster.end().await,
+            None => {}
+        }
+    }
+}
+
+impl Drop for Testbed {
+    /// # Panics
+    /// As [`Testbed::shutdown`], unless the thread panics already.
+    fn drop(&mut self) {
+        if self.cluster.is_none() || std::thread::panicking() {
+            return;
+        }
+        if let Some(unheard) = self.unheard() {
+            panic!("the testbed is dropped, and its test has not heard of this: {unheard}");
+        }
+    }
+}
+
+/// Who never comes to rest, and the last versions of what it writes.
+fn describe(livelock: &Livelock, journal: &[JournalEntry]) -> String {
+    let mut text = format!("no write loops: {livelock}");
+    let product = |entry: &JournalEntry| {
+        let agent = &*entry.user_agent;
+        agent.split(['/', ' ']).next().unwrap_or_default() == livelock.user_agent
+    };
+    let own = |entry: &&JournalEntry| product(entry) && entry.time == livelock.time;
+    let Some(last) = journal.iter().rev().find(own) else {
+        text.push_str(", and wrote nothing meanwhile");
+        return text;
+    };
+    let versions = versions(last, journal);
+    let name = named(last);
+    let _ = write!(text, "\nthe last versions of {name}:\n");
+    let shown: Vec<(u64, String)> = versions;
+    for pair in shown.windows(2) {
+        let [(before_rv, before), (after_rv, after)] = pair else {
+            continue;
+        };
+        let diff = TextDiff::from_lines(before, after);
+        let mut diff = diff.unified_diff();
+        let diff = diff.context_radius(1).header(
+            &format!("resourceVersion {before_rv}"),
+            &format!("resourceVersion {after_rv}"),
+        );
+        let _ = write!(text, "{diff}");
+    }
+    if shown.len() < 2 {
+        text.push_str("  all are the same\n");
+    }
+    text
+}
+
+/// The last versions of what `last` wrote that differ in more than their number, oldest first.
+fn versions(last: &JournalEntry, journal: &[JournalEntry]) -> Vec<(u64, String)> {
+    let key = |entry: &JournalEntry| {
+        let metadata = &entry.object["metadata"];
+        (
+            entry.gvr.clone(),
+            metadata["namespace"].clone(),
+            metadata["name"].clone(),
+        )
+    };
+    let wanted = key(last);
+    let mut versions: Vec<(u64, String)> = Vec::new();
+    for entry in journal.iter().rev().filter(|entry| key(entry) == wanted) {
+        let text = comparable(&entry.object);
+        if versions.last().is_none_or(|(_, newer)| *newer != text) {
+            versions.push((entry.rv, text));
+        }
+        if versions.len() == VERSIONS_SHOWN {
+            break;
+        }
+    }
+    versions.reverse();
+    versions
+}
+
+fn named(entry: &JournalEntry) -> String {
+    let metadata = &entry.object["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    match metadata["namespace"].as_str() {
+        Some(namespace) => format!("{} {namespace}/{name}", entry.gvr.resource),
+        None => format!("{} {name}", entry.gvr.resource),
+    }
+}
+
+/// An object as YAML, without what changes with every write.
+fn comparable(object: &Value) -> String {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+        metadata.remove("resourceVersion");
+    }
+    serde_saphyr::to_string(&object).unwrap_or_else(|_| object.to_string())
+}

@@ -1,0 +1,47 @@
+//! Tokio's time: whether it is paused, and whether it stands still.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Time that is not paused passes while its clock is read so often.
+const READS: usize = 1_000;
+
+/// How often somebody who waits is woken.
+const BEAT: Duration = Duration::from_millis(500);
+
+/// Whether tokio's time is paused.
+pub(super) fn is_paused() -> bool {
+    let began = Instant::now();
+    (0..READS).all(|_| Instant::now() == began)
+}
+
+/// Beats in real time, also while virtual time stands still. Waiting for it keeps no virtual time
+/// from passing: it is no task of the runtime.
+pub(super) struct Pulse {
+    beats: watch::Receiver<u32>,
+    /// Dropped with this value, which ends the thread.
+    _held: mpsc::Sender<()>,
+}
+
+impl Pulse {
+    pub(super) fn start() -> Self {
+        let (held, ended) = mpsc::channel::<()>();
+        let (beat, beats) = watch::channel(0);
+        std::thread::spawn(move || {
+            while ended.recv_timeout(BEAT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                beat.send_modify(|count| *count += 1);
+            }
+        });
+        Self { beats, _held: held }
+    }
+
+    /// Completes with the next beat; returns the time since the first in real time.
+    pub(super) async fn beat(&mut self) -> Duration {
+        // The thread sends until this value is dropped.
+        let _ = self.beats.changed().await;
+        BEAT * *self.beats.borrow_and_update()
+    }
+}
