@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use process::{file, get, output, post, serve, start, stdout, terminate};
 use rustix::process::{Resource, Rlimit};
@@ -70,6 +71,40 @@ fn serve_sets_the_gates_of_openkruise() {
         told.contains("unrecognized feature gate: ShortHash (known: AllAlpha,"),
         "{told}"
     );
+}
+
+/// Deletes an object; what comes back.
+fn delete(url: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("it listens");
+    let request = format!("DELETE {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn serve_keeps_the_pace_that_it_is_told() {
+    let path = "/api/v1/namespaces/sample";
+    for (pace, begins_at_once) in [(None, true), (Some("fast"), true), (Some("real"), false)] {
+        let pace = pace.map(|pace| ["--pace", pace]);
+        let arguments: Vec<&str> = pace.iter().flatten().copied().collect();
+        let (child, url) = serve(&arguments);
+        let body = r#"{"metadata":{"name":"sample"}}"#;
+        let created = post(&url, "/api/v1/namespaces", body);
+        assert!(created.starts_with("HTTP/1.1 201"), "{created}");
+        let began = Instant::now();
+        delete(&url, path);
+        while get(&url, path, "").starts_with("HTTP/1.1 200") {
+            assert!(began.elapsed() < Duration::from_secs(60));
+        }
+        // Upstream leaves a namespace alone for five seconds.
+        let took = began.elapsed();
+        assert_eq!(took < Duration::from_secs(5), begins_at_once, "{took:?}");
+        terminate(child);
+    }
+    let refused = output(&["serve", "--pace", "slow"]);
+    assert!(!refused.status.success());
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub struct Options {
     pub credentials: Option<Credentials>,
     /// How the StatefulSet controller behaves.
     pub statefulset: statefulset::Settings,
+    /// How the namespace controller behaves.
+    pub namespace: namespace::Settings,
     /// How the controllers of OpenKruise's workloads behave.
     pub kruise: kruise::Gates,
     /// Whether the nodes have OpenKruise's daemon: it serves those of its resources that are defined,
@@ -319,7 +321,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "endpointslicemirroring" => endpoint_slice_mirroring::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "job" => job::run(ctx).boxed(),
-        "namespace" => namespace::run(ctx).boxed(),
+        "namespace" => namespace::run(ctx, options.namespace).boxed(),
         "node-lifecycle" => node_lifecycle::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx, options.default_storage_class).boxed(),
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),
@@ -381,6 +383,7 @@ mod tests {
             root_ca: String::new(),
             credentials: None,
             statefulset: statefulset::Settings::default(),
+            namespace: namespace::Settings::default(),
             kruise: kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),

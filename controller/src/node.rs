@@ -15,6 +15,7 @@ mod image;
 mod instance;
 pub(crate) mod kubelet;
 mod lifecycle;
+mod pace;
 mod part;
 mod probe;
 mod registration;
@@ -38,6 +39,7 @@ pub use directives::loopback;
 pub use faults::{Faults, UnknownNode};
 pub(crate) use identity::image_id;
 pub(crate) use image::pull_error;
+pub use pace::Pace;
 pub(crate) use server::Answer;
 pub use server::Page;
 pub use stages::{BadStage, Stage};
@@ -45,15 +47,18 @@ pub use stages::{BadStage, Stage};
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 
-/// How long simulated pods take, unless their annotations say otherwise. Zero by default.
+/// How long simulated pods take, unless their annotations say otherwise; by default no time at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
     /// From the binding until the containers run.
     pub start: Duration,
     /// From a container's start until it is ready.
     pub ready: Duration,
-    /// From a pod's deletion until its containers have stopped; its grace period may be shorter.
+    /// From a pod's deletion until its containers have stopped; its grace period may be shorter. With
+    /// a pace it is up to the containers.
     pub stop: Duration,
+    /// What else takes time; nothing does without it.
+    pub pace: Option<Pace>,
 }
 
 /// What the simulated nodes share with those who look at them and make them fail.

@@ -46,6 +46,7 @@ impl Cluster {
             root_ca: "the certificate\n".to_owned(),
             credentials: None,
             statefulset: kubeproof_controller::statefulset::Settings::default(),
+            namespace: kubeproof_controller::namespace::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),
@@ -319,6 +320,7 @@ async fn a_pod_takes_its_time_from_start_to_stop() {
         start: Duration::from_secs(2),
         ready: Duration::from_secs(3),
         stop: Duration::from_secs(4),
+        pace: None,
     });
     cluster.settle().await;
     cluster.create_pod("one", json!({})).await;

@@ -40,6 +40,7 @@ impl Node {
             root_ca: "the certificate\n".to_owned(),
             credentials: None,
             statefulset: kubeproof_controller::statefulset::Settings::default(),
+            namespace: kubeproof_controller::namespace::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),

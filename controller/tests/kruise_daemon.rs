@@ -38,6 +38,7 @@ impl Nodes {
             stages: Vec::new(),
             root_ca: String::new(),
             statefulset: kubeproof_controller::statefulset::Settings::default(),
+            namespace: kubeproof_controller::namespace::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: true,
             check_types: |_| Vec::new(),

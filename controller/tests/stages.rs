@@ -34,6 +34,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
         root_ca: "the certificate\n".to_owned(),
         credentials: None,
         statefulset: kubeproof_controller::statefulset::Settings::default(),
+        namespace: kubeproof_controller::namespace::Settings::default(),
         kruise: kubeproof_controller::kruise::Gates::default(),
         kruise_daemon: false,
         check_types: |_| Vec::new(),

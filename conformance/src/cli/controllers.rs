@@ -12,6 +12,7 @@ use kubeproof::{quota_usage, type_checking};
 use kubeproof_apiserver::Clock;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
+use kubeproof_controller::namespace;
 use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
@@ -95,6 +96,7 @@ pub(super) fn options(
         stages: Vec::new(),
         root_ca,
         statefulset: Settings::default(),
+        namespace: namespace::Settings::default(),
         kruise: Gates::default(),
         kruise_daemon: Gates::default().daemon,
         check_types: type_checking::check,

@@ -2,6 +2,7 @@
 
 mod authentication;
 mod identity;
+mod pace;
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write as _;
@@ -10,7 +11,6 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use base64::Engine;
@@ -25,7 +25,7 @@ use kubeproof::testbed::ROOT_CA;
 use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checking};
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::node::{LEASE_RENEWAL, Stage, Timings};
+use kubeproof_controller::node::{LEASE_RENEWAL, Stage};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use serde_json::{Value, json};
@@ -36,10 +36,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::kruise_gates::KruiseGates;
 use super::out;
 use identity::IdentityArgs;
-
-/// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
-/// for the pod after its request, and would take one recreated meanwhile for the old one.
-const POD_STOP: Duration = Duration::from_millis(300);
+use pace::Pace;
 
 /// The mode of a file with credentials.
 const OWNER_ONLY: u32 = 0o600;
@@ -66,6 +63,17 @@ pub(super) struct ServeArgs {
         allow_negative_numbers = true
     )]
     nodes: usize,
+    /// How much time things take. `fast`: hardly any. `real`: as much as on a machine; a kubelet asks
+    /// its runtime once a second, images and containers take their time, who has no handler for SIGTERM
+    /// (sleep, tail, a shell without trap) is killed when the grace period is over, and a namespace is
+    /// emptied some seconds after its deletion.
+    #[arg(
+        long,
+        value_name = "fast|real",
+        default_value = "fast",
+        hide_possible_values = true
+    )]
+    pace: Pace,
     /// The controllers that run: all, none, or names between commas.
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all")]
     controllers: String,
@@ -171,15 +179,13 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             controllers,
             nodes: args.nodes,
             default_storage_class: true,
-            timings: Timings {
-                stop: POD_STOP,
-                ..Timings::default()
-            },
+            timings: args.pace.timings(),
             lease_renewal: LEASE_RENEWAL,
             stages: stages(&args.stages)?,
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
             credentials: Some(credentials::of(&server)),
             statefulset: Settings::default(),
+            namespace: args.pace.namespace(),
             kruise: gates,
             kruise_daemon: gates.daemon,
             check_types: type_checking::check,

@@ -9,6 +9,7 @@ mod log;
 mod pipe;
 mod process;
 mod shell;
+mod signals;
 mod streams;
 
 use std::collections::BTreeMap;
@@ -20,12 +21,14 @@ use tokio::sync::mpsc;
 
 use crate::clock::Now;
 use process::{Shell, Stranger};
+use signals::Signals;
 use streams::{Output, Streams};
 
 pub(super) use commands::is_program;
 pub(super) use filesystem::{FileSystem, Volume, absolute};
 pub(super) use log::{Line, Log};
 pub(super) use pipe::Pipe;
+pub(super) use signals::{Sender, Told};
 pub use streams::Channel;
 pub(super) use streams::{Input, Stdin};
 
@@ -63,6 +66,8 @@ impl Container {
         Shell {
             stranger,
             ends_unknown: false,
+            signals: None,
+            hands_on: false,
             files: self.files.clone(),
             directory: self.directory.clone(),
             variables: self.variables.clone(),
@@ -135,8 +140,15 @@ impl Container {
     }
 
     /// Runs `argv` with `stdin` to its end, which is the log's too, with everything it writes going
-    /// there; `None` where it comes to end with a program that only the image knows.
-    pub(crate) async fn run(&self, argv: Vec<String>, stdin: Input, log: &Arc<Log>) -> Option<i32> {
+    /// there; `None` where it comes to end with a program that only the image knows. Its shell hears of
+    /// what it is `told`.
+    pub(super) async fn run(
+        &self,
+        argv: Vec<String>,
+        stdin: Input,
+        log: &Arc<Log>,
+        told: Told,
+    ) -> Option<i32> {
         let output = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
         let io = Streams {
             stdin,
@@ -144,6 +156,7 @@ impl Container {
             stderr: output(Channel::Stderr),
         };
         let mut shell = self.shell(Stranger::Trusted);
+        shell.signals = Some(Signals::new(told));
         let code = shell.program(&argv, &io).await?;
         if shell.ends_unknown {
             return None;

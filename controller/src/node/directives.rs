@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::Timings;
+use super::{Pace, Timings};
 
 const PREFIX: &str = "kubeproof.dev/";
 /// Between a pod's name and the key, on the pod's Namespace.
@@ -33,6 +33,8 @@ pub(super) struct Directives {
     pub(super) start: Delay,
     pub(super) ready_after: Delay,
     pub(super) stop: Delay,
+    /// Containers are sent signals, and end when they like; else `stop` says when.
+    pub(super) signals: Option<Pace>,
 }
 
 /// The annotations that steer one pod.
@@ -79,12 +81,19 @@ impl Directives {
                 .and_then(parse_delay)
                 .unwrap_or(Delay::After(default))
         };
+        // Who is sent a signal has the whole grace period.
+        let stop = match timings.pace {
+            Some(_) => Duration::MAX,
+            None => timings.stop,
+        };
+        let stated = value("stop-seconds").and_then(parse_delay);
         Self {
             ready: value("ready") != Some("false"),
             phase: value("phase").and_then(parse_phase),
             start: delay("start-seconds", timings.start),
             ready_after: delay("ready-seconds", timings.ready),
-            stop: delay("stop-seconds", timings.stop),
+            stop: stated.unwrap_or(Delay::After(stop)),
+            signals: timings.pace.filter(|_| stated.is_none()),
         }
     }
 }
@@ -144,6 +153,7 @@ mod tests {
             start: Duration::from_secs(1),
             ready: Duration::from_secs(2),
             stop: Duration::from_secs(3),
+            pace: None,
         };
         steered(pod, namespace, |own| Directives::read(own, &timings))
     }
@@ -179,6 +189,7 @@ mod tests {
                 start: Delay::After(Duration::from_secs(1)),
                 ready_after: Delay::After(Duration::from_secs(2)),
                 stop: Delay::After(Duration::from_secs(3)),
+                signals: None,
             }
         );
         let both = read(
@@ -200,8 +211,26 @@ mod tests {
                 start: Delay::After(Duration::from_millis(500)),
                 ready_after: Delay::After(Duration::from_secs(2)),
                 stop: Delay::Never,
+                signals: None,
             }
         );
+    }
+
+    #[test]
+    fn with_a_pace_containers_are_sent_signals_unless_an_annotation_says_otherwise() {
+        let timings = Timings {
+            pace: Some(Pace::NODE),
+            ..Timings::default()
+        };
+        let read = |annotations: &[(&str, &str)]| {
+            let read = |own: Annotations<'_>| Directives::read(own, &timings);
+            let read = steered(annotations, &[], read);
+            (read.stop, read.signals)
+        };
+        assert_eq!(read(&[]), (Delay::After(Duration::MAX), Some(Pace::NODE)));
+        let own = [("kubeproof.dev/stop-seconds", "2")];
+        let stop = Delay::After(Duration::from_secs(2));
+        assert_eq!(read(&own), (stop, None));
     }
 
     #[test]

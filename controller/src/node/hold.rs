@@ -40,6 +40,8 @@ pub(super) struct Hold {
     since: Timestamp,
     /// How often in a row.
     attempts: u32,
+    /// Nobody has to wait for the next try.
+    is_due: bool,
 }
 
 /// What a container's status says that waits.
@@ -92,12 +94,13 @@ impl Hold {
             cause,
             since: now,
             attempts: attempts.map_or(1, |own| own.attempts + 1),
+            is_due: false,
         }
     }
 
     /// When a container made from `image` is tried again; one from another image is at once.
     pub(super) fn until(&self, image: &str) -> Option<Timestamp> {
-        if self.image != image {
+        if self.image != image || self.is_due {
             return None;
         }
         let doublings = self.attempts.saturating_sub(1).min(10);
@@ -108,6 +111,11 @@ impl Hold {
             _ => SYNC_BACK_OFF,
         };
         Some(after(self.since, wait))
+    }
+
+    /// The kubelet syncs the pod, so that the wait is over; but a pull has one of its own.
+    pub(super) fn look_again(&mut self) {
+        self.is_due |= !matches!(self.cause, Cause::Pull(_));
     }
 
     /// When the kubelet comes back and sees that it is too early for another pull.

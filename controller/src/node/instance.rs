@@ -22,12 +22,16 @@ pub(super) struct Instance {
     pub(super) probed: Option<bool>,
     /// Whether its startup probe has succeeded; a container without one starts at once.
     pub(super) startup: Option<bool>,
+    /// The kubelet has heard from the runtime that it runs.
+    pub(super) noticed: bool,
     /// Its hook postStart, which holds back the report that it runs.
     pub(super) post_start: Option<Hook>,
     /// Its hook preStop, once the container is to stop.
     pub(super) pre_stop: Option<Hook>,
     /// The kubelet is stopping it.
     pub(super) stopping: Option<Stopping>,
+    /// It was sent SIGTERM.
+    pub(super) signaled: bool,
     /// It is stopping for good, as its pod ends.
     pub(super) dismissed: bool,
 }
@@ -90,9 +94,11 @@ impl Instance {
             back_off: None,
             probed: part.has_readiness_probe.then_some(false),
             startup: part.has_startup_probe.then_some(false),
+            noticed: true,
             post_start: part.has_post_start.then_some(Hook::Running),
             pre_stop: None,
             stopping: None,
+            signaled: false,
             dismissed: false,
         }
     }
@@ -104,7 +110,7 @@ impl Instance {
 
     /// Nothing keeps the kubelet from telling that it runs, or how it ended.
     pub(super) fn is_reported(&self) -> bool {
-        self.exit.is_some() || self.post_start != Some(Hook::Running)
+        self.exit.is_some() || self.noticed && self.post_start != Some(Hook::Running)
     }
 
     /// The kubelet has ended it, unless it has ended before.
@@ -119,9 +125,10 @@ impl Instance {
     /// Begins the next run: after an end of its own, or else of the kubelet's making.
     pub(super) fn restart(&mut self, part: &Part, now: Timestamp) {
         self.back_off = self.exit.map(|exit| {
-            let lasting = self
-                .back_off
-                .filter(|own| exit.at <= after(own.since, BACK_OFF_RESET));
+            // Another image makes another container, which has not failed yet.
+            let lasting = self.back_off.filter(|own| {
+                self.image == part.image && exit.at <= after(own.since, BACK_OFF_RESET)
+            });
             let wait = match lasting {
                 Some(own) => own.wait.saturating_mul(2).min(BACK_OFF_MAX),
                 None => BACK_OFF_MIN,

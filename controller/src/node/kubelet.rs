@@ -7,6 +7,7 @@ mod admission;
 mod happenings;
 mod notices;
 mod outages;
+mod pacing;
 mod processes;
 mod records;
 mod steps;
@@ -35,6 +36,7 @@ use crate::mirror::{self, Change, Mirror, ObjectKey};
 use crate::recorder::Recorder;
 use admission::Rejection;
 use outages::Outages;
+use pacing::UnderWay;
 use processes::{Occurrence, PodProcesses, Processes};
 use records::Records;
 
@@ -57,6 +59,7 @@ struct Record {
     /// The containers that could not be made when that was tried last.
     held: BTreeMap<String, Hold>,
     processes: PodProcesses,
+    under_way: UnderWay,
     reported: Readiness,
     /// The status as the last write left it; the mirror may lag behind it.
     written: Option<PodStatus>,
@@ -137,7 +140,7 @@ pub(super) async fn run(ctx: Context, containers: Containers, faults: Faults, ti
         hosts: Mirror::default(),
         recorder: Recorder::new(ctx.clone(), "kubelet"),
         records: Records::default(),
-        processes: Processes::new(containers, ctx.now.clone()),
+        processes: Processes::new(containers, timings.pace, ctx.now.clone()),
         outages: Outages::of(faults.all()),
         faults,
         dirty: BTreeSet::new(),
@@ -304,7 +307,13 @@ impl Kubelet {
             return;
         }
         loop {
-            let step = resumed.take().unwrap_or_else(|| self.decide(&pod, &record));
+            let step = match resumed.take() {
+                Some(step) => step,
+                None => {
+                    let step = self.decide(&pod, &record);
+                    self.due(&pod, &mut record, step)
+                }
+            };
             if let Step::Wait(wake) = step {
                 record.wake = wake;
                 break;

@@ -118,10 +118,14 @@ pub(super) enum Step {
     /// These containers run: for the first time, again after they have ended, or another image
     /// than before.
     Launch(Vec<String>),
+    /// These containers, which are to have another image, are told to stop.
+    Replace(Vec<String>, Stopping),
     /// The hooks preStop of these containers run.
     PreStop(Vec<String>),
     /// Their pod ends, and these containers are told to stop.
     Dismiss(Vec<String>, Stopping),
+    /// These containers are sent SIGTERM.
+    Signal(Vec<String>),
     /// These containers, told to stop, have stopped, each with an exit code.
     Halt(Vec<(String, i32)>),
     Report(Readiness),
@@ -184,13 +188,28 @@ fn running(view: &View<'_>, now: Timestamp) -> Step {
     if let Some(ending) = own_ending(view) {
         return concluding(view, ending, now);
     }
+    let signals = view.directives.signals.is_some();
     let outdated = view.runs().filter(|(part, instance)| {
         let waits = view.held_until(part).is_some_and(|at| now < at);
-        part.restarts_for_image() && part.image != instance.image && !waits
+        let leaves = signals && instance.exit.is_none() && instance.stopping.is_some();
+        part.restarts_for_image() && part.image != instance.image && !waits && !leaves
     });
-    let outdated: Vec<String> = outdated.map(|(part, _)| part.name.clone()).collect();
-    if !outdated.is_empty() {
-        return Step::Launch(outdated);
+    // Whoever is sent a signal has time to end.
+    let (alive, ended): (Vec<_>, Vec<_>) =
+        outdated.partition(|(_, instance)| signals && instance.exit.is_none());
+    let names = |runs: Vec<(&Part, &Instance)>| -> Vec<String> {
+        runs.iter().map(|(part, _)| part.name.clone()).collect()
+    };
+    if !alive.is_empty() {
+        let order = Stopping {
+            since: now,
+            grace: view.grace,
+            is_foreign: false,
+        };
+        return Step::Replace(names(alive), order);
+    }
+    if !ended.is_empty() {
+        return Step::Launch(names(ended));
     }
     let (readiness, wake) = readiness(view, now);
     if readiness != *view.reported {

@@ -9,6 +9,7 @@
 mod ephemeral;
 mod hooks;
 mod missing;
+mod pace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,10 @@ struct Node {
 
 impl Node {
     fn start() -> Self {
+        Self::with(Timings::default())
+    }
+
+    fn with(timings: Timings) -> Self {
         let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
         let server = ApiServer::builder().clock(clock.clone()).build();
         let client = Client::new(server, "default");
@@ -36,12 +41,13 @@ impl Node {
             controllers: vec!["serviceaccount".to_owned()],
             nodes: 1,
             default_storage_class: false,
-            timings: Timings::default(),
+            timings,
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),
             credentials: None,
             statefulset: kubeproof_controller::statefulset::Settings::default(),
+            namespace: kubeproof_controller::namespace::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),

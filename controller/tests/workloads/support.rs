@@ -118,6 +118,7 @@ impl Cluster {
             root_ca: "the certificate\n".to_owned(),
             credentials: Some(credentials(&server)),
             statefulset: kubeproof_controller::statefulset::Settings::default(),
+            namespace: kubeproof_controller::namespace::Settings::default(),
             kruise: kubeproof_controller::kruise::Gates::default(),
             kruise_daemon: false,
             check_types: |_| Vec::new(),

@@ -28,8 +28,8 @@ const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) const PROGRAMS: &[&str] = &[
     "[", "[[", "ash", "bash", "cat", "cp", "dash", "date", "dd", "echo", "env", "expr", "false",
     "find", "grep", "gunzip", "gzip", "head", "hostname", "ls", "mkdir", "mv", "printenv",
-    "printf", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar", "tee", "test",
-    "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
+    "printf", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar", "tee",
+    "test", "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
 ];
 
 /// Runs the command called `name`; `None` if there is none of that name.
@@ -41,7 +41,11 @@ pub(super) async fn run(
 ) -> Option<Flow> {
     let name = without_directory(name);
     let code = match name {
-        ":" | "true" | "trap" | "set" | "sync" | "wait" => 0,
+        ":" | "true" | "set" | "sync" | "wait" => 0,
+        "trap" => {
+            shell.trap(arguments);
+            0
+        }
         "false" => 1,
         "exit" => return Some(Flow::Exit(exit_code(arguments, shell.last))),
         "break" => return Some(Flow::Break),
@@ -51,6 +55,11 @@ pub(super) async fn run(
             let Some((program, rest)) = arguments.split_first() else {
                 return Some(Flow::Status(0));
             };
+            // Handlers are of the program that has set them up.
+            if let Some(signals) = &shell.signals {
+                signals.trap(None);
+            }
+            shell.hands_on = true;
             let flow = Box::pin(run(shell, program, rest, io)).await?;
             return Some(match flow {
                 Flow::Status(code) => Flow::Exit(code),
@@ -130,7 +139,11 @@ fn exit_code(arguments: &[String], last: i32) -> i32 {
 
 /// `sh -c script name argument…`, `sh file`, or a script from standard input.
 async fn nested(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
+    let hands_on = std::mem::take(&mut shell.hands_on);
     let mut child = shell.clone();
+    if !hands_on {
+        child.signals = None;
+    }
     let options = arguments.iter().take_while(|word| word.starts_with('-'));
     let option_count = options.clone().count();
     let is_inline = options.clone().any(|word| word.contains('c'));

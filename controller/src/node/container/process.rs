@@ -14,6 +14,7 @@ use super::arithmetic;
 use super::commands;
 use super::filesystem::{FileSystem, absolute};
 use super::shell::{Command, Part, PartValue, Redirect, RedirectKind, Simple, Word, parse};
+use super::signals::Signals;
 use super::streams::{Input, Output, Streams};
 use crate::clock::Now;
 
@@ -69,6 +70,10 @@ pub(super) struct Shell {
     pub(super) stranger: Stranger,
     /// Whether the last command was a program that only the image knows.
     pub(super) ends_unknown: bool,
+    /// Those of a container's first process; others are sent none.
+    pub(super) signals: Option<Signals>,
+    /// The next program takes the place of this one, signals included.
+    pub(super) hands_on: bool,
 }
 
 impl Shell {
@@ -100,6 +105,7 @@ impl Shell {
     /// Runs a program with its arguments, as a container runtime does: no shell reads them.
     pub(super) async fn program(&mut self, argv: &[String], io: &Streams) -> Option<i32> {
         let (name, arguments) = argv.split_first()?;
+        self.hands_on = true;
         match commands::run(self, name, arguments, io).await? {
             Flow::Status(code) | Flow::Exit(code) | Flow::Return(code) => Some(code),
             Flow::Break | Flow::Continue => Some(0),
@@ -109,12 +115,52 @@ impl Shell {
     fn run<'a>(&'a mut self, command: &'a Command, io: &'a Streams) -> BoxFuture<'a, Flow> {
         async move {
             let flow = self.step(command, io).await;
-            if let Flow::Status(code) = flow {
-                self.last = code;
+            let Flow::Status(code) = flow else {
+                return flow;
+            };
+            self.last = code;
+            let action = self.signals.as_ref().and_then(Signals::due);
+            match action.map(|action| parse(&action)) {
+                None => flow,
+                Some(Err(error)) => self.refused(&error.to_string(), io),
+                Some(Ok(action)) => match self.run(&action, io).await {
+                    Flow::Status(_) => flow,
+                    end => end,
+                },
             }
-            flow
         }
         .boxed()
+    }
+
+    /// A shell for a part of the script that runs as a process of its own.
+    fn fork(&self) -> Self {
+        Self {
+            signals: None,
+            ..self.clone()
+        }
+    }
+
+    /// `trap ACTION SIGNAL…`; an action `-` or none at all takes the handler away.
+    pub(super) fn trap(&self, arguments: &[String]) {
+        let arguments = match arguments {
+            [dashes, rest @ ..] if dashes == "--" => rest,
+            all => all,
+        };
+        let Some((action, names)) = arguments.split_first() else {
+            return;
+        };
+        let terminates = |name: &String| {
+            let name = name.to_uppercase();
+            matches!(name.trim_start_matches("SIG"), "TERM" | "15")
+        };
+        if let Some(signals) = self
+            .signals
+            .as_ref()
+            .filter(|_| names.iter().any(terminates))
+        {
+            let action = (!matches!(action.as_str(), "-" | "")).then(|| action.clone());
+            signals.trap(action);
+        }
     }
 
     async fn step(&mut self, command: &Command, io: &Streams) -> Flow {
@@ -145,9 +191,20 @@ impl Shell {
             }
             // Nothing runs behind a shell's back here: what is sent to the background is done first.
             Command::Background(inner) => {
-                let mut child = self.clone();
-                child.run(inner, io).await;
-                self.ends_unknown = child.ends_unknown;
+                let mut child = self.fork();
+                let signals = self.signals.clone();
+                let arrives = async {
+                    match signals {
+                        Some(signals) => signals.arrive().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                // A script that waits for it hears of signals meanwhile.
+                tokio::select! {
+                    biased;
+                    _ = child.run(inner, io) => self.ends_unknown = child.ends_unknown,
+                    () = arrives => {}
+                }
                 Flow::Status(0)
             }
             Command::For { name, words, body } => self.for_loop(name, words, body, io).await,
@@ -188,7 +245,7 @@ impl Shell {
                 if !subshell {
                     return self.run(body, &io).await;
                 }
-                let mut child = self.clone();
+                let mut child = self.fork();
                 match child.run(body, &io).await {
                     Flow::Exit(code) | Flow::Return(code) => Flow::Status(code),
                     flow => flow,
@@ -257,7 +314,7 @@ impl Shell {
                 stdout,
                 stderr: io.stderr.clone(),
             };
-            let mut child = self.clone();
+            let mut child = self.fork();
             flow = match child.run(command, &streams).await {
                 Flow::Exit(code) | Flow::Return(code) => Flow::Status(code),
                 flow => flow,
@@ -425,7 +482,7 @@ impl Shell {
                     stdout: Output::Memory(Arc::clone(&memory)),
                     ..io.clone()
                 };
-                let mut child = self.clone();
+                let mut child = self.fork();
                 if let Flow::Status(code) | Flow::Exit(code) | Flow::Return(code) =
                     child.run(command, &streams).await
                 {

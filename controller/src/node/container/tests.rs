@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::commands::PROGRAMS;
 use super::*;
 
@@ -404,6 +406,11 @@ async fn input_is_read_as_it_comes() {
     assert_eq!(written, [Bytes::from("one\n"), Bytes::from("two\n")]);
 }
 
+/// A process that nobody tells anything.
+fn untold() -> Told {
+    watch::channel(None).1
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
     let container = container();
@@ -415,7 +422,10 @@ async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
         let second = log.line(&mut index).await.unwrap().bytes;
         (first, second, log.line(&mut index).await.is_none())
     };
-    let (_, lines) = tokio::join!(container.run(argv.to_vec(), Input::empty(), &log), follow);
+    let (_, lines) = tokio::join!(
+        container.run(argv.to_vec(), Input::empty(), &log, untold()),
+        follow
+    );
     assert_eq!(lines, (Bytes::from("late\n"), Bytes::from("rest"), true));
 }
 
@@ -424,13 +434,13 @@ async fn a_program_that_the_image_lacks_is_told_apart() {
     let log = Arc::new(Log::default());
     assert_eq!(
         container()
-            .run(vec!["nginx".to_owned()], Input::empty(), &log)
+            .run(vec!["nginx".to_owned()], Input::empty(), &log, untold())
             .await,
         None
     );
     assert_eq!(
         container()
-            .run(vec!["/bin/true".to_owned()], Input::empty(), &log)
+            .run(vec!["/bin/true".to_owned()], Input::empty(), &log, untold())
             .await,
         Some(0)
     );
@@ -465,7 +475,9 @@ async fn a_pod_is_taken_at_its_word_about_programs_of_its_image() {
     ] {
         let log = Arc::new(Log::default());
         assert_eq!(
-            container.run(argv(script), Input::empty(), &log).await,
+            container
+                .run(argv(script), Input::empty(), &log, untold())
+                .await,
             code,
             "{script}"
         );

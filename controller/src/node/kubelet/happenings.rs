@@ -27,6 +27,15 @@ impl Kubelet {
             Happening::Exited(exit) => {
                 instance.exit = Some(exit);
                 record.processes.stop_probes(&name);
+                self.look_again(record);
+            }
+            Happening::Noticed => {
+                instance.noticed = true;
+                if instance.exit.is_none() {
+                    let processes = &mut record.processes;
+                    self.processes.probe(&record.uid, &name, processes);
+                }
+                self.look_again(record);
             }
             // Who has told it to stop tells of it, too.
             Happening::Stopped(grace) => {
@@ -60,13 +69,22 @@ impl Kubelet {
                     match succeeded {
                         true => self
                             .processes
-                            .probe(&record.uid, &name, &mut record.processes),
+                            .begun(&record.uid, &name, &mut record.processes),
                         false => {
                             let (reason, _) = kind.failure();
                             self.stop_container(pod, record, &name, reason, None).await;
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// What a machine's runtime tells of a pod has the kubelet try again what it could not make.
+    fn look_again(&self, record: &mut Record) {
+        if self.timings.pace.is_some() {
+            for hold in record.held.values_mut() {
+                hold.look_again();
             }
         }
     }

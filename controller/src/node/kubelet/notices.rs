@@ -1,6 +1,7 @@
 //! What the kubelet tells of the ordinary course of containers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
@@ -53,14 +54,15 @@ pub(super) fn launched(
     record: &Record,
     names: &[String],
     held: &BTreeMap<String, Hold>,
+    pull: Duration,
 ) -> Vec<Notice> {
     let mut notices = replaced(pod, record, names);
     for name in names {
         if let Some(hold) = held.get(name) {
-            notices.extend(failed(pod, name, hold));
+            notices.extend(failed(pod, name, hold, pull));
             continue;
         }
-        notices.extend(pulled(pod, name));
+        notices.extend(pulled(pod, name, pull));
         notices.push(Notice::of(name, "Created", "Container created"));
         notices.push(Notice::of(name, "Started", "Container started"));
     }
@@ -68,11 +70,11 @@ pub(super) fn launched(
 }
 
 /// A container could not be made.
-fn failed(pod: &Pod, name: &str, hold: &Hold) -> Vec<Notice> {
+fn failed(pod: &Pod, name: &str, hold: &Hold, pull: Duration) -> Vec<Notice> {
     let image = hold.image();
     let waiting = hold.cause.waiting(image);
     let (mut notices, error) = match &hold.cause {
-        Cause::Config(missing) => (pulled(pod, name), missing.to_string()),
+        Cause::Config(missing) => (pulled(pod, name, pull), missing.to_string()),
         Cause::Pull(error) => {
             let message = format!("Failed to pull image \"{image}\": {error}");
             let notices = vec![
@@ -107,7 +109,7 @@ pub(super) fn not_pulled(pod: &Pod, name: &str, waiting: &Waiting) -> Vec<Notice
 }
 
 /// Where the image of a container comes from: every machine has every image that can be pulled.
-fn pulled(pod: &Pod, name: &str) -> Vec<Notice> {
+fn pulled(pod: &Pod, name: &str, pull: Duration) -> Vec<Notice> {
     let Some((_, container)) = part::container(pod, name) else {
         return Vec::new();
     };
@@ -118,8 +120,13 @@ fn pulled(pod: &Pod, name: &str) -> Vec<Notice> {
         );
         return vec![Notice::of(name, "Pulled", message)];
     }
+    let took = match pull.as_millis() {
+        0 => "0s".to_owned(),
+        millis if millis < 1000 => format!("{millis}ms"),
+        _ => format!("{}s", pull.as_secs_f64()),
+    };
     let pulled = format!(
-        "Successfully pulled image \"{image}\" in 0s (0s including waiting). Image size: 0 bytes."
+        "Successfully pulled image \"{image}\" in {took} ({took} including waiting). Image size: 0 bytes."
     );
     vec![
         Notice::of(name, "Pulling", format!("Pulling image \"{image}\"")),
@@ -136,7 +143,7 @@ pub(super) fn stopping(names: &[String]) -> Vec<Notice> {
 }
 
 /// Why the containers `names` run anew that still seem to run.
-fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<Notice> {
+pub(super) fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<Notice> {
     let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
     let alive = parts.iter().filter_map(|part| {
         let instance = record.instances.get(&part.name)?;

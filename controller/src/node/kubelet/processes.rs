@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container as Spec, Pod};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::{Kubelet, Record, claim_names};
 use crate::clock::Now;
 use crate::mirror::{self, ObjectKey};
-use crate::node::container::{Input, Log, Stdin, Volume};
+use crate::node::container::{Input, Log, Sender, Stdin, Told, Volume};
 use crate::node::containers::{Place, Run, RunId};
 use crate::node::environment::{Materials, Missing, Prepared};
 use crate::node::hold::Cause;
@@ -22,7 +23,7 @@ use crate::node::part::{self, List};
 use crate::node::probe::{Outcome, ProbeKind, Prober};
 use crate::node::server::Server;
 use crate::node::sources::Sources;
-use crate::node::{Containers, identity};
+use crate::node::{Containers, Pace, identity};
 
 /// Something about a container that the kubelet waits for.
 pub(super) struct Occurrence {
@@ -36,6 +37,8 @@ pub(super) struct Occurrence {
 pub(super) enum Happening {
     /// Its main process has ended.
     Exited(Exit),
+    /// The runtime has told that it runs.
+    Noticed,
     /// A probe has something to tell.
     Probed(ProbeKind, Outcome),
     /// A lifecycle hook has ended, well or not.
@@ -53,6 +56,7 @@ pub(super) struct Processes {
     containers: Containers,
     /// What is on persistent volumes, by uid of their claim.
     claims: BTreeMap<String, Volume>,
+    pace: Option<Pace>,
     now: Now,
 }
 
@@ -75,6 +79,10 @@ struct Process {
     /// Where only the image knows what runs, whether that ends.
     ends_at_once: bool,
     task: Option<AbortHandle>,
+    /// Whether it was sent SIGTERM.
+    told: watch::Sender<Option<Sender>>,
+    /// What waits until its start is noticed.
+    notice: Option<AbortHandle>,
     hook: Option<AbortHandle>,
     /// What runs of its probes.
     probes: BTreeMap<ProbeKind, AbortHandle>,
@@ -87,7 +95,7 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let tasks = self.task.iter().chain(&self.hook);
+        let tasks = self.task.iter().chain(&self.hook).chain(&self.notice);
         for task in tasks.chain(self.probes.values()) {
             task.abort();
         }
@@ -104,6 +112,18 @@ impl PodProcesses {
     /// Ends one container.
     pub(super) fn stop_one(&mut self, container: &str) {
         self.running.remove(container);
+    }
+
+    /// Sends SIGTERM to the main process of a container, if there is one.
+    pub(super) fn signal(&mut self, container: &str, is_foreign: bool) -> bool {
+        let Some(process) = self.running.get(container) else {
+            return false;
+        };
+        process.told.send_replace(Some(match is_foreign {
+            true => Sender::Other,
+            false => Sender::Kubelet,
+        }));
+        true
     }
 
     /// Asks nothing more about a container.
@@ -134,11 +154,12 @@ impl PodProcesses {
 }
 
 impl Processes {
-    pub(super) fn new(containers: Containers, now: Now) -> Self {
+    pub(super) fn new(containers: Containers, pace: Option<Pace>, now: Now) -> Self {
         Self {
             tasks: JoinSet::new(),
             containers,
             claims: BTreeMap::new(),
+            pace,
             now,
         }
     }
@@ -204,25 +225,14 @@ impl Processes {
                 continue;
             }
             new.push(name.clone());
-            let Run { container, log, .. } = process.run.clone();
-            let now = self.now.clone();
-            let input = process.input.clone();
-            let (argv, ends_at_once) = (std::mem::take(&mut process.argv), process.ends_at_once);
-            let occurs = occurrence(uid, name, process.restarts);
-            if argv.is_empty() && !ends_at_once {
+            let argv = std::mem::take(&mut process.argv);
+            if argv.is_empty() && !process.ends_at_once && self.pace.is_none() {
                 continue;
             }
+            let occurs = occurrence(uid, name, process.restarts);
+            let ends = process.end(argv, self.pace);
             process.task = Some(self.tasks.spawn(async move {
-                let code = match container.run(argv, input, &log).await {
-                    Some(code) => code,
-                    None if ends_at_once => 0,
-                    None => return None,
-                };
-                let exit = Exit {
-                    code,
-                    at: now(),
-                    killed: false,
-                };
+                let exit = ends.await?;
                 Some((occurs(Happening::Exited(exit)), None))
             }));
         }
@@ -231,9 +241,25 @@ impl Processes {
             let hooked = spec.and_then(|spec| HookKind::PostStart.handler(&spec));
             match hooked {
                 Some(_) => self.hook(uid, &name, HookKind::PostStart, pod),
-                None => self.probe(uid, &name, pod),
+                None => self.begun(uid, &name, pod),
             }
         }
+    }
+
+    /// A container runs, its hook included: it is probed as soon as the kubelet has noticed.
+    pub(super) fn begun(&mut self, uid: &str, name: &str, pod: &mut PodProcesses) {
+        let Some(pace) = self.pace else {
+            return self.probe(uid, name, pod);
+        };
+        let Some(process) = pod.running.get_mut(name) else {
+            return;
+        };
+        let wait = pace.until_relist((self.now)());
+        let occurs = occurrence(uid, name, process.restarts);
+        process.notice = Some(self.tasks.spawn(async move {
+            tokio::time::sleep(wait).await;
+            Some((occurs(Happening::Noticed), None))
+        }));
     }
 
     /// Runs a lifecycle hook of a container.
@@ -296,6 +322,44 @@ impl Processes {
         });
         process.probes.insert(kind, task);
     }
+}
+
+impl Process {
+    /// Runs `argv` until the kubelet hears of its end, if it has one.
+    fn end(
+        &self,
+        argv: Vec<String>,
+        pace: Option<Pace>,
+    ) -> impl Future<Output = Option<Exit>> + Send + use<> {
+        let Run { container, log, .. } = self.run.clone();
+        let (input, ends_at_once) = (self.input.clone(), self.ends_at_once);
+        let (told, now) = (self.told.subscribe(), Arc::clone(&self.now));
+        async move {
+            let code = match container.run(argv, input, &log, told.clone()).await {
+                Some(code) => code,
+                None if ends_at_once => 0,
+                // What an image runs by itself knows how to end.
+                None => {
+                    heed(told.clone(), pace?).await?;
+                    log.close(now());
+                    0
+                }
+            };
+            let at = now();
+            let killed = *told.borrow() == Some(Sender::Kubelet);
+            if let Some(pace) = pace.filter(|_| !killed) {
+                tokio::time::sleep(pace.until_relist(at)).await;
+            }
+            Some(Exit { code, at, killed })
+        }
+    }
+}
+
+/// Waits for SIGTERM, and then as long as a program takes that heeds it.
+async fn heed(mut told: Told, pace: Pace) -> Option<()> {
+    told.wait_for(Option::is_some).await.ok()?;
+    tokio::time::sleep(pace.exit).await;
+    Some(())
 }
 
 /// A run that is to stop.
@@ -402,6 +466,8 @@ impl Kubelet {
                 input,
                 argv,
                 task: None,
+                told: watch::Sender::new(None),
+                notice: None,
                 hook: None,
                 probes: BTreeMap::new(),
                 probers: BTreeMap::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -44,6 +45,15 @@ impl Kubelet {
                 return self.launch(pod, record, &names, now).await;
             }
             Step::Launch(names) => return self.launch(pod, record, &names, now).await,
+            Step::Replace(names, order) => {
+                self.tell_all(pod, notices::replaced(pod, record, &names))
+                    .await;
+                for name in &names {
+                    if let Some(instance) = record.instances.get_mut(name) {
+                        instance.stopping = Some(order);
+                    }
+                }
+            }
             Step::PreStop(names) => {
                 for name in names {
                     if let Some(instance) = record.instances.get_mut(&name) {
@@ -63,6 +73,7 @@ impl Kubelet {
                 }
                 self.tell_all(pod, notices::stopping(&names)).await;
             }
+            Step::Signal(names) => Self::signal(record, &names, now),
             Step::Halt(exits) => Self::halt(record, &exits, now),
             Step::Report(readiness) => self.report(pod, record, readiness, now).await?,
             Step::End(ending) => self.end(pod, record, ending, now).await?,
@@ -100,10 +111,11 @@ impl Kubelet {
             let name = &part.name;
             let Some(cause) = failed.remove(name) else {
                 held.remove(name);
-                instances
+                let instance = instances
                     .entry(name.clone())
                     .and_modify(|instance| instance.restart(part, now))
                     .or_insert_with(|| Instance::first(part, now));
+                instance.noticed = self.timings.pace.is_none();
                 continue;
             };
             let hold = Hold::new(held.get(name), &part.image, cause, now);
@@ -119,7 +131,8 @@ impl Kubelet {
             readiness: &readiness,
         };
         self.write(pod, record, running, now).await?;
-        let notices = notices::launched(pod, record, names, &held);
+        let pull = self.timings.pace.map_or(Duration::ZERO, |pace| pace.pull);
+        let notices = notices::launched(pod, record, names, &held, pull);
         self.tell_all(pod, notices).await;
         record.stage = Stage::Running;
         (record.instances, record.held) = (instances, held);
@@ -127,6 +140,20 @@ impl Kubelet {
         record.reported = readiness;
         self.processes.launch(&record.uid, &mut record.processes);
         Ok(None)
+    }
+
+    /// Sends SIGTERM to containers; one whose process nobody has any more has ended.
+    fn signal(record: &mut Record, names: &[String], now: Timestamp) {
+        for name in names {
+            let Some(instance) = record.instances.get_mut(name) else {
+                continue;
+            };
+            instance.signaled = true;
+            let is_foreign = instance.stopping.is_some_and(|order| order.is_foreign);
+            if !record.processes.signal(name, is_foreign) {
+                instance.halt(Ending::Completed.code(), now);
+            }
+        }
     }
 
     /// Ends containers that were told to stop; that they have ended is told later.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
 
-use super::{Kubelet, PodProcesses, Record};
+use super::{Kubelet, PodProcesses, Record, UnderWay};
 use crate::mirror::{self, ObjectKey};
 use crate::node::instance::{Ended, Exit, Instance};
 use crate::node::lifecycle::{Readiness, Stage};
@@ -31,6 +31,7 @@ impl Kubelet {
             instances: BTreeMap::new(),
             held: BTreeMap::new(),
             processes: PodProcesses::default(),
+            under_way: UnderWay::default(),
             reported: Readiness::default(),
             written: None,
             written_version: 0,

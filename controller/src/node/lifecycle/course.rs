@@ -185,7 +185,9 @@ pub(in crate::node) fn readiness(
 
 /// Whether a container whose hook runs has a status of before: that it ran, or could not be made.
 fn is_told_of(reported: &Readiness, part: &Part, instance: &Instance) -> bool {
-    let has_run = instance.last.is_some() && reported.containers.contains_key(&part.name);
+    let is_known =
+        reported.containers.contains_key(&part.name) || reported.halted.contains_key(&part.name);
+    let has_run = instance.last.is_some() && is_known;
     let is_told = has_run || reported.held.contains_key(&part.name);
     reported.kept.contains(&part.name) || is_told && !reported.hooked.contains(&part.name)
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::course::own_ending;
 use super::{Deletion, Ending, Step, View, after, forced_ending, readiness};
+use crate::node::Pace;
 use crate::node::directives::Delay;
 use crate::node::instance::{Hook, Instance, Stopping};
 use crate::node::part::{Part, Role};
@@ -16,11 +17,29 @@ const GRACE_MIN: Duration = Duration::from_secs(2);
 /// A container that is to stop: when it has, and whether it has to be killed.
 struct Leave<'a> {
     part: &'a Part,
+    /// When it is sent SIGTERM, if it is.
+    told: Option<Timestamp>,
     at: Timestamp,
     killed: bool,
+    signaled: bool,
+}
+
+/// How containers are stopped.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// How long they take.
+    stop: Duration,
+    /// They are sent signals, and killed after `stop`.
+    pace: Option<Pace>,
 }
 
 impl Leave<'_> {
+    /// When something is to be done about it.
+    fn due(&self) -> Timestamp {
+        let told = self.told.filter(|_| !self.signaled);
+        told.map_or(self.at, |told| told.min(self.at))
+    }
+
     fn halt(&self) -> (String, i32) {
         let ending = if self.killed {
             Ending::Killed
@@ -49,9 +68,20 @@ pub(super) fn stopping(
     if let Some(step) = dismissal(view, order) {
         return step;
     }
-    let leaves = leaves(view, stop, order);
-    let due = after(order.since, stop.min(order.grace));
-    let due = leaves.iter().map(|leave| leave.at).fold(due, Ord::max);
+    let manner = Manner {
+        stop,
+        pace: view.directives.signals,
+    };
+    let leaves = leaves(view, manner, order);
+    if let Some(step) = signal(&leaves, now) {
+        return step;
+    }
+    // Who is sent a signal may end at once.
+    let soonest = match view.directives.signals {
+        Some(_) => order.since,
+        None => after(order.since, stop.min(order.grace)),
+    };
+    let due = leaves.iter().map(|leave| leave.at).fold(soonest, Ord::max);
     if now >= due {
         let stayed = view.runs().all(|(_, instance)| instance.exit.is_none());
         if !leaves.is_empty() && (!stayed || leaves.iter().any(is_sidecar)) {
@@ -71,13 +101,23 @@ pub(super) fn stopping(
     {
         return Step::End(ending);
     }
-    let next = leaves.iter().map(|leave| leave.at).min().unwrap_or(due);
+    let next = leaves.iter().map(Leave::due).min().unwrap_or(due);
     let (readiness, wake) = readiness(view, now);
     // Whom the kubelet has stopped is told of when the pod has ended.
     if readiness != *view.reported && !view.runs().any(|(_, own)| has_left(own)) {
         return Step::Report(readiness);
     }
     Step::Wait(Some(wake.map_or(next, |wake| wake.min(next))))
+}
+
+/// Those are sent SIGTERM whose time to leave has come.
+fn signal(leaves: &[Leave<'_>], now: Timestamp) -> Option<Step> {
+    let due = leaves.iter().filter(|leave| {
+        let is_told = leave.told.is_some_and(|told| told <= now);
+        is_told && !leave.signaled
+    });
+    let due: Vec<String> = due.map(|leave| leave.part.name.clone()).collect();
+    (!due.is_empty()).then_some(Step::Signal(due))
 }
 
 fn is_sidecar(leave: &Leave<'_>) -> bool {
@@ -161,23 +201,30 @@ pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Ti
     if !hooks.is_empty() {
         return Ok(Step::PreStop(hooks));
     }
+    let manner = Manner {
+        stop,
+        pace: view.directives.signals,
+    };
     let dismissed = told.clone().find(|(_, own)| own.dismissed);
     let all = match dismissed.and_then(|(_, own)| own.stopping) {
-        Some(order) => leaves(view, stop, order),
+        Some(order) => leaves(view, manner, order),
         None => told
-            .filter_map(|(part, own)| Some(leave(part, own, stop, own.stopping?, None)))
+            .filter_map(|(part, own)| Some(leave(part, own, manner, own.stopping?, None)))
             .collect(),
     };
+    if let Some(step) = signal(&all, now) {
+        return Ok(step);
+    }
     let (gone, left): (Vec<_>, Vec<_>) = all.into_iter().partition(|leave| leave.at <= now);
     if !gone.is_empty() {
         return Ok(Step::Halt(gone.iter().map(Leave::halt).collect()));
     }
-    Err(left.into_iter().map(|leave| leave.at).min())
+    Err(left.iter().map(Leave::due).min())
 }
 
 /// When those leave that still run, as `order` has it: sidecars in the reverse of the order of their
 /// start, each once those behind it have left.
-fn leaves<'a>(view: &View<'a>, stop: Duration, order: Stopping) -> Vec<Leave<'a>> {
+fn leaves<'a>(view: &View<'a>, manner: Manner, order: Stopping) -> Vec<Leave<'a>> {
     let runs: Vec<_> = view.runs().collect();
     let mut leaves = Vec::new();
     let mut turn = None;
@@ -186,7 +233,7 @@ fn leaves<'a>(view: &View<'a>, stop: Duration, order: Stopping) -> Vec<Leave<'a>
             Some(exit) => exit.at,
             None => {
                 let turn = turn.filter(|_| part.role == Role::Sidecar);
-                let leave = leave(part, instance, stop, order, turn);
+                let leave = leave(part, instance, manner, order, turn);
                 let at = leave.at;
                 leaves.push(leave);
                 at
@@ -202,34 +249,37 @@ fn leaves<'a>(view: &View<'a>, stop: Duration, order: Stopping) -> Vec<Leave<'a>
 fn leave<'a>(
     part: &'a Part,
     instance: &Instance,
-    stop: Duration,
+    manner: Manner,
     order: Stopping,
     turn: Option<Timestamp>,
 ) -> Leave<'a> {
+    let Manner { stop, pace } = manner;
     let end = after(order.since, order.grace);
-    let told = match instance.pre_stop {
+    let is_hooked = part.has_pre_stop && !matches!(instance.pre_stop, Some(Hook::Done(_)));
+    let done = match instance.pre_stop {
         Some(Hook::Done(at)) => Some(at),
-        // The grace period ends the hook.
-        _ if part.has_pre_stop => {
-            let at = after(end, GRACE_MIN);
-            return Leave {
-                part,
-                at,
-                killed: true,
-            };
-        }
         _ => None,
     };
     let turn = turn
         .map(|turn| turn.min(end))
         .filter(|turn| *turn > order.since);
-    let (from, end) = match told.max(turn) {
+    let (from, end) = match done.max(turn) {
+        // The grace period ends the hook.
+        _ if is_hooked => (end, after(end, GRACE_MIN)),
         Some(from) => (from, end.max(after(from, GRACE_MIN))),
         None => (order.since, end),
     };
+    let at = match is_hooked {
+        true => end,
+        false => after(from, stop).min(end),
+    };
+    let unheard = pace.filter(|_| order.is_foreign);
     Leave {
         part,
-        at: after(from, stop).min(end),
-        killed: after(from, stop) > end,
+        told: pace.map(|_| from),
+        // What somebody else has killed is noticed like any other end.
+        at: unheard.map_or(at, |pace| after(at, pace.until_relist(at))),
+        killed: is_hooked || after(from, stop) > end,
+        signaled: instance.signaled,
     }
 }

@@ -18,6 +18,7 @@ fn calm() -> Directives {
         start: seconds(2),
         ready_after: seconds(3),
         stop: seconds(4),
+        signals: None,
     }
 }
 

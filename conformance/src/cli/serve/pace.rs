@@ -1,0 +1,44 @@
+//! How much time a served cluster takes for what it does.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use kubeproof_controller::namespace;
+use kubeproof_controller::node::{self, Timings};
+
+/// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
+/// for the pod after its request, and would take one recreated meanwhile for the old one.
+const POD_STOP: Duration = Duration::from_millis(300);
+
+/// The pace of nodes, and of whoever waits for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Pace {
+    /// Nobody is kept waiting.
+    Fast,
+    /// As on machines.
+    Real,
+}
+
+impl Pace {
+    /// How long pods take.
+    pub(super) fn timings(self) -> Timings {
+        match self {
+            Self::Fast => Timings {
+                stop: POD_STOP,
+                ..Timings::default()
+            },
+            Self::Real => Timings {
+                pace: Some(node::Pace::NODE),
+                ..Timings::default()
+            },
+        }
+    }
+
+    /// How patient the namespace controller is.
+    pub(super) fn namespace(self) -> namespace::Settings {
+        match self {
+            Self::Fast => namespace::Settings::EAGER,
+            Self::Real => namespace::Settings::default(),
+        }
+    }
+}
