@@ -40,8 +40,8 @@ pub use faults::{Faults, UnknownNode};
 pub(crate) use identity::image_id;
 pub(crate) use image::pull_error;
 pub use pace::Pace;
-pub(crate) use server::Answer;
 pub use server::Page;
+pub(crate) use server::{Answer, REFUSED};
 pub use stages::{BadStage, Stage};
 
 /// How often a kubelet renews its Lease, a quarter of how long that is good for.

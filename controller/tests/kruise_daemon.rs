@@ -205,7 +205,10 @@ async fn probes_are_run_in_containers_and_told_of() {
     nodes.define("NodePodProbe", "Cluster").await;
     let script = "echo all is well > /state; sleep 100000";
     let pod = nodes
-        .pod(json!([{"name": "c", "image": "busybox:1", "command": ["sh", "-c", script]}]))
+        .pod(json!([
+            {"name": "c", "image": "busybox:1", "command": ["sh", "-c", script]},
+            {"name": "w", "image": "nginx:1"},
+        ]))
         .await;
     let (uid, ip) = (
         pod.metadata.uid.unwrap(),
@@ -216,7 +219,8 @@ async fn probes_are_run_in_containers_and_told_of() {
     let spec = |healthy: Value| {
         json!({"podProbes": [{"name": "p", "namespace": "default", "uid": uid, "IP": ip, "probes": [
             {"name": "m#healthy", "containerName": "c", "probe": healthy},
-            {"name": "m#port", "containerName": "c", "probe": {"tcpSocket": {"port": 80}}},
+            {"name": "m#port", "containerName": "w", "probe": {"tcpSocket": {"port": 80}}},
+            {"name": "m#wrong-port", "containerName": "w", "probe": {"tcpSocket": {"port": 8081}}},
             {"name": "m#absent", "containerName": "d", "probe": {"tcpSocket": {"port": 80}}}]}]})
     };
     let api = nodes.of("NodePodProbe");
@@ -237,7 +241,11 @@ async fn probes_are_run_in_containers_and_told_of() {
     let well = "m#healthy Succeeded \"all is well\\n\"".to_owned();
     assert_eq!(
         states().await,
-        [well.clone(), "m#port Succeeded \"\"".to_owned()]
+        [
+            well.clone(),
+            "m#port Succeeded \"\"".to_owned(),
+            "m#wrong-port Failed \"connect: connection refused\"".to_owned(),
+        ]
     );
     assert_eq!(nodes.told("KruiseProbeSucceeded").await.len(), 2);
 

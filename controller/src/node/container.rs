@@ -35,6 +35,8 @@ pub(super) use streams::{Input, Stdin};
 /// What a container is made of.
 #[derive(Clone)]
 pub(crate) struct Container {
+    /// The command line of its first process.
+    pub(crate) command: String,
     pub(crate) files: FileSystem,
     pub(crate) hostname: String,
     pub(crate) variables: BTreeMap<String, String>,
@@ -68,6 +70,7 @@ impl Container {
             ends_unknown: false,
             signals: None,
             hands_on: false,
+            command: self.command.clone(),
             files: self.files.clone(),
             directory: self.directory.clone(),
             variables: self.variables.clone(),

@@ -12,7 +12,8 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Container as Spec, HTTPGetAction};
+use k8s_openapi::api::core::v1::HTTPGetAction;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
@@ -112,6 +113,8 @@ pub(super) struct Run {
     pub(super) image: String,
     /// Those on which it listens.
     pub(super) ports: Vec<u16>,
+    /// What it serves.
+    pub(super) server: Server,
     pub(super) stdin: Stdin,
 }
 
@@ -268,12 +271,21 @@ impl Containers {
     pub(crate) fn get(&self, uid: &str, container: &str, get: &HTTPGetAction) -> Option<Answer> {
         let pods = self.pods.lock();
         let run = &pods.get(uid)?.containers.get(container)?.run;
-        let spec = Spec {
-            image: Some(run.image.clone()),
-            ..Spec::default()
-        };
         let is_running = !run.log.is_closed();
-        is_running.then(|| Server::of(&spec).get(get, &run.container))
+        is_running.then(|| run.server.get(get, &run.container))
+    }
+
+    /// Whether somebody listens on a port of a container that runs.
+    pub(crate) fn listens_on(
+        &self,
+        uid: &str,
+        container: &str,
+        port: &IntOrString,
+    ) -> Option<bool> {
+        let pods = self.pods.lock();
+        let run = &pods.get(uid)?.containers.get(container)?.run;
+        let is_running = !run.log.is_closed();
+        is_running.then(|| run.server.listens_on(port))
     }
 
     /// The next run that is to stop, and how long it may take, if that is not its pod's to say.

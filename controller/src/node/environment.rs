@@ -100,7 +100,13 @@ impl Materials<'_> {
         let directory = spec.working_dir.as_deref().unwrap_or("/");
         files.make_directories(directory);
         let argv = argv(spec, &variables);
+        let command = match argv.is_empty() {
+            // The image's program is called like the image, more often than not.
+            true => Image::parse(image).map_or_else(|_| String::new(), |own| own.name().to_owned()),
+            false => argv.join(" "),
+        };
         let container = Container {
+            command,
             files,
             hostname: self.hostname().to_owned(),
             variables,

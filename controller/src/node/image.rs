@@ -91,10 +91,15 @@ impl<'a> Image<'a> {
 
     /// What it runs when it is told of no program; `None` where only the image knows.
     pub(super) fn command(&self) -> Option<&'static str> {
-        let name = self.path.rsplit('/').next();
+        let name = self.name();
         let mut commands = KNOWN.commands.iter();
-        let known = commands.find(|(known, _)| Some(*known) == name);
+        let known = commands.find(|(known, _)| *known == name);
         known.map(|(_, command)| *command)
+    }
+
+    /// The last part of its name.
+    pub(super) fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
     }
 
     pub(super) fn digest(&self) -> Option<&'a str> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container as Spec, Probe};
 
 use super::container::Container;
-use super::server::{Answer, Server};
+use super::server::{Answer, REFUSED, Server};
 
 /// What a probe decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,11 +141,15 @@ impl Prober {
             return match self.server.get(get, &self.container) {
                 Answer::Status(..400) => Ok(()),
                 Answer::Status(code) => Err(format!("HTTP probe failed with statuscode: {code}")),
-                Answer::Refused => Err("connect: connection refused".to_owned()),
+                Answer::Refused => Err(REFUSED.to_owned()),
             };
         }
-        // A socket is open as long as the container runs.
-        Ok(())
+        let socket = self.probe.tcp_socket.as_ref();
+        let own = socket.filter(|socket| socket.host.as_deref().is_none_or(str::is_empty));
+        match own {
+            Some(socket) if !self.server.listens_on(&socket.port) => Err(REFUSED.to_owned()),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Container as Spec, HTTPGetAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::container::{Container, is_program};
+use super::image::Image;
 
 /// An image that serves files.
 #[derive(Debug)]
@@ -39,10 +40,17 @@ const CONTENT_TYPES: &[(&str, &str)] = &[
 /// Programs that may start that of the image.
 const SHELLS: &[&str] = &["ash", "bash", "sh"];
 
-/// What an image serves over HTTP.
-#[derive(Clone, Copy)]
+/// What is said of a port where nobody listens.
+pub(crate) const REFUSED: &str = "connect: connection refused";
+
+/// What a container serves.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     known: Option<&'static Known>,
+    /// The ports that its spec names, by their number.
+    declared: Vec<(i32, Option<String>)>,
+    /// Where else it listens; `None` if only its image knows.
+    others: Option<Vec<i32>>,
 }
 
 /// What comes back from a server.
@@ -67,12 +75,35 @@ impl Server {
     pub(super) fn of(spec: &Spec) -> Self {
         let image = spec.image.as_deref().unwrap_or_default();
         let known = KNOWN.iter().find(|known| image.contains(known.image));
-        Self { known }
+        let declared = spec.ports.iter().flatten();
+        let declared = declared.map(|port| (port.container_port, port.name.clone()));
+        Self {
+            known,
+            declared: declared.collect(),
+            others: others(spec),
+        }
+    }
+
+    /// Whether a probe finds somebody who listens on a port. Who declares one does; so does who has a
+    /// program that only the image or a script knows, on every port that is asked for.
+    pub(super) fn listens_on(&self, port: &IntOrString) -> bool {
+        match port {
+            IntOrString::String(name) => {
+                let mut declared = self.declared.iter();
+                declared.any(|(_, own)| own.as_ref() == Some(name))
+            }
+            IntOrString::Int(0) => false,
+            IntOrString::Int(port) => {
+                let is_declared = self.declared.iter().any(|(own, _)| own == port);
+                let others = self.others.as_ref();
+                is_declared || others.is_none_or(|ports| ports.contains(port))
+            }
+        }
     }
 
     /// The ports on which a container listens that runs `argv`: those that its spec declares, and its
     /// image's own, unless something else runs there.
-    pub(super) fn ports(self, spec: &Spec, argv: &[String]) -> Vec<u16> {
+    pub(super) fn ports(&self, spec: &Spec, argv: &[String]) -> Vec<u16> {
         let declared = spec.ports.iter().flatten();
         let declared = declared.filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP");
         let mut ports: Vec<u16> = declared
@@ -86,12 +117,10 @@ impl Server {
     }
 
     /// Answers a GET out of the container's files.
-    pub(super) fn get(self, get: &HTTPGetAction, container: &Container) -> Answer {
-        let served = match &get.port {
-            IntOrString::Int(port) => *port != 0,
-            IntOrString::String(port) => !port.is_empty(),
-        };
-        if !served {
+    pub(super) fn get(&self, get: &HTTPGetAction, container: &Container) -> Answer {
+        // Another machine is taken to answer.
+        let is_own = get.host.as_deref().is_none_or(str::is_empty);
+        if is_own && !self.listens_on(&get.port) {
             return Answer::Refused;
         }
         let path = get.path.as_deref().unwrap_or("/");
@@ -103,7 +132,7 @@ impl Server {
     }
 
     /// What is at `path` in the container's files; `None` if the image is not known to serve any.
-    pub(super) fn page(self, path: &str, container: &Container) -> Option<Page> {
+    pub(super) fn page(&self, path: &str, container: &Container) -> Option<Page> {
         let file = self.file(path, container)?;
         let content = file.and_then(|file| Some((container.files.read(&file).ok()?, file)));
         Some(match content {
@@ -125,7 +154,7 @@ impl Server {
     }
 
     /// The file that is served at `path`, if there is one; `None` if the image is not known to serve any.
-    fn file(self, path: &str, container: &Container) -> Option<Option<String>> {
+    fn file(&self, path: &str, container: &Container) -> Option<Option<String>> {
         let root = self.known?.document_root;
         let path = path.split('?').next().unwrap_or_default();
         let mut file = format!("{root}/{path}");
@@ -138,9 +167,26 @@ impl Server {
     }
 }
 
+/// Where a container listens besides the ports that it declares, if that is known.
+fn others(spec: &Spec) -> Option<Vec<i32>> {
+    let mut words = spec.command.iter().chain(&spec.args).flatten();
+    if let Some(program) = words.next() {
+        // What a shell comes to is another question.
+        let name = program.rsplit('/').next().unwrap_or_default();
+        let is_idle = is_program(program) && !SHELLS.contains(&name);
+        return is_idle.then(Vec::new);
+    }
+    let mut mounts = spec.volume_mounts.iter().flatten();
+    let is_configured = mounts.any(|mount| mount.mount_path.starts_with("/etc/"));
+    let image = Image::parse(spec.image.as_deref().unwrap_or_default()).ok()?;
+    let mut known = KNOWN.iter().filter(|_| !is_configured);
+    let known = known.find(|known| known.image == image.name())?;
+    Some(vec![i32::from(known.port)])
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -172,6 +218,64 @@ mod tests {
                 open,
                 "{image} {argv:?}"
             );
+        }
+    }
+
+    fn open(spec: Value, ports: &[IntOrString]) -> Vec<bool> {
+        let server = Server::of(&serde_json::from_value(spec).unwrap());
+        let open = ports.iter().map(|port| server.listens_on(port));
+        open.collect()
+    }
+
+    #[test]
+    fn a_port_is_open_where_somebody_listens() {
+        let named = |name: &str| IntOrString::String(name.to_owned());
+        let asked = [
+            IntOrString::Int(80),
+            IntOrString::Int(8081),
+            IntOrString::Int(0),
+            named("web"),
+            named(""),
+        ];
+        let mounts = json!([{ "name": "conf", "mountPath": "/etc/nginx/conf.d" }]);
+        let ports = json!([{ "containerPort": 8081, "name": "web" }]);
+        for (spec, expected) in [
+            (
+                json!({ "name": "c", "image": "nginx" }),
+                [true, false, false, false, false],
+            ),
+            (
+                json!({ "name": "c", "image": "nginx", "ports": ports }),
+                [true, true, false, true, false],
+            ),
+            // Configured, it may listen anywhere.
+            (
+                json!({ "name": "c", "image": "nginx", "volumeMounts": mounts }),
+                [true, true, false, false, false],
+            ),
+            (
+                json!({ "name": "c", "image": "nginx", "command": ["sleep", "1h"] }),
+                [false, false, false, false, false],
+            ),
+            (
+                json!({ "name": "c", "image": "busybox", "args": ["sleep", "1h"], "ports": ports }),
+                [false, true, false, true, false],
+            ),
+            // Only the image knows, or the script.
+            (
+                json!({ "name": "c", "image": "nginxinc/nginx-unprivileged" }),
+                [true, true, false, false, false],
+            ),
+            (
+                json!({ "name": "c", "image": "example.com/shop" }),
+                [true, true, false, false, false],
+            ),
+            (
+                json!({ "name": "c", "image": "nginx", "command": ["sh", "-c", "serve"] }),
+                [true, true, false, false, false],
+            ),
+        ] {
+            assert_eq!(open(spec.clone(), &asked), expected, "{spec}");
         }
     }
 }

@@ -12,20 +12,19 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::join;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{HTTPGetAction, ObjectReference};
+use k8s_openapi::api::core::v1::{HTTPGetAction, ObjectReference, TCPSocketAction};
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::context::Context;
 use crate::informer::{Change, Informer};
 use crate::kruise::in_place::whole_second;
 use crate::mirror::ObjectKey;
-use crate::node::{Answer, Channel, Containers, PodReference};
+use crate::node::{Answer, Channel, Containers, PodReference, REFUSED};
 use crate::recorder::{EventType, Recorder};
 use crate::sync_error::Error;
 use crate::work_queue::{RetryDelays, WorkQueue};
@@ -144,7 +143,7 @@ struct ProbeSpec {
 struct Handler {
     exec: Option<Exec>,
     http_get: Option<HTTPGetAction>,
-    tcp_socket: Option<Value>,
+    tcp_socket: Option<TCPSocketAction>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -369,11 +368,15 @@ impl Probing {
                 Answer::Status(code) => {
                     (false, format!("HTTP probe failed with statuscode: {code}"))
                 }
-                Answer::Refused => (false, "connect: connection refused".to_owned()),
+                Answer::Refused => (false, REFUSED.to_owned()),
             });
         }
-        // A socket is open as long as the container runs.
-        handler.tcp_socket.as_ref().map(|_| (true, String::new()))
+        let port = &handler.tcp_socket.as_ref()?.port;
+        let listens = self.containers.listens_on(&key.uid, &key.container, port)?;
+        Some(match listens {
+            true => (true, String::new()),
+            false => (false, REFUSED.to_owned()),
+        })
     }
 
     /// Runs a command; what it says is on one of its two outputs, by how it ends.

@@ -28,7 +28,7 @@ const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub(super) const PROGRAMS: &[&str] = &[
     "[", "[[", "ash", "bash", "cat", "cp", "dash", "date", "dd", "echo", "env", "expr", "false",
     "find", "grep", "gunzip", "gzip", "head", "hostname", "ls", "mkdir", "mv", "printenv",
-    "printf", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar", "tee",
+    "printf", "ps", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar", "tee",
     "test", "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
 ];
 
@@ -97,6 +97,7 @@ pub(super) async fn run(
         "cd" => change_directory(shell, arguments, io),
         "sleep" => sleep(arguments, io).await,
         "date" => system::date(shell, arguments, io),
+        "ps" => system::ps(shell, arguments, io),
         "uptime" => system::uptime(shell, io),
         "which" => system::which(shell, arguments, io),
         "seq" => seq(arguments, io),

@@ -54,6 +54,8 @@ pub(super) enum Flow {
 /// What a process inherits and may change for itself.
 #[derive(Clone)]
 pub(super) struct Shell {
+    /// The command line of the container's first process.
+    pub(super) command: String,
     pub(super) files: FileSystem,
     pub(super) directory: String,
     pub(super) variables: BTreeMap<String, String>,

@@ -8,6 +8,7 @@ use super::*;
 fn container() -> Container {
     let files = FileSystem::new(vec![("/data".to_owned(), Volume::default())]);
     Container {
+        command: "sleep 1h".to_owned(),
         files,
         hostname: "web-0".to_owned(),
         variables: BTreeMap::from([("HOME".to_owned(), "/root".to_owned())]),
@@ -333,6 +334,12 @@ async fn who_follows_a_file_is_told_of_what_is_added() {
     let (_, idle) = container.process(argv.to_vec(), false);
     let day = Duration::from_secs(24 * 3600);
     assert!(tokio::time::timeout(day, idle).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn processes_are_listed() {
+    let listed = "PID   USER     TIME  COMMAND\n    1 root      0:00 sleep 1h\n    2 root      0:00 ps -ef\n";
+    assert_eq!(sh(&container(), "ps -ef").await, (listed.to_owned(), 0));
 }
 
 #[tokio::test]

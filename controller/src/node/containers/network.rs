@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use k8s_openapi::api::core::v1::Container as Spec;
 
 use super::{Containers, PodReference, Refusal};
 use crate::node::container::{Container, Log};
@@ -99,13 +98,9 @@ impl Network {
         let Some(run) = running.find(|run| run.ports.contains(&port)) else {
             return Behind::Nobody;
         };
-        let spec = Spec {
-            image: Some(run.image.clone()),
-            ..Spec::default()
-        };
         Behind::Site(Box::new(Site {
             container: run.container.clone(),
-            server: Server::of(&spec),
+            server: run.server.clone(),
             log: Arc::clone(&run.log),
             pod: self.pod.clone(),
             port,

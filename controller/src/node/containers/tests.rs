@@ -1,4 +1,5 @@
 use futures::StreamExt;
+use k8s_openapi::api::core::v1::Container as Spec;
 
 use super::*;
 use crate::node::container::{Channel, FileSystem};
@@ -17,6 +18,7 @@ fn run(lines: &[&str]) -> Run {
     }
     log.close(Timestamp::UNIX_EPOCH);
     let container = Container {
+        command: String::new(),
         files: FileSystem::default(),
         hostname: "web-0".to_owned(),
         variables: BTreeMap::new(),
@@ -29,6 +31,7 @@ fn run(lines: &[&str]) -> Run {
         log,
         image: String::new(),
         ports: vec![8080],
+        server: Server::default(),
         stdin: Stdin::default(),
     }
 }
@@ -231,9 +234,13 @@ async fn ports_are_open_while_something_listens_there() {
 #[test]
 fn an_image_that_serves_files_serves_those_of_the_container() {
     let containers = containers();
+    let spec = Spec {
+        image: Some("nginx:1.27".to_owned()),
+        ..Spec::default()
+    };
     let nginx = Run {
         log: Arc::default(),
-        image: "nginx:1.27".to_owned(),
+        server: Server::of(&spec),
         ..run(&[])
     };
     let files = &nginx.container.files;

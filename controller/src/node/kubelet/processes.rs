@@ -456,6 +456,7 @@ impl Kubelet {
                 log: Arc::new(Log::default()),
                 image: spec.image.clone().unwrap_or_default(),
                 ports: Server::of(&spec).ports(&spec, &argv),
+                server: Server::of(&spec),
                 stdin,
             };
             let containers = &self.processes.containers;

@@ -1,4 +1,4 @@
-//! Commands about the machine: `date`, `uptime`, `which`.
+//! Commands about the machine: `date`, `ps`, `uptime`, `which`.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -11,6 +11,20 @@ use super::is_program;
 
 /// What `date` shows unless it is told otherwise.
 const DATE_FORMAT: &str = "%a %b %e %H:%M:%S UTC %Y";
+
+/// `ps`: the container's first process, and this one. Options choose what is shown of processes; here
+/// it is always the same, as busybox has it.
+pub(super) fn ps(shell: &Shell, arguments: &[String], io: &Streams) -> i32 {
+    io.stdout.line("PID   USER     TIME  COMMAND");
+    let own = ["ps".to_owned()]
+        .into_iter()
+        .chain(arguments.iter().cloned());
+    let own = own.collect::<Vec<_>>().join(" ");
+    for (id, command) in [(1, &shell.command), (2, &own)] {
+        io.stdout.line(&format!("{id:>5} root      0:00 {command}"));
+    }
+    0
+}
 
 /// `date [-u] [-d TIME] [-r FILE] [+FORMAT]`.
 pub(super) fn date(shell: &Shell, arguments: &[String], io: &Streams) -> i32 {
