@@ -200,3 +200,31 @@ pub(super) enum Halt {
     /// It has ended so often that it must wait.
     BackOff(Duration),
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn back_off_grows_from_end_to_end_and_starts_over_with_another_image() {
+        let part = |image: &str| {
+            let spec = json!({ "containers": [{ "name": "main", "image": image }] });
+            Part::all(&serde_json::from_value(spec).unwrap()).remove(0)
+        };
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut instance = Instance::first(&part("v1"), at(0));
+        let mut waits = Vec::new();
+        for (second, image) in [(1, "v1"), (20, "v1"), (50, "v2"), (70, "v2")] {
+            instance.exit = Some(Exit {
+                code: 1,
+                at: at(second),
+                killed: false,
+            });
+            instance.restart(&part(image), at(second));
+            waits.extend(instance.back_off.map(|own| own.wait.as_secs()));
+        }
+        assert_eq!(waits, [10, 20, 10, 20]);
+    }
+}
