@@ -9,6 +9,7 @@ mod conversion;
 mod definitions;
 mod deletion_protection;
 mod go_value;
+mod images;
 mod registration;
 mod server;
 mod stateful_set;
@@ -21,6 +22,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::HeaderValue;
+use jiff::Timestamp;
 use kube::Client;
 use kubeproof_apiserver::status::FieldErrors;
 use kubeproof_apiserver::{ApiServer, Webhook};
@@ -29,11 +31,11 @@ use serde_json::{Value, json};
 
 use crate::in_process;
 
-pub use definitions::{PORT, SERVICE, SERVICE_NAMESPACE, objects};
+pub use definitions::{PORT, SERVICE, SERVICE_NAMESPACE, image_objects, objects};
 pub use registration::{register, withdraw};
 pub use server::{TlsWebhook, serve};
 
-/// The webhooks of both kinds, in the process of the server that asks them.
+/// The webhooks of all kinds, in the process of the server that asks them.
 #[derive(Debug, Default)]
 pub struct KruiseWebhook {
     gates: Gates,
@@ -103,34 +105,89 @@ impl Webhook for KruiseWebhook {
     fn answer(&self, server: ApiServer, path: &str, document: Value) -> BoxFuture<'static, Value> {
         let (path, gates) = (path.to_owned(), self.gates);
         let client = in_process::client(&server, self.bearer.clone());
-        async move { answer(&path, &document, gates, &client).await }.boxed()
+        let now = server.clock().now();
+        async move { answer(&path, &document, gates, (&client, now)).await }.boxed()
     }
 }
 
-/// Answers a review that is posted to `path`; pods are looked up through `client`.
-async fn answer(path: &str, document: &Value, gates: Gates, client: &Client) -> Value {
+/// What is to be written into the object of a review.
+#[derive(Debug)]
+struct Change {
+    spec: Value,
+    /// All of them, if they may differ.
+    finalizers: Option<Vec<Value>>,
+}
+
+impl From<Value> for Change {
+    fn from(spec: Value) -> Self {
+        Self {
+            spec,
+            finalizers: None,
+        }
+    }
+}
+
+impl Change {
+    /// The operations that bring the object there.
+    fn patch(self, object: &Value) -> Vec<Value> {
+        let mut operations = Vec::new();
+        if self.spec != object["spec"] {
+            let operation = json!({ "op": "replace", "path": "/spec", "value": self.spec });
+            operations.push(operation);
+        }
+        let finalizers = self.finalizers.map(Value::from);
+        if let Some(finalizers) = finalizers.filter(|own| *own != object["metadata"]["finalizers"])
+        {
+            let path = "/metadata/finalizers";
+            operations.push(json!({ "op": "add", "path": path, "value": finalizers }));
+        }
+        operations
+    }
+}
+
+/// Answers a review that is posted to `path`; pods are looked up through the client.
+async fn answer(
+    path: &str,
+    document: &Value,
+    gates: Gates,
+    surroundings: (&Client, Timestamp),
+) -> Value {
     if path == "/convert" {
         return conversion::answer(document);
     }
-    let decided = decide(path, document, gates, client).await;
+    let decided = decide(path, document, gates, surroundings).await;
     respond(document, decided)
 }
 
-/// The object's new spec where it is to be changed.
+/// What is to be changed.
 async fn decide(
     path: &str,
     review: &Value,
     gates: Gates,
-    client: &Client,
-) -> Result<Option<Value>, Refusal> {
+    (client, now): (&Client, Timestamp),
+) -> Result<Option<Change>, Refusal> {
     let request = Request::of(review);
     if request.operation == "DELETE" && path.starts_with("/validate-") {
         let protects = gates.resources_deletion_protection;
         return deletion_protection::check(&request, protects).map(|()| None);
     }
     match path {
-        "/mutate-apps-kruise-io-cloneset" => clone_set::default(&request, gates).map(Some),
-        "/mutate-apps-kruise-io-statefulset" => stateful_set::default(&request, gates).map(Some),
+        "/mutate-apps-kruise-io-cloneset" => {
+            clone_set::default(&request, gates).map(|spec| Some(spec.into()))
+        }
+        "/mutate-apps-kruise-io-statefulset" => {
+            stateful_set::default(&request, gates).map(|spec| Some(spec.into()))
+        }
+        "/mutate-apps-kruise-io-imagepulljob" => Ok(Some(images::default_job(&request))),
+        "/mutate-apps-kruise-io-nodeimage" => {
+            Ok(Some(images::default_node_image(&request, now).into()))
+        }
+        "/validate-apps-kruise-io-imagepulljob" => {
+            images::validate_job(&request, gates).map(|()| None)
+        }
+        "/validate-apps-kruise-io-nodeimage" => {
+            images::validate_node_image(&request, gates).map(|()| None)
+        }
         "/validate-apps-kruise-io-cloneset" => clone_set::validate(&request, Some(client))
             .await
             .map(|()| None),
@@ -145,16 +202,18 @@ async fn decide(
     }
 }
 
-fn respond(review: &Value, decided: Result<Option<Value>, Refusal>) -> Value {
+fn respond(review: &Value, decided: Result<Option<Change>, Refusal>) -> Value {
     let request = &review["request"];
     let mut response = json!({ "uid": request["uid"], "allowed": decided.is_ok() });
     match decided {
-        Ok(Some(spec)) if spec != request["object"]["spec"] => {
-            let patch = json!([{ "op": "replace", "path": "/spec", "value": spec }]);
-            response["patchType"] = json!("JSONPatch");
-            response["patch"] = json!(STANDARD.encode(patch.to_string()));
+        Ok(Some(change)) => {
+            let patch = change.patch(&request["object"]);
+            if !patch.is_empty() {
+                response["patchType"] = json!("JSONPatch");
+                response["patch"] = json!(STANDARD.encode(json!(patch).to_string()));
+            }
         }
-        Ok(_) => {}
+        Ok(None) => {}
         Err(refusal) => {
             response["status"] = json!({ "code": refusal.code, "message": refusal.message });
         }

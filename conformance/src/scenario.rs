@@ -358,8 +358,11 @@ impl Scenario {
         });
         let objects = self.given.objects.iter().chain(created);
         let mut objects: Vec<Value> = objects.flat_map(|one| one.objects.clone()).collect();
-        if self.given.kruise {
+        if let Some(gates) = self.given.kruise() {
             objects.extend(kruise::objects());
+            if gates.image_pull_job {
+                objects.extend(kruise::image_objects());
+            }
         }
         Stated::compile(&self.properties, &objects)
     }

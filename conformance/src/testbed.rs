@@ -3,6 +3,7 @@
 
 mod builder;
 mod crashes;
+mod error;
 mod judge;
 mod logged;
 mod outside;
@@ -16,21 +17,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Fault, Meeting, Point};
-use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LivelockLimits, LoadError, Manifests};
+use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LivelockLimits, Manifests};
 use kubeproof_controller::context::with_user_agent;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
 use serde_json::Value;
 
-use crate::api::{Api, ApiError};
+use crate::api::Api;
 use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
-use crate::properties::{Declaration, Made, Stated, Violation};
+use crate::properties::{Declaration, Made, Stated};
 use crate::refusals::{Recorder, Refusal};
-use crate::scenario::{DEFAULT_NAMESPACE, HumanDuration, Timings, parse_objects};
+use crate::scenario::{DEFAULT_NAMESPACE, Timings, parse_objects};
 use crate::timeline::Timeline;
 use crate::wire::{Exchange, Notes, Turns, Wire};
 use crate::{credentials, kruise, nodes, quota_usage, type_checking};
@@ -39,7 +40,8 @@ pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
 pub use crashes::SubjectEnded;
-use judge::{Told, list};
+pub use error::TestbedError;
+use judge::Told;
 pub use outside::Outside;
 use outside::Running;
 use remote::Remote;
@@ -60,6 +62,8 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(3600);
 const STARTING_TURNS: usize = 256;
 /// Signs the requests of a test.
 pub(crate) const TEST_AGENT: &str = "test";
+/// Those of OpenKruise's controllers that have nodes pull images.
+const IMAGE_CONTROLLERS: [&str; 2] = ["imagepulljob", "nodeimage"];
 /// Watches over heartbeats.
 const NODE_LIFECYCLE: &str = "node-lifecycle";
 
@@ -181,76 +185,6 @@ pub struct Simulated {
     past: Past,
 }
 
-/// A testbed that does not start or come to rest.
-#[derive(Debug, thiserror::Error)]
-pub enum TestbedError {
-    /// The controllers did not start.
-    #[error("the controllers do not start: {0}")]
-    Start(#[source] kubeproof_controller::Error),
-    /// Something given cannot be created.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The program under test cannot be given what it needs.
-    #[error("the controller outside of this process: {0}")]
-    Outside(#[source] std::io::Error),
-    /// The program under test does not run.
-    #[error("{0}")]
-    Ended(String),
-    /// Time passes by itself only under tokio's paused time.
-    #[error(
-        "tokio's time is not paused: write #[tokio::test(start_paused = true)], or ask for real time with TestbedBuilder::real_time"
-    )]
-    NotPaused,
-    /// A controller has panicked or returned, which none is meant to do.
-    #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
-    ControllerEnded(SubjectEnded),
-    /// One of the built-in controllers has panicked or returned.
-    #[error("{0}")]
-    BuiltinEnded(kubeproof_controller::Ended),
-    /// A controller keeps asking within one instant. The text says who, for what, and what became of it.
-    #[error("{0}")]
-    Livelock(String),
-    /// A controller keeps the runtime busy without asking for anything.
-    #[error(
-        "a controller keeps the runtime busy and sends no request: virtual time has stood still for {waited}; the controllers of the test are {}",
-        .subjects.join(", ")
-    )]
-    Spinning {
-        /// For how long, in real time.
-        waited: HumanDuration,
-        /// The user agents of the controllers of one's own.
-        subjects: Vec<&'static str>,
-    },
-    /// Properties are violated, in the order in which they were.
-    #[error("{}", list(.0))]
-    Violated(Vec<Violation>),
-    /// The harness cannot use the server.
-    #[error("{0}")]
-    Api(#[from] ApiError),
-    /// A property is none: what is wrong with its CEL.
-    #[error("{0}")]
-    Property(String),
-    /// A text is no YAML of objects.
-    #[error("{0}")]
-    Yaml(String),
-    /// What is asked for takes a cluster whose parts this process holds.
-    #[error("this takes a simulated cluster")]
-    NotSimulated,
-    /// What is listed does not come on the watches.
-    #[error("the watches of the cluster do not show what it lists")]
-    Behind,
-    /// Something keeps writing.
-    #[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
-    Restless {
-        /// How long it was waited for.
-        after: HumanDuration,
-        /// Who wrote last.
-        user_agent: String,
-        /// Resource and name of the object written last.
-        object: String,
-    },
-}
-
 impl Testbed {
     /// A testbed of one's own: without nodes and controllers, unless asked for.
     pub fn builder() -> TestbedBuilder {
@@ -282,7 +216,11 @@ impl Testbed {
             let (namespace, service) = (kruise::SERVICE_NAMESPACE, kruise::SERVICE);
             let webhook = kruise::webhook(gates, None);
             builder = builder.answer_service(namespace, service, kruise::PORT, webhook);
-            for object in kruise::objects() {
+            let mut objects = kruise::objects();
+            if gates.image_pull_job {
+                objects.extend(kruise::image_objects());
+            }
+            for object in objects {
                 let with = manifests.object(&object);
                 manifests = with.expect("an object of JSON has a form in JSON");
             }
@@ -315,6 +253,11 @@ impl Testbed {
         if options.kruise.is_none() {
             controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
         }
+        // Without jobs nobody asks nodes for images.
+        let has_images = options.kruise.is_some_and(|gates| gates.image_pull_job);
+        if !has_images {
+            controllers.retain(|name| !IMAGE_CONTROLLERS.contains(&name.as_str()));
+        }
         if !options.heartbeats {
             controllers.retain(|name| name != NODE_LIFECYCLE);
             lease_renewal = IDLE_LEASE_RENEWAL;
@@ -338,7 +281,7 @@ impl Testbed {
                 statefulset: options.statefulset,
                 namespace: kubeproof_controller::namespace::Settings::default(),
                 kruise: options.kruise.unwrap_or_default(),
-                kruise_daemon: false,
+                kruise_daemon: has_images,
                 check_types: type_checking::check,
                 count_usage: quota_usage::count,
                 now: Arc::new(move || clock.now()),

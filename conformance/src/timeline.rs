@@ -2,6 +2,7 @@
 
 mod conditions;
 mod diff;
+mod images;
 mod in_place;
 mod kinds;
 mod meta;

@@ -20,6 +20,7 @@ use self::set::{KIND, Set};
 use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer};
+use crate::kruise::pre_download::PreDownload;
 use crate::kruise::{GROUP, Gates, StatefulSet};
 use crate::mirror::ObjectKey;
 use crate::parsed::Parsed;
@@ -50,13 +51,16 @@ struct Controller {
     revisions: Informer<ControllerRevision>,
     /// Pods that were updated in place.
     updates: VersionExpectations,
+    pre_download: Option<PreDownload>,
 }
 
 /// Runs the controller until the future is dropped.
 pub async fn run(ctx: Context, gates: Gates) {
     let ctx = ctx.for_component(NAME);
+    let recorder = Recorder::new(ctx.clone(), EVENT_SOURCE);
     let controller = Controller {
-        recorder: Recorder::new(ctx.clone(), EVENT_SOURCE),
+        pre_download: PreDownload::new(&ctx, &recorder, gates),
+        recorder,
         ctx,
         gates,
         queue: WorkQueue::new(),
@@ -91,7 +95,13 @@ impl Controller {
             self.claim_changed(&change);
         });
         let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
-        join(join(sets, pods), join(claims, revisions)).await;
+        let ahead = async {
+            if let Some(pre_download) = &self.pre_download {
+                pre_download.run().await;
+            }
+        };
+        let own = join(join(sets, pods), join(claims, revisions));
+        join(own, ahead).await;
     }
 
     async fn work(&self) {

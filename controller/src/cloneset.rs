@@ -24,6 +24,7 @@ use self::set::{KIND, Set};
 use crate::context::Context;
 use crate::controller_ref::controller_of;
 use crate::informer::{Change, Informer};
+use crate::kruise::pre_download::PreDownload;
 use crate::kruise::{CloneSet, GROUP, Gates};
 use crate::mirror::ObjectKey;
 use crate::named_expectations::{Expected, NamedExpectations};
@@ -58,6 +59,7 @@ struct Controller {
     revisions: Informer<ControllerRevision>,
     expectations: NamedExpectations,
     versions: VersionExpectations,
+    pre_download: Option<PreDownload>,
     /// How often each set was delayed because of what was there before.
     initial_delays: Mutex<BTreeMap<ObjectKey, u32>>,
 }
@@ -65,8 +67,10 @@ struct Controller {
 /// Runs the controller until the future is dropped.
 pub async fn run(ctx: Context, gates: Gates) {
     let ctx = ctx.for_component(NAME);
+    let recorder = Recorder::new(ctx.clone(), NAME);
     let controller = Controller {
-        recorder: Recorder::new(ctx.clone(), NAME),
+        pre_download: PreDownload::new(&ctx, &recorder, gates),
+        recorder,
         ctx,
         gates,
         queue: WorkQueue::new(),
@@ -101,7 +105,13 @@ impl Controller {
             self.claim_changed(&change)
         });
         let revisions = self.revisions.run(Api::all(client.clone()), |_| {});
-        join(join(sets, pods), join(claims, revisions)).await;
+        let ahead = async {
+            if let Some(pre_download) = &self.pre_download {
+                pre_download.run().await;
+            }
+        };
+        let own = join(join(sets, pods), join(claims, revisions));
+        join(own, ahead).await;
     }
 
     async fn work(&self) {

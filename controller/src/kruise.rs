@@ -1,10 +1,14 @@
 //! What OpenKruise's workloads have in common, and their kinds.
 //!
-//! - [`strategy`], [`stateful_set`], [`clone_set`], [`v1alpha1`]: the kinds, as Rust types
+//! - [`strategy`], [`stateful_set`], [`clone_set`], [`image_pull_job`], [`node_image`], [`v1alpha1`]: the kinds, as
+//!   Rust types
 //! - `lifecycle`: the states of a pod and the hooks between them
 //! - `in_place`: updates of a pod that keep it
 //! - `update_sort`: in which order pods are updated
 //! - `daemon`: what tells of the containers of updated pods, and starts anew those with old variables
+//! - `definition`: waits until a kind is defined
+//! - `untyped`: objects whose version only the server knows
+//! - `pre_download`: has nodes pull the images of an update before it reaches them
 //! - `gates`: what upstream's feature gates turn on and off
 //! - `refresh`: what is due for a pod whatever its workload does next
 //! - `pod_writes`: carries out what was decided about a pod
@@ -15,17 +19,22 @@
 pub mod clone_set;
 pub(crate) mod container_hash;
 pub(crate) mod daemon;
+pub(crate) mod definition;
 mod gates;
+pub mod image_pull_job;
 pub(crate) mod in_place;
 pub(crate) mod lifecycle;
+pub mod node_image;
 pub(crate) mod pod_readiness;
 pub(crate) mod pod_writes;
+pub(crate) mod pre_download;
 pub(crate) mod refresh;
 pub(crate) mod revision;
 mod schema;
 pub mod stateful_set;
 pub(crate) mod status_write;
 pub mod strategy;
+pub(crate) mod untyped;
 pub(crate) mod update_sort;
 pub mod v1alpha1;
 
@@ -33,6 +42,8 @@ use kube::core::Selector;
 
 pub use clone_set::CloneSet;
 pub use gates::{GateError, Gates};
+pub use image_pull_job::ImagePullJob;
+pub use node_image::NodeImage;
 pub use stateful_set::StatefulSet;
 
 /// The group of all these kinds.

@@ -17,9 +17,10 @@ use crate::supervisor::{Ended, Ends, Supervisor};
 use crate::{
     advanced_statefulset, certificates, cloneset, cluster_role_aggregation, cronjob, daemonset,
     deployment, disruption, endpoint_slice, endpoint_slice_mirroring, endpoints, garbage_collector,
-    job, kruise, namespace, node, node_lifecycle, persistent_volume, pod_garbage_collector,
-    policy_status, replicaset, replication_controller, resource_quota, root_ca, service_account,
-    service_account_tokens, statefulset, taint_eviction, ttl_after_finished,
+    image_pull_job, job, kruise, namespace, node, node_image, node_lifecycle, persistent_volume,
+    pod_garbage_collector, policy_status, replicaset, replication_controller, resource_quota,
+    root_ca, service_account, service_account_tokens, statefulset, taint_eviction,
+    ttl_after_finished,
 };
 
 /// The names of all controllers, in the order they are started.
@@ -53,8 +54,14 @@ pub const CONTROLLERS: &[&str] = &[
     "validatingadmissionpolicy-status",
 ];
 
-/// The names of the controllers of OpenKruise's workloads, which need its definitions on the server.
-pub const KRUISE_CONTROLLERS: &[&str] = &["advanced-statefulset", "cloneset"];
+/// The names of OpenKruise's controllers. Those of its workloads need its definitions on the server; the
+/// others wait for theirs.
+pub const KRUISE_CONTROLLERS: &[&str] = &[
+    "advanced-statefulset",
+    "cloneset",
+    "imagepulljob",
+    "nodeimage",
+];
 
 /// What a [`Manager`] runs.
 #[derive(Clone)]
@@ -320,8 +327,13 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "endpointslice" => endpoint_slice::run(ctx).boxed(),
         "endpointslicemirroring" => endpoint_slice_mirroring::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
+        "imagepulljob" if gates.image_pull_job => image_pull_job::run(ctx).boxed(),
+        // What the gates keep from running is no end.
+        "imagepulljob" => std::future::pending().boxed(),
         "job" => job::run(ctx).boxed(),
         "namespace" => namespace::run(ctx, options.namespace).boxed(),
+        "nodeimage" if gates.daemon => node_image::run(ctx).boxed(),
+        "nodeimage" => std::future::pending().boxed(),
         "node-lifecycle" => node_lifecycle::run(ctx).boxed(),
         "persistent-volume" => persistent_volume::run(ctx, options.default_storage_class).boxed(),
         "pod-garbage-collector" => pod_garbage_collector::run(ctx).boxed(),

@@ -38,7 +38,8 @@ pub use containers::{
 pub use directives::loopback;
 pub use faults::{Faults, UnknownNode};
 pub(crate) use identity::image_id;
-pub(crate) use image::pull_error;
+pub use image::familiar_name;
+pub(crate) use image::{pull_error, reference_to};
 pub use pace::Pace;
 pub use server::Page;
 pub(crate) use server::{Answer, REFUSED};

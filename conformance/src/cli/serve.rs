@@ -99,7 +99,8 @@ pub(super) struct ServeArgs {
     /// may end with * for all that begin so. May be repeated.
     #[arg(long, value_name = "NAMESPACE/POD:PORT=ADDRESS:PORT")]
     port_forward: Vec<PortForward>,
-    /// Have OpenKruise's CloneSet and Advanced StatefulSet: definitions, webhooks and controllers.
+    /// Have OpenKruise's CloneSet, Advanced StatefulSet, ImagePullJob and NodeImage: definitions, webhooks and
+    /// controllers.
     #[arg(long)]
     kruise: bool,
     #[command(flatten)]
@@ -156,7 +157,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
         }
         let mut loader = server.loader();
-        for object in kruise::objects() {
+        for object in kruise::objects().into_iter().chain(kruise::image_objects()) {
             loader.create(object).await?;
         }
         loader.finish().await?;

@@ -1,7 +1,5 @@
 //! Defaults and checks of the CloneSet, whose versions differ in form and in strictness.
 
-use std::num::IntErrorKind;
-
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kubeproof_apiserver::embedded;
@@ -9,7 +7,7 @@ use kubeproof_apiserver::status::{FieldErrors, FieldPath};
 use kubeproof_controller::kruise::Gates;
 use serde_json::{Value, json};
 
-use super::go_value::{int_or_string, scaled, strings};
+use super::go_value::{int_or_string, parse_int_error, scaled, strings};
 use super::update_strategy::{
     change_beside_images, changes_others, default_in_place, default_templates, defaulted, fill,
     invalid_go, not_negative, priority_fault, scatter_fault, validate_template,
@@ -270,15 +268,6 @@ fn validate_pre_download(strategy: &Value, at: &FieldPath, errors: &mut FieldErr
 
 fn not_negative_pre_download() -> String {
     "imagePreDownloadParallelism must be non-negative".to_owned()
-}
-
-/// As Go's strconv words it.
-fn parse_int_error(text: &str, error: &std::num::ParseIntError) -> String {
-    let why = match error.kind() {
-        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-        _ => "invalid syntax",
-    };
-    format!("strconv.ParseInt: parsing {text:?}: {why}")
 }
 
 /// Checks partition, priorities and limits; returns the surge.

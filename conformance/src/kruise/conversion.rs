@@ -6,14 +6,29 @@ use serde_json::{Value, json};
 
 const EXCLUDE_LABEL: &str = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
 /// The fields of a strategy that are one level deeper in the newer version.
-const ROLLING: [&str; 7] = [
+const ROLLING: [&str; 6] = [
     "partition",
     "maxUnavailable",
     "maxSurge",
     "paused",
     "priorityStrategy",
     "scatterStrategy",
-    "inPlaceUpdateStrategy",
+];
+/// What the newer version says of images in its strategy of updates in place, the older one says in
+/// annotations: parallelism, which may be a text, and two numbers.
+const PRE_DOWNLOAD: [(&str, &str); 3] = [
+    (
+        "imagePreDownloadParallelism",
+        "apps.kruise.io/image-predownload-parallelism",
+    ),
+    (
+        "imagePreDownloadTimeoutSeconds",
+        "apps.kruise.io/image-predownload-timeout-seconds",
+    ),
+    (
+        "imagePreDownloadMinUpdatedReadyPods",
+        "apps.kruise.io/image-predownload-min-updated-ready-pods",
+    ),
 ];
 /// What the older version of an Advanced StatefulSet does not know.
 const NEW_IN_STATEFUL_SET: [&str; 6] = [
@@ -81,7 +96,48 @@ fn take(object: &mut Value, field: &str) -> Value {
         .unwrap_or_default()
 }
 
+/// The strategy of updates in place of the newer version; null without any.
+fn in_place_forward(old: &Value, annotations: &Value) -> Value {
+    let texts =
+        PRE_DOWNLOAD.map(|(field, key)| (field, annotations[key].as_str().unwrap_or_default()));
+    if old.is_null() && texts.iter().all(|(_, text)| text.is_empty()) {
+        return Value::Null;
+    }
+    let mut new = json!({});
+    if !old["gracePeriodSeconds"].is_null() {
+        new["gracePeriodSeconds"] = old["gracePeriodSeconds"].clone();
+    }
+    for (field, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        match text.parse::<i32>() {
+            Ok(number) => new[field] = json!(number),
+            Err(_) if field == PRE_DOWNLOAD[0].0 => new[field] = json!(text),
+            Err(_) => {}
+        }
+    }
+    new
+}
+
+/// The strategy of the older version; null when it says nothing. Annotations say the rest.
+fn in_place_back(new: &Value, annotations: &mut Value) -> Value {
+    let grace = new["gracePeriodSeconds"].as_i64().unwrap_or(0);
+    let says = |(field, _): &(&str, &str)| !new[*field].is_null();
+    if grace == 0 && !PRE_DOWNLOAD.iter().any(says) {
+        return Value::Null;
+    }
+    for (field, key) in PRE_DOWNLOAD.into_iter().filter(says) {
+        let text = new[field]
+            .as_str()
+            .map_or_else(|| new[field].to_string(), str::to_owned);
+        annotations[key] = json!(text);
+    }
+    match grace {
+        0 => json!({}),
+        grace => json!({ "gracePeriodSeconds": grace }),
+    }
+}
+
 fn clone_set_forward(object: &mut Value) {
+    let annotations = object["metadata"]["annotations"].clone();
     let excludes = object["metadata"]["labels"][EXCLUDE_LABEL] == "true";
     let spec = &mut object["spec"];
     let mut scale = take(spec, "scaleStrategy");
@@ -109,6 +165,10 @@ fn clone_set_forward(object: &mut Value) {
         if !old[field].is_null() {
             rolling[field] = old[field].clone();
         }
+    }
+    let in_place = in_place_forward(&old["inPlaceUpdateStrategy"], &annotations);
+    if !in_place.is_null() {
+        rolling["inPlaceUpdateStrategy"] = in_place;
     }
     spec["updateStrategy"] = json!({ "type": "RollingUpdate", "rollingUpdate": rolling });
 }
@@ -139,5 +199,13 @@ fn clone_set_back(object: &mut Value) {
             strategy[field] = rolling[field].clone();
         }
     }
-    spec["updateStrategy"] = strategy;
+    let mut annotations = object["metadata"]["annotations"].clone();
+    let in_place = in_place_back(&rolling["inPlaceUpdateStrategy"], &mut annotations);
+    if !annotations.is_null() {
+        object["metadata"]["annotations"] = annotations;
+    }
+    if !in_place.is_null() {
+        strategy["inPlaceUpdateStrategy"] = in_place;
+    }
+    object["spec"]["updateStrategy"] = strategy;
 }

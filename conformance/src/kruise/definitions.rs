@@ -1,5 +1,10 @@
 //! The definitions of the kinds and the configurations of their webhooks.
+//!
+//! Those of the workloads are upstream's own; those of images are made of the Rust types.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use kubeproof_controller::kruise::{ImagePullJob, NodeImage};
 use serde_json::{Value, json};
 
 use crate::scenario::parse_objects;
@@ -53,12 +58,22 @@ impl Place {
 
     /// The configurations of the admission webhooks.
     pub(super) fn configurations(&self) -> [Value; 2] {
-        let kinds = [("cloneset", "clonesets"), ("statefulset", "statefulsets")];
-        let mutating =
-            kinds.map(|(kind, plural)| self.webhook("mutate", kind, plural, &["CREATE", "UPDATE"]));
-        let operations = ["CREATE", "UPDATE", "DELETE"];
-        let validating =
-            kinds.map(|(kind, plural)| self.webhook("validate", kind, plural, &operations));
+        let kinds = [
+            ("cloneset", "clonesets"),
+            ("imagepulljob", "imagepulljobs"),
+            ("nodeimage", "nodeimages"),
+            ("statefulset", "statefulsets"),
+        ];
+        let writes = ["CREATE", "UPDATE"];
+        let mutating = kinds.map(|(kind, plural)| self.webhook("mutate", kind, plural, &writes));
+        let all = ["CREATE", "UPDATE", "DELETE"];
+        let validating = kinds.map(|(kind, plural)| {
+            let operations = match kind.ends_with("set") {
+                true => &all[..],
+                false => &writes,
+            };
+            self.webhook("validate", kind, plural, operations)
+        });
         [
             configuration("MutatingWebhookConfiguration", MUTATING, &mutating),
             configuration("ValidatingWebhookConfiguration", VALIDATING, &validating),
@@ -66,8 +81,14 @@ impl Place {
     }
 
     fn webhook(&self, verb: &str, kind: &str, plural: &str, operations: &[&str]) -> Value {
+        // Upstream's has two names for the one.
+        let suffix = if kind == "imagepulljob" {
+            "-v1beta1"
+        } else {
+            ""
+        };
         json!({
-            "name": format!("{}{kind}.kb.io", &verb[..1]),
+            "name": format!("{}{kind}{suffix}.kb.io", &verb[..1]),
             "clientConfig": self.client_config(&format!("/{verb}-apps-kruise-io-{kind}")),
             "rules": [{
                 "apiGroups": ["apps.kruise.io"],
@@ -91,7 +112,68 @@ fn configuration(kind: &str, name: &str, webhooks: &[Value]) -> Value {
     })
 }
 
-/// The official definitions, converted by the webhook, and the webhooks' configurations.
+/// The definitions of ImagePullJob and NodeImage, whose versions are converted by a change of name,
+/// and the namespace of what only the daemons of the nodes may read.
+///
+/// # Panics
+/// When a definition has no form in JSON.
+#[must_use]
+pub fn image_objects() -> Vec<Value> {
+    let mut jobs = definition(&ImagePullJob::crd());
+    let message = json!({ "name": "MESSAGE", "type": "string", "jsonPath": ".status.message" });
+    let columns = jobs["spec"]["versions"][0]["additionalPrinterColumns"].as_array_mut();
+    columns
+        .expect("the older version has columns")
+        .push(message);
+    let mut images = definition(&NodeImage::crd());
+    let secret = images.pointer_mut(
+        "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/images/additionalProperties\
+         /properties/pullSecrets/items/properties",
+    );
+    let secret = secret.and_then(Value::as_object_mut);
+    secret.expect("images have secrets").remove("mode");
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": "kruise-daemon-config" } });
+    vec![jobs, images, namespace]
+}
+
+/// The definition with an older version of the same form in front.
+fn definition(newest: &CustomResourceDefinition) -> Value {
+    let mut definition = serde_json::to_value(newest).expect("a definition has a form in JSON");
+    let newest = &mut definition["spec"]["versions"][0];
+    let schema = &mut newest["schema"]["openAPIV3Schema"];
+    // Objects without a spec are those of Go with an empty one.
+    if let Some(schema) = schema.as_object_mut() {
+        schema.remove("required");
+        schema.remove("title");
+    }
+    plain(schema);
+    let mut older = newest.clone();
+    older["name"] = json!("v1alpha1");
+    older["storage"] = json!(false);
+    let versions = definition["spec"]["versions"].as_array_mut();
+    versions.expect("a list").insert(0, older);
+    definition
+}
+
+/// Optional fields may be left out, and then stay so; they may not be null.
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            let is_own = |key: &str, value: &Value| match key {
+                "nullable" => value.is_boolean(),
+                "default" => value.is_number(),
+                _ => false,
+            };
+            fields.retain(|key, value| !is_own(key, value));
+            fields.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        _ => {}
+    }
+}
+
+/// The official definitions of the workloads, converted by the webhook, and the webhooks' configurations.
 ///
 /// # Panics
 /// When the definitions of this project are no YAML.

@@ -1,5 +1,7 @@
 //! Values as Go prints them in faults, and numbers that may be shares.
 
+use std::num::{IntErrorKind, ParseIntError};
+
 use serde_json::Value;
 
 /// An `IntOrString` with `%#v`.
@@ -43,4 +45,13 @@ pub(super) fn scaled(value: &Value, total: i64) -> Result<i64, String> {
         format!("invalid value {text:?}: strconv.Atoi: parsing {percent:?}: invalid syntax")
     })?;
     Ok((percent * total).div_euclid(100) + i64::from((percent * total).rem_euclid(100) > 0))
+}
+
+/// A fault of a number as Go's strconv words it.
+pub(super) fn parse_int_error(text: &str, error: &ParseIntError) -> String {
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    format!("strconv.ParseInt: parsing {text:?}: {why}")
 }

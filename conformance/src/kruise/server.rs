@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use kube::Client;
-use kubeproof_apiserver::{Tls, serve_requests};
+use kubeproof_apiserver::{Clock, Tls, serve_requests};
 use kubeproof_controller::kruise::Gates;
 use tokio::net::TcpListener;
 
@@ -61,7 +61,8 @@ async fn respond(webhook: &TlsWebhook, request: Request<Incoming>) -> Response<F
         Ok(document) => document,
         Err(error) => return refused(StatusCode::BAD_REQUEST, &error.to_string()),
     };
-    let answer = answer(&path, &document, webhook.gates, &webhook.client).await;
+    let surroundings = (&webhook.client, Clock::real().now());
+    let answer = answer(&path, &document, webhook.gates, surroundings).await;
     let mut response = Response::new(Full::from(answer.to_string()));
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);

@@ -421,3 +421,111 @@ async fn a_fork_looks_up_its_own_pods() {
         "{refused}"
     );
 }
+
+#[test]
+fn what_the_older_version_says_of_images_in_annotations_the_newer_says_in_its_spec() {
+    let key = |name: &str| format!("apps.kruise.io/image-predownload-{name}");
+    let old = json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet",
+        "metadata": {"name": "s", "annotations": {
+            key("parallelism"): "50%", key("timeout-seconds"): "100",
+            key("min-updated-ready-pods"): "2", "other": "x"}},
+        "spec": {"updateStrategy": {"type": "InPlaceIfPossible", "inPlaceUpdateStrategy": {"gracePeriodSeconds": 5}}},
+    });
+    let new = conversion::converted(&old, "apps.kruise.io/v1beta1");
+    let rolling = &new["spec"]["updateStrategy"]["rollingUpdate"];
+    assert_eq!(
+        rolling["inPlaceUpdateStrategy"],
+        json!({"gracePeriodSeconds": 5, "imagePreDownloadParallelism": "50%",
+            "imagePreDownloadTimeoutSeconds": 100, "imagePreDownloadMinUpdatedReadyPods": 2})
+    );
+    let mut changed = new.clone();
+    let strategy = "/spec/updateStrategy/rollingUpdate/inPlaceUpdateStrategy";
+    changed.pointer_mut(strategy).unwrap()["imagePreDownloadParallelism"] = json!(3);
+    let back = conversion::converted(&changed, "apps.kruise.io/v1alpha1");
+    assert_eq!(back["metadata"]["annotations"][key("parallelism")], "3");
+    assert_eq!(back["metadata"]["annotations"]["other"], "x");
+    let strategy = &back["spec"]["updateStrategy"]["inPlaceUpdateStrategy"];
+    assert_eq!(*strategy, json!({"gracePeriodSeconds": 5}));
+
+    let mut bad = old.clone();
+    bad["metadata"]["annotations"] = json!({key("timeout-seconds"): "soon"});
+    bad["spec"]["updateStrategy"]["inPlaceUpdateStrategy"] = Value::Null;
+    let new = conversion::converted(&bad, "apps.kruise.io/v1beta1");
+    let rolling = &new["spec"]["updateStrategy"]["rollingUpdate"];
+    assert_eq!(
+        rolling["inPlaceUpdateStrategy"],
+        json!({}),
+        "it is no number"
+    );
+    let back = conversion::converted(&new, "apps.kruise.io/v1alpha1");
+    let strategy = &back["spec"]["updateStrategy"];
+    assert_eq!(*strategy, json!({"type": "InPlaceIfPossible"}));
+}
+
+#[test]
+fn a_job_is_held_from_its_creation_on() {
+    let object = json!({"metadata": {"finalizers": ["a"]}, "spec": {"image": "nginx", "completionPolicy": {}}});
+    let patch = |operation| {
+        let request = Request {
+            version: "v1beta1",
+            operation,
+            object: &object,
+            old: &Value::Null,
+        };
+        images::default_job(&request).patch(&object)
+    };
+    let spec = json!({"image": "nginx", "completionPolicy": {"type": "Always"},
+        "pullPolicy": {"timeoutSeconds": 600, "backoffLimit": 3}, "imagePullPolicy": "IfNotPresent"});
+    let replaced = json!({"op": "replace", "path": "/spec", "value": spec});
+    let held = json!(["a", "apps.kruise.io/deletion-protection"]);
+    let held = json!({"op": "add", "path": "/metadata/finalizers", "value": held});
+    assert_eq!(patch("CREATE"), [replaced.clone(), held]);
+    assert_eq!(patch("UPDATE"), [replaced]);
+}
+
+#[test]
+fn jobs_are_admitted_where_their_gate_is_on() {
+    let object = json!({"spec": {"image": "nginx", "completionPolicy": {"type": "Always"}}});
+    let request = Request {
+        version: "v1beta1",
+        operation: "CREATE",
+        object: &object,
+        old: &Value::Null,
+    };
+    let admitted = |gates: &str| refused(images::validate_job(&request, gates.parse().unwrap()));
+    assert_eq!(admitted("ImagePullJobGate=true"), "ok");
+    assert_eq!(
+        admitted(""),
+        "403 feature-gate ImagePullJobGate is not enabled"
+    );
+    assert_eq!(
+        admitted("KruiseDaemon=false,ImagePullJobGate=true"),
+        "403 feature-gate KruiseDaemon is not enabled"
+    );
+}
+
+#[test]
+fn definitions_of_images_have_two_versions_of_one_form() {
+    for definition in &image_objects()[..2] {
+        let versions = definition["spec"]["versions"].as_array().unwrap();
+        let names: Vec<&Value> = versions.iter().map(|one| &one["name"]).collect();
+        assert_eq!(names, ["v1alpha1", "v1beta1"]);
+        assert_eq!(
+            (&versions[0]["storage"], &versions[1]["storage"]),
+            (&json!(false), &json!(true))
+        );
+        let text = definition.to_string();
+        assert!(!text.contains("\"nullable\"") && !text.contains("\"default\""));
+        let spec = |version: &Value| {
+            let mut spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
+            let secret =
+                "/properties/images/additionalProperties/properties/pullSecrets/items/properties";
+            if let Some(secret) = spec.pointer_mut(secret).and_then(Value::as_object_mut) {
+                secret.remove("mode");
+            }
+            spec
+        };
+        assert_eq!(spec(&versions[0]), spec(&versions[1]));
+    }
+}

@@ -4,7 +4,7 @@ use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
 
 use super::names::RevisionNames;
-use super::{conditions, diff, meta, node};
+use super::{conditions, diff, images, meta, node};
 
 /// Resources whose writes say nothing about the controllers under test.
 const UNTOLD: &[&str] = &[
@@ -94,6 +94,8 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
     let mut changes = meta::changes(old, new, revisions);
     match resource {
         "pods" => changes.extend(pod(old, new)),
+        "imagepulljobs" => changes.extend(images::image_pull_job(old, new)),
+        "nodeimages" => changes.extend(images::node_image(old, new)),
         "nodes" => changes.extend(node::changes(old, new)),
         "statefulsets" | "clonesets" => {
             changes.extend(diff::fields("spec", &old["spec"], &new["spec"]));

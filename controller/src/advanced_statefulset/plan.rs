@@ -19,7 +19,7 @@ use crate::kruise::lifecycle::{self, State};
 use crate::kruise::pod_readiness;
 use crate::kruise::pod_writes::PodWrite;
 use crate::kruise::refresh::{Rules, refresh};
-use crate::kruise::revision::is_at;
+use crate::kruise::revision::counts_as_updated;
 use crate::kruise::stateful_set::{StatefulSetStatus, VolumeClaimStatus};
 use crate::pod;
 use crate::revision_control::Revision;
@@ -222,7 +222,7 @@ impl Observed<'_> {
         let others = slots.iter().filter(|(known, _)| **known != ordinal);
         let old = others
             .filter_map(|(_, pod)| pod.as_ref())
-            .filter(|pod| !is_at(pod, &self.update.name));
+            .filter(|pod| !counts_as_updated(pod, &self.update.name, self.set.gates()));
         count(old.count()) < self.set.partition()
     }
 

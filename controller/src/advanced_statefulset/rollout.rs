@@ -14,7 +14,7 @@ use super::claim_size::{Fit, fit, has_size, is_done, resized};
 use super::plan::{Action, Counter, Observed, Planner, Resize, Step};
 use super::set::UpdatePolicy;
 use crate::kruise::pod_writes::{UpdateStep, update_step};
-use crate::kruise::revision::is_at;
+use crate::kruise::revision::{counts_as_updated, is_at};
 use crate::kruise::{in_place, lifecycle, update_sort};
 use crate::pod;
 use crate::stateful_identity as identity;
@@ -202,7 +202,8 @@ fn update_order(planner: &Planner<'_>, replicas: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         return from_the_top.filter(is_above).take(count).collect();
     };
     // Those that are done with count first.
-    let is_done = |pod: &Arc<Pod>| pod::is_terminating(pod) || is_at(pod, &observed.update.name);
+    let is_updated = |pod: &Pod| counts_as_updated(pod, &observed.update.name, set.gates());
+    let is_done = |pod: &Arc<Pod>| pod::is_terminating(pod) || is_updated(pod);
     let (mut order, waiting): (Vec<_>, Vec<_>) = from_the_top.partition(is_done);
     let mut indexes: Vec<usize> = (0..waiting.len()).collect();
     update_sort::by_priority(unordered.priority_strategy.as_ref(), &waiting, &mut indexes);

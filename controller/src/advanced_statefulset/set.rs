@@ -14,6 +14,7 @@ use crate::claim::RetentionPolicy;
 use crate::controller_ref::{controller_ref, reference_to};
 use crate::history;
 use crate::int_or_percent::{Round, resolve};
+use crate::kruise::pre_download;
 use crate::kruise::stateful_set::{
     RollingUpdateStatefulSetStrategy, StatefulSet, StatefulSetSpec, StatefulSetStatus,
 };
@@ -23,6 +24,12 @@ use crate::stateful_identity::Identity;
 use crate::sync_error::Error;
 
 pub(super) const KIND: &str = "StatefulSet";
+/// How many nodes pull the image of an update at once.
+const PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
+/// How long such a pull may take.
+const TIMEOUT_SECONDS: &str = "apps.kruise.io/image-predownload-timeout-seconds";
+/// How many updated pods are ready before images are pulled.
+const MIN_UPDATED_READY: &str = "apps.kruise.io/image-predownload-min-updated-ready-pods";
 
 #[derive(Clone, Debug)]
 pub(super) struct Set {
@@ -165,6 +172,36 @@ impl Set {
         strategy
             .and_then(|strategy| strategy.grace_period_seconds)
             .unwrap_or(0)
+    }
+
+    /// What the user says of images that are pulled before an update: annotations have it.
+    pub(super) fn pre_download(&self) -> pre_download::Options {
+        let annotations = self.object.annotations();
+        let number = |key: &str| annotations.get(key).and_then(|text| text.parse().ok());
+        let ready = annotations.get(MIN_UPDATED_READY).map(|text| {
+            let number = text.parse().map(IntOrString::Int);
+            number.unwrap_or_else(|_| IntOrString::String(text.clone()))
+        });
+        let ready = ready.and_then(|ready| resolve(&ready, self.replicas(), Round::Up));
+        pre_download::Options {
+            parallelism: number(PARALLELISM).map(IntOrString::Int),
+            timeout_seconds: number(TIMEOUT_SECONDS),
+            min_updated_ready: ready.unwrap_or(0),
+        }
+    }
+
+    /// How the set's pods are updated, for who pulls their images before.
+    pub(super) fn update(&self) -> pre_download::Update {
+        let block = self.rolling_update();
+        let allowed = block.and_then(|block| block.max_unavailable.as_ref());
+        let allowed = allowed.unwrap_or(&IntOrString::Int(1));
+        let max_unavailable = resolve(allowed, self.replicas(), Round::Down).unwrap_or(0);
+        pre_download::Update {
+            replicas: self.replicas(),
+            partition: self.partition(),
+            max_unavailable,
+            may_be_in_place: !self.is_on_delete() && self.update_policy() != UpdatePolicy::ReCreate,
+        }
     }
 
     /// How many pods an update may keep from being available; one at least.

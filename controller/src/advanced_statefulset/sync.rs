@@ -19,6 +19,7 @@ use crate::conflict::RETRY_DELAYS;
 use crate::controller_ref::controller_of;
 use crate::history::{self, Proposal};
 use crate::kruise::pod_writes::PodWriter;
+use crate::kruise::pre_download::Workload;
 use crate::kruise::stateful_set::StatefulSetStatus;
 use crate::kruise::status_write::replace_status;
 use crate::kruise::{StatefulSet, selector_text};
@@ -77,6 +78,7 @@ impl Controller {
         chosen: &Chosen,
     ) -> Result<Option<Duration>, Error> {
         let (current, update) = chosen.templates(&self.read_revisions)?;
+        self.pull_ahead(set, chosen).await;
         let claims = self.claims_in(set.namespace());
         let now = (self.ctx.now)();
         // Asked of all, so that none is remembered for ever.
@@ -121,6 +123,28 @@ impl Controller {
         // What kept the pods from moving matters more than a status that could not be told.
         acted.and(reported)?;
         Ok(plan.requeue_after)
+    }
+
+    /// Has nodes pull the images of an update before it reaches them.
+    async fn pull_ahead(&self, set: &Set, chosen: &Chosen) {
+        let Some(pre_download) = &self.pre_download else {
+            return;
+        };
+        let status = set.status();
+        let workload = Workload {
+            owner: set.owner_ref(),
+            involved: set.reference(),
+            namespace: set.namespace(),
+            selector: &set.spec().selector,
+            template: &set.spec().template,
+            update: set.update(),
+            options: set.pre_download(),
+            grace_seconds: set.grace_period_seconds(),
+            gates: self.gates,
+            known_revision: status.update_revision,
+            updated_ready: status.updated_ready_replicas.unwrap_or(0),
+        };
+        pre_download.follow(&workload, chosen).await;
     }
 
     /// The cached claims of a namespace, by name.

@@ -12,7 +12,7 @@ use super::availability::is_available;
 use super::numbers::{Counted, Numbers, Standing, calculate};
 use super::set::Set;
 use crate::kruise::lifecycle::{self, State};
-use crate::kruise::revision::is_at;
+use crate::kruise::revision::{counts_as_updated, is_at};
 use crate::kruise::update_sort;
 use crate::pod_ranking::{self as ranking, Respects};
 
@@ -81,9 +81,7 @@ impl Observed<'_> {
 
     /// Whether the pod counts as updated when pods are counted for their number.
     fn counts_as_new(&self, pod: &Pod) -> bool {
-        let is_prepared = self.set.gates.preparing_update_as_update
-            && lifecycle::state(pod) == Some(State::PreparingUpdate);
-        is_prepared || is_at(pod, self.update_revision)
+        counts_as_updated(pod, self.update_revision, self.set.gates)
     }
 
     /// Decides about the number of pods.

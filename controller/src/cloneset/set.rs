@@ -17,7 +17,8 @@ use crate::kruise::clone_set::{
     CloneSet, CloneSetSpec, CloneSetStatus, RollingUpdateCloneSetStrategy,
 };
 use crate::kruise::lifecycle::is_specified_delete;
-use crate::kruise::strategy::Lifecycle;
+use crate::kruise::pre_download;
+use crate::kruise::strategy::{InPlaceUpdateStrategy, Lifecycle};
 use crate::kruise::{API_VERSION, Gates};
 use crate::sync_error::Error;
 
@@ -134,11 +135,42 @@ impl Set {
     }
 
     pub(crate) fn grace_period_seconds(&self) -> i32 {
-        let block = self.rolling_update();
-        let strategy = block.and_then(|block| block.in_place_update_strategy.as_ref());
+        let strategy = self.in_place_strategy();
         strategy
             .and_then(|strategy| strategy.grace_period_seconds)
             .unwrap_or(0)
+    }
+
+    fn in_place_strategy(&self) -> Option<&InPlaceUpdateStrategy> {
+        let block = self.rolling_update()?;
+        block.in_place_update_strategy.as_ref()
+    }
+
+    /// What the user says of images that are pulled before an update.
+    pub(crate) fn pre_download(&self) -> pre_download::Options {
+        let strategy = self.in_place_strategy().cloned().unwrap_or_default();
+        pre_download::Options {
+            parallelism: strategy.image_pre_download_parallelism,
+            timeout_seconds: strategy.image_pre_download_timeout_seconds,
+            min_updated_ready: strategy
+                .image_pre_download_min_updated_ready_pods
+                .unwrap_or(0),
+        }
+    }
+
+    /// How the set's pods are updated, for who pulls their images before.
+    pub(crate) fn update(&self) -> pre_download::Update {
+        let default = IntOrString::String(MAX_UNAVAILABLE.to_owned());
+        let block = self.rolling_update();
+        let allowed = block.and_then(|block| block.max_unavailable.as_ref());
+        let allowed = allowed.unwrap_or(&default);
+        let max_unavailable = resolve(allowed, self.replicas(), Round::Down).unwrap_or(0);
+        pre_download::Update {
+            replicas: self.replicas(),
+            partition: self.partition(),
+            max_unavailable,
+            may_be_in_place: self.update_policy() != UpdatePolicy::ReCreate,
+        }
     }
 
     pub(crate) fn claim_templates(&self) -> &[PersistentVolumeClaim] {

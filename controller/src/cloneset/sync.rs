@@ -23,6 +23,7 @@ use crate::controller_ref::controller_ref;
 use crate::history::{self, Proposal};
 use crate::kruise::clone_set::{CloneSet, CloneSetStatus};
 use crate::kruise::in_place::CLAIM_HASH_ANNOTATION;
+use crate::kruise::pre_download::Workload;
 use crate::kruise::status_write::replace_status;
 use crate::kruise::{container_hash, revision, selector_text};
 use crate::mirror::ObjectKey;
@@ -86,7 +87,8 @@ impl Reconcile for Controller {
         let revisions = self.list_revisions(&set, &selector);
         let chosen = self.choose_revisions(&set, &revisions).await?;
         let read = pods.iter().map(AsRef::as_ref);
-        if let Some(waited) = self.versions.first_behind(read, now) {
+        let behind = self.versions.behind_for(&*chosen.update, now);
+        if let Some(waited) = behind.or_else(|| self.versions.first_behind(read, now)) {
             return Ok(until_timeout(waited).filter(|_| waited < EXPECTATION_TIMEOUT));
         }
         let mut status = status::begun(
@@ -95,6 +97,7 @@ impl Reconcile for Controller {
             chosen.collision_count,
             selector_text(&selector),
         );
+        self.pull_ahead(&set, &chosen).await;
         let mut effects = Effects::new(self, &set, &chosen, &revisions, &owned.claims);
         let synced = if set.is_deleting() {
             Ok(())
@@ -123,6 +126,30 @@ fn until_timeout(waited: SignedDuration) -> Option<Duration> {
 }
 
 impl Controller {
+    /// Has nodes pull the images of an update before it reaches them.
+    async fn pull_ahead(&self, set: &Set, chosen: &Chosen) {
+        let Some(pre_download) = &self.pre_download else {
+            return;
+        };
+        let status = set.status();
+        let workload = Workload {
+            owner: set.owner_ref(),
+            involved: set.reference(),
+            namespace: set.namespace(),
+            selector: &set.spec().selector,
+            template: &set.spec().template,
+            update: set.update(),
+            options: set.pre_download(),
+            grace_seconds: set.grace_period_seconds(),
+            gates: self.gates,
+            known_revision: status.update_revision,
+            updated_ready: status.updated_ready_replicas,
+        };
+        if let Some(labelled) = pre_download.follow(&workload, chosen).await {
+            self.versions.expect(&labelled);
+        }
+    }
+
     async fn scale_or_update(
         &self,
         set: &Set,

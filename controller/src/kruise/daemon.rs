@@ -15,16 +15,11 @@ mod container_recreate;
 mod image_pull;
 mod pod_probe;
 
-use futures::StreamExt;
 use futures::future::join;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::core::ApiResource;
-use kube::runtime::watcher::{self, Event, watcher};
 
-use super::{GROUP, Gates};
+use super::Gates;
+use super::definition::defined;
 use crate::context::Context;
-use crate::mirror;
 use crate::node::Containers;
 
 /// Serves what is defined until the future is dropped.
@@ -51,44 +46,4 @@ pub(crate) async fn run(ctx: Context, containers: Containers, gates: Gates) {
         pod_probe::run(ctx.clone(), containers.clone(), resource).await;
     };
     join(join(told, recreated), join(pulled, probed)).await;
-}
-
-/// Waits until the resource is defined; returns it in the version in which it is stored, which nobody
-/// has to convert.
-async fn defined(ctx: &Context, plural: &str) -> ApiResource {
-    let api: Api<CustomResourceDefinition> = Api::all(ctx.client.clone());
-    let name = format!("{plural}.{GROUP}");
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let events = mirror::patient(move || watcher(api.clone(), config.clone()));
-    let mut events = std::pin::pin!(events);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(definition) | Event::InitApply(definition)) => {
-                if let Some(resource) = served(&definition) {
-                    return resource;
-                }
-            }
-            Ok(_) => {}
-            Err(error) => mirror::warn_of(&name, &error),
-        }
-    }
-    // A patient watch has no end.
-    std::future::pending().await
-}
-
-/// The resource that an established definition serves.
-fn served(definition: &CustomResourceDefinition) -> Option<ApiResource> {
-    let status = definition.status.as_ref()?;
-    let mut conditions = status.conditions.iter().flatten();
-    let is_established = |type_: &str, status: &str| type_ == "Established" && status == "True";
-    conditions.find(|one| is_established(&one.type_, &one.status))?;
-    let spec = &definition.spec;
-    let version = spec.versions.iter().find(|version| version.storage)?;
-    Some(ApiResource {
-        group: spec.group.clone(),
-        version: version.name.clone(),
-        api_version: format!("{}/{}", spec.group, version.name),
-        kind: spec.names.kind.clone(),
-        plural: spec.names.plural.clone(),
-    })
 }

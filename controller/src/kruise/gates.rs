@@ -15,7 +15,7 @@ pub struct Gates {
     /// `CloneSetPartitionRollback`: a partition that is raised takes updated pods back.
     pub partition_rollback: bool,
     /// `PreparingUpdateAsUpdate`: a pod that is prepared for its update counts as updated when a
-    /// CloneSet is scaled.
+    /// CloneSet is scaled, and when an Advanced StatefulSet chooses which pods to update.
     pub preparing_update_as_update: bool,
     /// `ForceDeleteTimeoutExpectationGate`: a CloneSet gives up waiting for what never comes.
     pub force_delete_timeout_expectation: bool,
@@ -40,6 +40,11 @@ pub struct Gates {
     /// `InPlaceUpdateEnvFromMetadata`: containers that read changed metadata are started anew by
     /// updates in place. On by default.
     pub env_from_metadata: bool,
+    /// `ImagePullJobGate`: ImagePullJobs are admitted and worked on.
+    pub image_pull_job: bool,
+    /// `PreDownloadImageForInPlaceUpdate`: nodes pull the images of an update in place before it
+    /// reaches them. Turns `ImagePullJobGate` on.
+    pub pre_download: bool,
 }
 
 /// What a text does not say right. The words are those of component-base.
@@ -100,6 +105,9 @@ const fn other(name: &'static str, stage: Stage) -> Gate {
     }
 }
 
+/// Beside the other gate of this kind, what turns `ImagePullJobGate` on.
+const PRE_DOWNLOAD_FOR_DAEMON_SETS: &str = "PreDownloadImageForDaemonSetUpdate";
+
 /// All gates of upstream's, by name.
 const GATES: [Gate; 36] = [
     other("CloneSetEventHandlerOptimization", Alpha),
@@ -122,7 +130,7 @@ const GATES: [Gate; 36] = [
     gate("ForceDeleteTimeoutExpectationGate", Alpha, |gates| {
         &mut gates.force_delete_timeout_expectation
     }),
-    other("ImagePullJobGate", Alpha),
+    gate("ImagePullJobGate", Alpha, |gates| &mut gates.image_pull_job),
     other("InPlacePodVerticalScaling", Alpha),
     gate("InPlaceUpdateEnvFromMetadata", Beta, |gates| {
         &mut gates.env_from_metadata
@@ -135,8 +143,10 @@ const GATES: [Gate; 36] = [
     other("PodUnavailableBudgetDeleteGate", Beta),
     other("PodUnavailableBudgetUpdateGate", Alpha),
     other("PodWebhook", Beta),
-    other("PreDownloadImageForDaemonSetUpdate", Alpha),
-    other("PreDownloadImageForInPlaceUpdate", Alpha),
+    other(PRE_DOWNLOAD_FOR_DAEMON_SETS, Alpha),
+    gate("PreDownloadImageForInPlaceUpdate", Alpha, |gates| {
+        &mut gates.pre_download
+    }),
     gate("PreparingUpdateAsUpdate", Alpha, |gates| {
         &mut gates.preparing_update_as_update
     }),
@@ -181,6 +191,8 @@ impl Default for Gates {
             recreate_for_claims: false,
             daemon: true,
             env_from_metadata: true,
+            image_pull_job: false,
+            pre_download: false,
         }
     }
 }
@@ -231,10 +243,16 @@ impl FromStr for Gates {
                 _ => named.push((name, is_on)),
             }
         }
+        let mut needs_jobs = false;
         for (name, is_on) in named {
             gates.set(name, is_on)?;
+            needs_jobs |= is_on && name == PRE_DOWNLOAD_FOR_DAEMON_SETS;
         }
         gates.env_from_metadata &= gates.daemon;
+        gates.pre_download &= gates.daemon;
+        gates.image_pull_job &= gates.daemon;
+        // Asked for by name, the one for DaemonSets is off without the daemon, too.
+        gates.image_pull_job |= gates.pre_download || needs_jobs && gates.daemon;
         Ok(gates)
     }
 }
@@ -280,6 +298,12 @@ mod tests {
         assert!(beta.resources_deletion_protection && !beta.short_hash);
         let without = read("KruiseDaemon=f").unwrap();
         assert!(!without.env_from_metadata, "it needs the daemon");
+        let without = read("KruiseDaemon=f,AllAlpha=true").unwrap();
+        assert!(!without.pre_download && !without.image_pull_job);
+        let ahead = read("PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=false").unwrap();
+        assert!(ahead.image_pull_job, "pulling ahead needs the jobs");
+        let others = read("PreDownloadImageForDaemonSetUpdate=true").unwrap();
+        assert!(others.image_pull_job && !others.pre_download);
         assert!(
             !read("InPlaceUpdateEnvFromMetadata=0")
                 .unwrap()

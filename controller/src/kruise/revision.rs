@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Pod;
 
 use super::Gates;
+use super::lifecycle::{self, State};
 use crate::pod;
 
 /// The label with the hash alone.
@@ -21,6 +22,15 @@ pub(crate) fn short_hash(name: &str) -> &str {
 pub(crate) fn is_at(pod: &Pod, revision: &str) -> bool {
     let label = pod::revision(pod);
     label == revision || short_hash(label) == short_hash(revision)
+}
+
+/// Whether the pod counts as updated to `revision` where pods are counted or put in order: with the
+/// gate `PreparingUpdateAsUpdate` those that are prepared for their update do.
+#[must_use]
+pub(crate) fn counts_as_updated(pod: &Pod, revision: &str, gates: Gates) -> bool {
+    let is_prepared =
+        gates.preparing_update_as_update && lifecycle::state(pod) == Some(State::PreparingUpdate);
+    is_prepared || is_at(pod, revision)
 }
 
 /// The labels that put a pod of a CloneSet at `revision`; with the gate `CloneSetShortHash` both are

@@ -52,3 +52,36 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
         }
     })
 }
+
+/// A selector of nodes: a label selector, or names beside it.
+pub(super) fn node_selector(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = label_selector(generator);
+    let properties = schema
+        .get_mut("properties")
+        .and_then(|own| own.as_object_mut());
+    if let Some(properties) = properties {
+        let names = serde_json::json!({ "type": "array", "items": { "type": "string" } });
+        properties.insert("names".to_owned(), names);
+    }
+    schema
+}
+
+/// References to objects, as events have them.
+pub(super) fn object_references(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "x-kubernetes-map-type": "atomic",
+            "properties": {
+                "apiVersion": { "type": "string" },
+                "fieldPath": { "type": "string" },
+                "kind": { "type": "string" },
+                "name": { "type": "string" },
+                "namespace": { "type": "string" },
+                "resourceVersion": { "type": "string" },
+                "uid": { "type": "string" }
+            }
+        }
+    })
+}

@@ -150,6 +150,31 @@ impl<'a> Image<'a> {
     }
 }
 
+/// The name and the tag, or digest, of the image that `reference` names, as NodeImages have them:
+/// without the parts that go without saying.
+///
+/// # Errors
+/// Upstream's words for what is wrong with the reference.
+pub fn familiar_name(reference: &str) -> Result<(String, String), String> {
+    let image = Image::parse(reference)?;
+    let name = match image.registry {
+        "docker.io" => {
+            let own = image.path.strip_prefix("library/");
+            let own = own.filter(|own| !own.contains('/'));
+            own.unwrap_or(&image.path).to_owned()
+        }
+        _ => image.repository(),
+    };
+    let tag = image.digest.or(image.tag).unwrap_or("latest");
+    Ok((name, tag.to_owned()))
+}
+
+/// The reference to a tag or digest of an image.
+pub(crate) fn reference_to(name: &str, tag: &str) -> String {
+    let separator = if is_digest(tag) { '@' } else { ':' };
+    format!("{name}{separator}{tag}")
+}
+
 /// Why nobody can pull what `reference` names; None when it can be pulled.
 pub(crate) fn pull_error(reference: &str) -> Option<String> {
     match Image::parse(reference) {
@@ -257,6 +282,30 @@ mod tests {
         ] {
             assert_eq!(Image::parse(text).unwrap_err(), message, "{text}");
         }
+    }
+
+    #[test]
+    fn familiar_names_leave_out_what_goes_without_saying() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let digested = format!("nginx:1@{digest}");
+        for (text, name, tag) in [
+            ("nginx", "nginx", "latest"),
+            ("index.docker.io/library/nginx:1.25", "nginx", "1.25"),
+            ("docker.io/library/a/b", "library/a/b", "latest"),
+            ("openkruise/guestbook:v1", "openkruise/guestbook", "v1"),
+            ("localhost:5000/a:2", "localhost:5000/a", "2"),
+            ("quay.io/library/nginx", "quay.io/library/nginx", "latest"),
+            (&digested, "nginx", &digest),
+        ] {
+            let familiar = familiar_name(text).unwrap();
+            assert_eq!(familiar, (name.to_owned(), tag.to_owned()), "{text}");
+            let again = familiar_name(&reference_to(name, tag));
+            assert_eq!(again, Ok(familiar), "{text}");
+        }
+        assert_eq!(
+            familiar_name("a b"),
+            Err("invalid reference format".to_owned())
+        );
     }
 
     #[test]

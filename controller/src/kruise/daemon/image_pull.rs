@@ -15,14 +15,16 @@ use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::informer::{Change, Informer};
 use crate::kruise::in_place::whole_second;
+use crate::kruise::node_image::{
+    ImageStatus, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus,
+};
+use crate::kruise::untyped;
 use crate::mirror::ObjectKey;
-use crate::node::{Containers, image_id, pull_error};
+use crate::node::{Containers, image_id, pull_error, reference_to};
 use crate::recorder::{EventType, Recorder};
 use crate::sync_error::Error;
 use crate::work_queue::{RetryDelays, WorkQueue};
@@ -37,7 +39,7 @@ const RETRIES: RetryDelays = RetryDelays {
 };
 /// When pulls are looked at again that are not over.
 const AGAIN: Duration = Duration::from_secs(3);
-const BACKOFF_LIMIT: i64 = 3;
+const BACKOFF_LIMIT: i32 = 3;
 const BACKOFF_FIRST: SignedDuration = SignedDuration::from_secs(1);
 const BACKOFF_LONGEST: SignedDuration = SignedDuration::from_secs(30);
 
@@ -54,82 +56,6 @@ struct Puller {
 
 /// A pull: image, tag, and the version of the request.
 type Pull = (String, String, i64);
-
-/// What is asked for.
-#[derive(Deserialize)]
-struct Spec {
-    #[serde(default)]
-    images: BTreeMap<String, ImageSpec>,
-}
-
-#[derive(Deserialize)]
-struct ImageSpec {
-    #[serde(default)]
-    tags: Vec<TagSpec>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TagSpec {
-    tag: String,
-    #[serde(default)]
-    version: i64,
-    pull_policy: Option<PullPolicy>,
-    #[serde(default)]
-    owner_references: Vec<ObjectReference>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PullPolicy {
-    backoff_limit: Option<i64>,
-    active_deadline_seconds: Option<i64>,
-}
-
-/// What is told.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    desired: usize,
-    succeeded: usize,
-    failed: usize,
-    pulling: usize,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    image_statuses: BTreeMap<String, ImageStatus>,
-}
-
-#[derive(Default, Deserialize, Serialize)]
-#[serde(default)]
-struct ImageStatus {
-    tags: Vec<TagStatus>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct TagStatus {
-    tag: String,
-    phase: String,
-    #[serde(skip_serializing_if = "is_zero")]
-    progress: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    completion_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "is_zero")]
-    version: i64,
-    #[serde(rename = "imageID", skip_serializing_if = "String::is_empty")]
-    image_id: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    message: String,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
 
 /// Pulls for all nodes until the future is dropped.
 pub(super) async fn run(ctx: Context, containers: Containers, resource: ApiResource) {
@@ -165,17 +91,23 @@ impl Puller {
     }
 
     /// The status of the pulls on `node`, as of now, and those that have ended since `known`.
-    fn look(&self, node: &str, spec: &Spec, known: &Status) -> (Status, Vec<(Pull, TagStatus)>) {
+    fn look(
+        &self,
+        node: &str,
+        spec: &NodeImageSpec,
+        known: &NodeImageStatus,
+    ) -> (NodeImageStatus, Vec<(Pull, ImageTagStatus)>) {
         let now = whole_second((self.ctx.now)());
         let mut begun = self.begun.lock();
         let begun = begun.entry(node.to_owned()).or_default();
-        let (mut status, mut ended, mut current) = (Status::default(), Vec::new(), Vec::new());
+        let (mut status, mut ended, mut current) =
+            (NodeImageStatus::default(), Vec::new(), Vec::new());
         for (image, asked) in &spec.images {
-            status.desired += asked.tags.len();
+            status.desired += i32::try_from(asked.tags.len()).unwrap_or(i32::MAX);
             let of_image = known.image_statuses.get(image);
             let mut tags = Vec::new();
             for asked in &asked.tags {
-                let is_same = |one: &&TagStatus| {
+                let is_same = |one: &&ImageTagStatus| {
                     one.tag == asked.tag
                         && one.version == asked.version
                         && one.completion_time.is_some()
@@ -217,7 +149,13 @@ impl Puller {
         (status, ended)
     }
 
-    async fn tell(&self, object: &DynamicObject, spec: &Spec, pull: &Pull, told: &TagStatus) {
+    async fn tell(
+        &self,
+        object: &DynamicObject,
+        spec: &NodeImageSpec,
+        pull: &Pull,
+        told: &ImageTagStatus,
+    ) {
         let (image, tag, version) = pull;
         let recorder = self.recorder.at(object.name_any());
         let own = ObjectReference {
@@ -254,25 +192,13 @@ impl Reconcile for Puller {
         let Some(object) = self.images.get(&key.namespace, &key.name) else {
             return Ok(None);
         };
-        let malformed = |source| Error::Malformed {
-            what: format!("NodeImage {}", key.name),
-            source,
-        };
-        let spec = match &object.data["spec"] {
-            Value::Null => json!({}),
-            spec => spec.clone(),
-        };
-        let spec: Spec = serde_json::from_value(spec).map_err(malformed)?;
-        let known = match &object.data["status"] {
-            Value::Null => Status::default(),
-            status => serde_json::from_value(status.clone()).map_err(malformed)?,
-        };
+        let spec: NodeImageSpec = untyped::read(&object, "spec")?;
+        let known: NodeImageStatus = untyped::read(&object, "status")?;
         let (status, ended) = self.look(&key.name, &spec, &known);
         let pulls_on = status.pulling > 0;
-        let status = serde_json::to_value(&status).map_err(malformed)?;
-        if status != object.data["status"] {
-            let mut written = (*object).clone();
-            written.data["status"] = status;
+        let is_told = known == status && !object.data["status"].is_null();
+        if !is_told {
+            let written = untyped::with(&object, &self.resource, "status", &status);
             let api: Api<DynamicObject> = Api::all_with(self.ctx.client.clone(), &self.resource);
             let params = PostParams::default();
             api.replace_status(&key.name, &params, &written).await?;
@@ -284,25 +210,25 @@ impl Reconcile for Puller {
     }
 }
 
-fn pulling(asked: &TagSpec, start: Timestamp) -> TagStatus {
-    TagStatus {
+fn pulling(asked: &ImageTagSpec, start: Timestamp) -> ImageTagStatus {
+    ImageTagStatus {
         tag: asked.tag.clone(),
         phase: "Pulling".to_owned(),
         start_time: Some(start),
         version: asked.version,
-        ..TagStatus::default()
+        ..ImageTagStatus::default()
     }
 }
 
 /// How a pull goes.
 struct Course {
-    before: TagStatus,
+    before: ImageTagStatus,
     end: Timestamp,
-    after: TagStatus,
+    after: ImageTagStatus,
 }
 
 impl Course {
-    fn at(self, now: Timestamp) -> TagStatus {
+    fn at(self, now: Timestamp) -> ImageTagStatus {
         match now >= self.end {
             true => self.after,
             false => self.before,
@@ -311,9 +237,9 @@ impl Course {
 }
 
 /// How the pull of a tag that begins at `start` goes.
-fn course(image: &str, asked: &TagSpec, start: Timestamp) -> Course {
+fn course(image: &str, asked: &ImageTagSpec, start: Timestamp) -> Course {
     let before = pulling(asked, start);
-    let reference = format!("{image}:{}", asked.tag);
+    let reference = reference_to(image, &asked.tag);
     let (end, outcome) = match pull_error(&reference) {
         None => (start, Ok(image_id(&reference))),
         Some(error) => {
@@ -321,7 +247,7 @@ fn course(image: &str, asked: &TagSpec, start: Timestamp) -> Course {
             (end, Err(message))
         }
     };
-    let mut after = TagStatus {
+    let mut after = ImageTagStatus {
         completion_time: Some(end),
         ..before.clone()
     };
@@ -341,7 +267,11 @@ fn course(image: &str, asked: &TagSpec, start: Timestamp) -> Course {
 }
 
 /// When a pull is given up that fails with `error` each time, and what is said of it.
-fn give_up(policy: Option<&PullPolicy>, start: Timestamp, error: String) -> (Timestamp, String) {
+fn give_up(
+    policy: Option<&ImageTagPullPolicy>,
+    start: Timestamp,
+    error: String,
+) -> (Timestamp, String) {
     let limit = policy.and_then(|policy| policy.backoff_limit);
     let limit = limit.filter(|limit| *limit >= 0).unwrap_or(BACKOFF_LIMIT);
     let deadline = policy.and_then(|policy| policy.active_deadline_seconds);
@@ -369,15 +299,16 @@ mod tests {
         Timestamp::from_second(1_767_225_600 + seconds).unwrap()
     }
 
-    fn asked(limit: Option<i64>, deadline: Option<i64>) -> TagSpec {
-        TagSpec {
+    fn asked(limit: Option<i32>, deadline: Option<i64>) -> ImageTagSpec {
+        ImageTagSpec {
             tag: "1".to_owned(),
             version: 7,
-            pull_policy: Some(PullPolicy {
+            pull_policy: Some(ImageTagPullPolicy {
                 backoff_limit: limit,
                 active_deadline_seconds: deadline,
+                ..ImageTagPullPolicy::default()
             }),
-            ..TagSpec::default()
+            ..ImageTagSpec::default()
         }
     }
 

@@ -1,0 +1,79 @@
+//! Why there is no testbed, or none any more.
+
+use kubeproof_apiserver::LoadError;
+
+use super::crashes::SubjectEnded;
+use super::judge::list;
+use crate::api::ApiError;
+use crate::properties::Violation;
+use crate::scenario::HumanDuration;
+
+/// A testbed that does not start or come to rest.
+#[derive(Debug, thiserror::Error)]
+pub enum TestbedError {
+    /// The controllers did not start.
+    #[error("the controllers do not start: {0}")]
+    Start(#[source] kubeproof_controller::Error),
+    /// Something given cannot be created.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The program under test cannot be given what it needs.
+    #[error("the controller outside of this process: {0}")]
+    Outside(#[source] std::io::Error),
+    /// The program under test does not run.
+    #[error("{0}")]
+    Ended(String),
+    /// Time passes by itself only under tokio's paused time.
+    #[error(
+        "tokio's time is not paused: write #[tokio::test(start_paused = true)], or ask for real time with TestbedBuilder::real_time"
+    )]
+    NotPaused,
+    /// A controller has panicked or returned, which none is meant to do.
+    #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
+    ControllerEnded(SubjectEnded),
+    /// One of the built-in controllers has panicked or returned.
+    #[error("{0}")]
+    BuiltinEnded(kubeproof_controller::Ended),
+    /// A controller keeps asking within one instant. The text says who, for what, and what became of it.
+    #[error("{0}")]
+    Livelock(String),
+    /// A controller keeps the runtime busy without asking for anything.
+    #[error(
+        "a controller keeps the runtime busy and sends no request: virtual time has stood still for {waited}; the controllers of the test are {}",
+        .subjects.join(", ")
+    )]
+    Spinning {
+        /// For how long, in real time.
+        waited: HumanDuration,
+        /// The user agents of the controllers of one's own.
+        subjects: Vec<&'static str>,
+    },
+    /// Properties are violated, in the order in which they were.
+    #[error("{}", list(.0))]
+    Violated(Vec<Violation>),
+    /// The harness cannot use the server.
+    #[error("{0}")]
+    Api(#[from] ApiError),
+    /// A property is none: what is wrong with its CEL.
+    #[error("{0}")]
+    Property(String),
+    /// A text is no YAML of objects.
+    #[error("{0}")]
+    Yaml(String),
+    /// What is asked for takes a cluster whose parts this process holds.
+    #[error("this takes a simulated cluster")]
+    NotSimulated,
+    /// What is listed does not come on the watches.
+    #[error("the watches of the cluster do not show what it lists")]
+    Behind,
+    /// Something keeps writing.
+    #[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
+    Restless {
+        /// How long it was waited for.
+        after: HumanDuration,
+        /// Who wrote last.
+        user_agent: String,
+        /// Resource and name of the object written last.
+        object: String,
+    },
+}
