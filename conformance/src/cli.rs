@@ -45,6 +45,8 @@ enum Command {
     Webhooks(webhooks::WebhooksArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
+    /// Print the JSON Schema of scenario files, by which editors complete and check them.
+    Schema,
 }
 
 /// Parses the arguments and carries out the command.
@@ -57,6 +59,10 @@ pub(crate) fn main() -> ExitCode {
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),
         Command::Exchange(args) => exchange::exchange(args),
+        Command::Schema => {
+            let schema = kubeproof::scenario::schema();
+            out::say(&format!("{schema:#}")).map(|()| ExitCode::SUCCESS)
+        }
     };
     result.unwrap_or_else(|error| {
         if error.is::<out::Closed>() {

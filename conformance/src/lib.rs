@@ -8,7 +8,7 @@
 //! - [`runner`]: a scenario to its transcript
 //! - [`refusals`]: what the server refused controllers
 //! - [`timeline`] and [`outcome`]: the two parts of a transcript
-//! - [`suite`]: scenario files and their goldens
+//! - [`suite`]: scenario files and their goldens; [`scenarios!`] makes them tests of any crate
 //! - [`kruise`]: the webhooks of OpenKruise's kinds, and their definitions
 //! - [`properties`]: what holds at every revision, whatever a golden says
 //! - [`explore`]: scenarios with something going wrong at every point

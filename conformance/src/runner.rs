@@ -20,7 +20,7 @@ use crate::outcome;
 use crate::properties::{self, Observed, Stated, Violation};
 use crate::refusals::Refusal;
 use crate::scenario::{DEFAULT_NAMESPACE, Scenario, Step, Verb};
-use crate::testbed::{Outside, QUIET, Simulated, Testbed, TestbedError, TestbedOptions};
+use crate::testbed::{Outside, QUIET, Simulated, Subject, Testbed, TestbedError, TestbedOptions};
 use crate::timeline::{Timeline, since};
 use crate::wire::Exchange;
 
@@ -72,6 +72,8 @@ pub struct RunOptions {
     pub order: u64,
     /// Whether requests are noted.
     pub notes: bool,
+    /// Controllers of one's own, beside those that run anyway.
+    pub subjects: Vec<Subject>,
     /// A program that is the controller. What is not told otherwise is none of this process then.
     pub outside: Option<Outside>,
     /// After the last step it is waited until nothing was written for so long.
@@ -222,6 +224,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         statefulset: scenario.given.statefulset(),
         kruise: scenario.given.kruise(),
         heartbeats: scenario.needs_heartbeats(),
+        subjects: options.subjects.clone(),
         outside: options.outside.as_ref().map(|outside| Outside {
             quiet: outside.quiet + remote::min_ready(scenario),
             ..outside.clone()

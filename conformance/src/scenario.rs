@@ -2,6 +2,7 @@
 
 mod duration;
 mod manifest;
+mod schema;
 mod step;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::{Profile, Settings};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,6 +21,7 @@ use crate::properties::{Declaration, Stated, Violation};
 pub use duration::HumanDuration;
 pub use manifest::{Manifest, read_objects};
 pub(crate) use manifest::{in_flow, parse_objects};
+pub use schema::schema;
 pub(crate) use step::field;
 pub use step::{
     DeleteCollectionStep, DeleteStep, Expect, FaultStep, NodeStep, PatchStep, PatchType, PodStep,
@@ -32,7 +35,7 @@ const ORDER: &str = "order";
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// One scenario, as its file states it.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Scenario {
     /// What the scenario shows, as a sentence.
@@ -52,6 +55,7 @@ pub struct Scenario {
     pub steps: Vec<Step>,
     /// What holds at each revision from the first step on, in CEL.
     #[serde(default)]
+    #[schemars(with = "Vec<schema::Declaration>")]
     pub properties: Vec<Declaration>,
     /// The same, ready to be judged by.
     #[serde(skip)]
@@ -65,7 +69,7 @@ pub struct Scenario {
 }
 
 /// Faults that rightly lead to another outcome.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Differs {
     /// How their plans begin: `lose-answer create pods`; empty for all; `order` for another order of
@@ -80,7 +84,7 @@ fn default_seed() -> u64 {
 }
 
 /// The state before the first step.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Given {
     /// The namespace of everything that names none; created first.
@@ -123,9 +127,9 @@ impl Default for Given {
 }
 
 /// A version of the StatefulSet controller.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(try_from = "String")]
-pub struct ProfileName(pub Profile);
+pub struct ProfileName(#[schemars(with = "String")] pub Profile);
 
 impl TryFrom<String> for ProfileName {
     type Error = String;
@@ -136,7 +140,7 @@ impl TryFrom<String> for ProfileName {
 }
 
 /// A feature gate of Kubernetes or OpenKruise: its name, which turns it on, or `NAME=false`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(try_from = "String")]
 pub struct FeatureGate {
     /// As it stands in the file.
@@ -203,7 +207,7 @@ impl Given {
 }
 
 /// How long a simulated pod takes to start, to get ready and to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timings {
     /// From bound to Running.

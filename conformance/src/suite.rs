@@ -1,6 +1,7 @@
 //! Scenario files, where their goldens are, and how the two compare.
 
 mod golden;
+mod trials;
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
 
 pub use golden::{Update, golden_path, snapshot_name, update};
+pub use trials::Scenarios;
 
 /// Lines of context around a difference.
 const DIFF_CONTEXT_LINES: usize = 3;

@@ -141,6 +141,7 @@ impl Recipe {
             notes: true,
             outside: None,
             patience: None,
+            subjects: Vec::new(),
         };
         Ok((file, options))
     }

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 /// A length of virtual time, read from `10m` and printed the same way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct HumanDuration(pub Duration);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(transparent)]
+pub struct HumanDuration(
+    #[schemars(with = "String", regex(pattern = r"^\s*([0-9.]+(ms|s|m|h))+\s*$"))] pub Duration,
+);
 
 impl HumanDuration {
     /// The longest duration that is read: virtual time stays in the range of timestamps.

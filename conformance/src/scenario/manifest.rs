@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 ///
 /// Written as an inline object, as the path of a file, or as `{file: PATH, merge: {…}}`, where
 /// `merge` is a JSON merge patch. Paths are relative to the scenario's file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(from = "Value")]
 pub struct Manifest {
     file: Option<String>,

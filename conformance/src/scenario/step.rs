@@ -3,6 +3,7 @@
 mod fault;
 mod words;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -23,6 +24,16 @@ pub struct Step {
     pub settle: bool,
     /// What is done.
     pub verb: Verb,
+}
+
+impl JsonSchema for Step {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Step".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        StepFields::json_schema(generator)
+    }
 }
 
 /// What a step does.
@@ -69,7 +80,7 @@ pub enum Verb {
 }
 
 /// Read from `kind/name`, such as `statefulset/web`; any name of the resource that discovery knows.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(try_from = "String")]
 pub struct Target {
     /// Plural, singular, short name or kind; case does not matter.
@@ -101,7 +112,7 @@ impl std::fmt::Display for Target {
 }
 
 /// A refusal: each field given has to agree.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
     /// HTTP status code.
@@ -111,7 +122,7 @@ pub struct Expect {
 }
 
 /// A replacement of one object.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateStep {
     /// The object.
@@ -123,7 +134,7 @@ pub struct UpdateStep {
 }
 
 /// A patch of one object.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PatchStep {
     /// The object.
@@ -138,7 +149,7 @@ pub struct PatchStep {
 }
 
 /// How a patch is read.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PatchType {
     /// RFC 7386.
@@ -171,7 +182,7 @@ impl PatchType {
 }
 
 /// `spec.replicas` of a workload.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScaleStep {
     /// The workload.
@@ -181,7 +192,7 @@ pub struct ScaleStep {
 }
 
 /// A deletion, with its options.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct DeleteStep {
     /// The object.
@@ -195,7 +206,7 @@ pub struct DeleteStep {
 }
 
 /// A deletion of several objects.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct DeleteCollectionStep {
     /// Any name of the resource.
@@ -205,7 +216,7 @@ pub struct DeleteCollectionStep {
 }
 
 /// How a simulated pod is to behave from now on.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PodStep {
     /// The pod; it need not exist yet.
@@ -245,7 +256,7 @@ impl PodStep {
 }
 
 /// What happens to a node, by its name.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeStep {
     /// It is switched off, and its containers with it.
@@ -263,7 +274,7 @@ pub enum NodeStep {
 }
 
 /// What is started anew.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Restarted {
     /// The controllers, without the nodes.
@@ -271,7 +282,7 @@ pub enum Restarted {
 }
 
 /// What is waited for. Exactly one of `condition`, `field` and `gone` is given.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitStep {
     /// The object.
@@ -296,7 +307,7 @@ fn default_timeout() -> HumanDuration {
 }
 
 /// Fields of an object.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowStep {
     /// The object.
@@ -319,7 +330,7 @@ pub(crate) fn field<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 /// A table of a resource.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(from = "TableFields")]
 pub struct TableStep {
     /// Any name of the resource.
@@ -332,7 +343,7 @@ pub struct TableStep {
     pub label_selector: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 enum TableFields {
     Resource(String),
@@ -371,14 +382,14 @@ impl From<TableFields> for TableStep {
 }
 
 /// `settle` is a verb with `{quiet: 10m}` and, as a bool, an option of any other verb.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum SettleFields {
     Wanted(bool),
     Verb { quiet: HumanDuration },
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StepFields {
     note: Option<String>,

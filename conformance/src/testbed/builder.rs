@@ -27,7 +27,7 @@ pub struct Subject {
 
 impl Subject {
     /// What `run` makes of a client that signs its requests with `user_agent`, again after each crash.
-    pub(super) fn new<F>(
+    pub(crate) fn new<F>(
         user_agent: &'static str,
         run: impl Fn(kube::Client) -> F + Send + Sync + 'static,
     ) -> Self

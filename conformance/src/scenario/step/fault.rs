@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use kubeproof_apiserver::fault::{Crash, Effect, Fault, Requests};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::scenario::HumanDuration;
 
 /// A fault from now on: `{name: …, on: {verb: create, resource: pods}, times: 2, refuse: {code: 500}}`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct FaultStep(pub Fault);
+#[schemars(transparent)]
+pub struct FaultStep(#[schemars(with = "super::super::schema::Fault")] pub Fault);
 
 impl FaultStep {
     /// The fault in words: what it does, to which requests, how often.
