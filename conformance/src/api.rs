@@ -21,7 +21,7 @@ pub enum ApiError {
     #[error("{} {}: {}", .0.code, .0.reason, .0.message)]
     Refused(Box<Status>),
     /// Discovery knows no such resource.
-    #[error("the server has no resource {0:?}")]
+    #[error("the server has no resource {0:?}; is its definition among what is given?")]
     UnknownResource(String),
     /// There was no usable answer.
     #[error("no answer: {0}")]

@@ -378,6 +378,42 @@ fn colours_are_for_terminals_only() {
 }
 
 #[test]
+fn a_wait_in_vain_says_what_there_was_instead() {
+    for (wait, told) in [
+        (
+            "{for: configmap/a, field: .data.k, is: w}",
+            "5s: .data.k is v, not w",
+        ),
+        ("{for: configmap/a, field: .data.l}", "5s: .data.l is unset"),
+        (
+            "{for: configmap/a, condition: Ready}",
+            "5s: condition Ready is unset",
+        ),
+        (
+            "{for: configmap/a, gone: true}",
+            "5s: configmap a is still there",
+        ),
+        (
+            "{for: configmap/b, field: .data}",
+            "5s: there is no configmap b",
+        ),
+        (
+            "{for: widget/b, field: .spec}",
+            "is its definition among what is given?",
+        ),
+    ] {
+        let wait = wait.replace('}', ", timeout: 5s}");
+        let steps = SCENARIO.replace("{name: a}", "{name: a}, data: {k: v}");
+        let path = file(
+            "vain/scenarios/own/one.yaml",
+            &format!("{steps}- wait: {wait}\n"),
+        );
+        let said = stdout(&output(&["run", path.to_str().unwrap()]));
+        assert!(said.contains(told), "{wait}: {said}");
+    }
+}
+
+#[test]
 fn errors_say_why_once_and_what_was_meant() {
     for arguments in [
         &["run", "/nope.yaml"][..],

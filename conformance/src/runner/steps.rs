@@ -48,6 +48,14 @@ pub enum StepError {
     /// The object did not get as described.
     #[error("it did not happen within {0}")]
     Timeout(crate::scenario::HumanDuration),
+    /// The object did not get as waited for.
+    #[error("it did not happen within {within}: {found}")]
+    NotMet {
+        /// How long it was waited for.
+        within: crate::scenario::HumanDuration,
+        /// What there was in the end.
+        found: String,
+    },
 }
 
 /// Carries out `step`; returns what the harness itself has to say about it.
@@ -196,25 +204,60 @@ async fn annotate(api: &Api, step: &PodStep) -> Result<(), ApiError> {
 
 async fn wait(testbed: &Testbed, step: &WaitStep) -> Result<(), StepError> {
     let mut written = testbed.subscribe();
+    let mut last = None;
     let until = async {
         loop {
             written.borrow_and_update();
             let target = (step.target.resource.as_str(), step.target.name.as_str());
             let object = testbed.api().get(target, None).await;
             match object {
-                Ok(object) if is_met(step, &object) => return Ok(()),
-                Err(error) if error.is_not_found() && step.gone => return Ok(()),
+                Ok(object) if is_met(step, &object) => return Ok(true),
+                Err(error) if error.is_not_found() && step.gone => return Ok(true),
                 Err(error) if !error.is_not_found() => return Err(StepError::Api(error)),
-                Ok(_) | Err(_) => {}
+                seen => last = seen.ok(),
             }
             if written.changed().await.is_err() {
-                return Err(StepError::Timeout(step.timeout));
+                return Ok(false);
             }
         }
     };
-    tokio::time::timeout(step.timeout.0, until)
-        .await
-        .unwrap_or(Err(StepError::Timeout(step.timeout)))
+    match tokio::time::timeout(step.timeout.0, until).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Err(error)) => Err(error),
+        Ok(Ok(false)) | Err(_) => Err(StepError::NotMet {
+            within: step.timeout,
+            found: instead(step, last.as_ref()),
+        }),
+    }
+}
+
+/// What there is in place of what is waited for.
+fn instead(step: &WaitStep, object: Option<&Value>) -> String {
+    let Some(object) = object else {
+        return format!("there is no {}", step.target);
+    };
+    if step.gone {
+        return format!("{} is still there", step.target);
+    }
+    let shown = |value: Option<&Value>| value.map_or_else(|| "unset".to_owned(), in_flow);
+    match (&step.condition, &step.field) {
+        (Some(condition), _) => {
+            let conditions = object["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            let found = conditions.find(|known| known["type"] == condition.as_str());
+            format!("condition {condition} is {}", shown(found))
+        }
+        (None, field_path) => {
+            let path = field_path.as_deref().unwrap_or_default();
+            let wanted = step.is.as_ref();
+            let wanted = wanted.map(|wanted| format!(", not {}", in_flow(wanted)));
+            format!(
+                "{path} is {}{}",
+                shown(field(object, path)),
+                wanted.unwrap_or_default()
+            )
+        }
+    }
 }
 
 fn is_met(step: &WaitStep, object: &Value) -> bool {
