@@ -253,7 +253,11 @@ fn port_forward_leads_to_a_small_server_and_to_programs_on_loopback() {
     let sleep = "--port=8080 --image=busybox --command -- sleep infinity";
     cluster.done(&format!("run own --annotations={annotation} {sleep}"));
     cluster.done(&format!("run flagged {sleep}"));
-    cluster.done("wait --for=condition=Ready pod/web pod/own pod/flagged --timeout=60s");
+    let listen = "while true; do echo hello | nc -l -p 8080 || true; done";
+    cluster.done(&format!(
+        "run listens --port=8080 --image=busybox --command -- sh -c '{listen}'"
+    ));
+    cluster.done("wait --for=condition=Ready pod --all --timeout=60s");
     for variable in ["UNUSED", FORWARDS_BY_SPDY] {
         cluster.forward("port-forward web :80", variable, |port| {
             let url = format!("http://127.0.0.1:{port}");
@@ -273,6 +277,12 @@ fn port_forward_leads_to_a_small_server_and_to_programs_on_loopback() {
             );
         });
         cluster.forward("port-forward own :9000", variable, says_again);
+        cluster.forward("port-forward listens :8080", variable, |port| {
+            let mut said = String::new();
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.read_to_string(&mut said).unwrap();
+            assert_eq!(said, "hello\n");
+        });
         cluster.forward("port-forward flagged :9001", variable, says_again);
         let why = cluster.forward("port-forward web :81", variable, |port| {
             // The client closes what it can't forward.

@@ -79,22 +79,30 @@ pub(super) fn of(network: Network, forwards: Arc<[PortForward]>) -> PodPorts {
         connect: Box::new(move |port| {
             let mut stated = forwards.iter();
             let stated = stated.find_map(|forward| forward.address(&network, port));
-            let behind = match (network.behind(port), stated) {
-                (Behind::Address(own), _) => Behind::Address(own),
-                (_, Some(stated)) => Behind::Address(stated),
-                (behind, None) => behind,
-            };
-            connect(network.clone(), port, behind).boxed()
+            let address = network.forwarded(port).or(stated);
+            connect(network.clone(), port, address).boxed()
         }),
     }
 }
 
-async fn connect(network: Network, port: u16, behind: Behind) -> Result<PortConnection, String> {
-    match behind {
-        Behind::Address(address) => {
-            let connected = TcpStream::connect(address).await;
-            let connected = connected.map_err(|_| network.refused(port))?;
-            let (reader, writer) = connected.into_split();
+async fn connect(
+    network: Network,
+    port: u16,
+    address: Option<SocketAddr>,
+) -> Result<PortConnection, String> {
+    if let Some(address) = address.filter(|_| network.is_running()) {
+        let connected = TcpStream::connect(address).await;
+        let connected = connected.map_err(|_| network.refused(port))?;
+        let (reader, writer) = connected.into_split();
+        return Ok(PortConnection {
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            serving: network.ended(),
+        });
+    }
+    match network.connect(port) {
+        Behind::Program(connection) => {
+            let (reader, writer) = tokio::io::split(connection);
             Ok(PortConnection {
                 reader: Box::new(reader),
                 writer: Box::new(writer),

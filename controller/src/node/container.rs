@@ -5,6 +5,7 @@ mod arithmetic;
 mod commands;
 mod device;
 mod filesystem;
+mod listeners;
 mod log;
 mod pipe;
 mod process;
@@ -26,6 +27,7 @@ use streams::{Output, Streams};
 
 pub(super) use commands::is_program;
 pub(super) use filesystem::{FileSystem, Volume, absolute};
+pub(super) use listeners::{Found, Listeners};
 pub(super) use log::{Line, Log};
 pub(super) use pipe::Pipe;
 pub(super) use signals::{Sender, Told};
@@ -43,6 +45,8 @@ pub(crate) struct Container {
     pub(crate) directory: String,
     pub(crate) now: Now,
     pub(crate) started: Timestamp,
+    /// Where its programs listen.
+    pub(in crate::node) listeners: Listeners,
 }
 
 /// The client's side of a process in a container.
@@ -77,6 +81,7 @@ impl Container {
             hostname: self.hostname.clone(),
             now: Arc::clone(&self.now),
             started: self.started,
+            listeners: self.listeners.clone(),
             last: 0,
             arguments: Vec::new(),
             functions: BTreeMap::new(),

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{
     Container as Spec, EnvVarSource, KeyToPath, ObjectFieldSelector, Pod, Volume as PodVolume,
 };
 
-use super::container::{Container, FileSystem, Volume, absolute, is_program};
+use super::container::{Container, FileSystem, Listeners, Volume, absolute, is_program};
 use super::identity;
 use super::image::Image;
 use super::sources::{Data, SourceKind, Sources};
@@ -113,6 +113,7 @@ impl Materials<'_> {
             directory: absolute("/", directory),
             now: self.now.clone(),
             started: now,
+            listeners: Listeners::default(),
         };
         Ok(Prepared { container, argv })
     }

@@ -171,9 +171,9 @@ impl Server {
 fn others(spec: &Spec) -> Option<Vec<i32>> {
     let mut words = spec.command.iter().chain(&spec.args).flatten();
     if let Some(program) = words.next() {
-        // What a shell comes to is another question.
+        // What a shell comes to is another question, and `nc` may listen.
         let name = program.rsplit('/').next().unwrap_or_default();
-        let is_idle = is_program(program) && !SHELLS.contains(&name);
+        let is_idle = is_program(program) && !SHELLS.contains(&name) && name != "nc";
         return is_idle.then(Vec::new);
     }
     let mut mounts = spec.volume_mounts.iter().flatten();

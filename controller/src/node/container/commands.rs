@@ -6,6 +6,7 @@ mod condition;
 mod dd;
 mod ends;
 mod files;
+mod netcat;
 mod system;
 
 use std::time::Duration;
@@ -27,7 +28,7 @@ const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The commands that are programs of their own, and not the shell's; sorted.
 pub(super) const PROGRAMS: &[&str] = &[
     "[", "[[", "ash", "bash", "cat", "cp", "dash", "date", "dd", "echo", "env", "expr", "false",
-    "find", "grep", "gunzip", "gzip", "head", "hostname", "ls", "mkdir", "mv", "printenv",
+    "find", "grep", "gunzip", "gzip", "head", "hostname", "ls", "mkdir", "mv", "nc", "printenv",
     "printf", "ps", "pwd", "rm", "rmdir", "seq", "sh", "sleep", "sync", "tail", "tar", "tee",
     "test", "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
 ];
@@ -103,6 +104,7 @@ pub(super) async fn run(
         "seq" => seq(arguments, io),
         "expr" => expr(arguments, io),
         "read" => read(shell, arguments, io).await,
+        "nc" => netcat::run(shell, arguments, io).await?,
         "test" => i32::from(!condition::holds(shell, arguments)),
         // busybox has the longer form for the same.
         "[" | "[[" => {

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::arithmetic;
 use super::commands;
 use super::filesystem::{FileSystem, absolute};
+use super::listeners::Listeners;
 use super::shell::{Command, Part, PartValue, Redirect, RedirectKind, Simple, Word, parse};
 use super::signals::Signals;
 use super::streams::{Input, Output, Streams};
@@ -63,6 +64,8 @@ pub(super) struct Shell {
     pub(super) now: Now,
     /// When the container was.
     pub(super) started: Timestamp,
+    /// Where programs of the container listen.
+    pub(super) listeners: Listeners,
     pub(super) last: i32,
     pub(super) arguments: Vec<String>,
     /// By name.

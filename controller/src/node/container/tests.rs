@@ -15,6 +15,7 @@ fn container() -> Container {
         directory: "/".to_owned(),
         now: Arc::new(|| "2026-01-02T03:04:05Z".parse().unwrap()),
         started: "2026-01-01T03:04:00Z".parse().unwrap(),
+        listeners: Listeners::default(),
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
+use tokio::io::DuplexStream;
 
-use super::{Containers, PodReference, Refusal};
-use crate::node::container::{Container, Log};
+use super::{Containers, Pod, PodReference, Refusal, Run};
+use crate::node::container::{Container, Found, Log};
 use crate::node::identity;
 use crate::node::server::{Page, Server};
 
@@ -20,10 +21,10 @@ pub struct Network {
     pod: (String, String),
 }
 
-/// What is behind a port.
+/// What is behind a port on its node.
 pub enum Behind {
-    /// A program beside the node.
-    Address(SocketAddr),
+    /// A program that listens: its side of a connection.
+    Program(DuplexStream),
     /// A simulated container.
     Site(Box<Site>),
     /// Nobody listens.
@@ -83,18 +84,38 @@ impl Network {
         &self.pod.0
     }
 
-    /// What is behind a port now.
+    /// Whether anything of the pod runs now.
     #[must_use]
-    pub fn behind(&self, port: u16) -> Behind {
+    pub fn is_running(&self) -> bool {
+        let pods = self.containers.pods.lock();
+        let pod = pods.get(&self.uid);
+        pod.is_some_and(|pod| running(pod).next().is_some())
+    }
+
+    /// Where a port leads beside the node, as the pod says or its namespace for it.
+    #[must_use]
+    pub fn forwarded(&self, port: u16) -> Option<SocketAddr> {
+        let pods = self.containers.pods.lock();
+        pods.get(&self.uid)?.forwards.get(&port).copied()
+    }
+
+    /// Connects to a port: to a program that listens there, or to the server that its container is
+    /// taken to have there.
+    #[must_use]
+    pub fn connect(&self, port: u16) -> Behind {
         let pods = self.containers.pods.lock();
         let Some(pod) = pods.get(&self.uid) else {
             return Behind::Nobody;
         };
-        let runs = pod.containers.values().map(|slot| &slot.run);
-        let mut running = runs.filter(|run| !run.log.is_closed()).peekable();
-        if let Some(address) = pod.forwards.get(&port).filter(|_| running.peek().is_some()) {
-            return Behind::Address(*address);
+        for run in running(pod) {
+            match run.container.listeners.connect(port) {
+                Found::Connection(connection) => return Behind::Program(connection),
+                // A port is that of the program that has listened there.
+                Found::Refusal => return Behind::Nobody,
+                Found::Nothing => {}
+            }
         }
+        let mut running = running(pod);
         let Some(run) = running.find(|run| run.ports.contains(&port)) else {
             return Behind::Nobody;
         };
@@ -127,6 +148,12 @@ impl Network {
         let ends: Vec<_> = logs.map(|log| async move { log.closed().await }).collect();
         async move { drop(join_all(ends).await) }.boxed()
     }
+}
+
+/// The runs of a pod's containers that are not over.
+fn running(pod: &Pod) -> impl Iterator<Item = &Run> {
+    let runs = pod.containers.values().map(|slot| &slot.run);
+    runs.filter(|run| !run.log.is_closed())
 }
 
 impl Site {

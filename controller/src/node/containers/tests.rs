@@ -1,8 +1,9 @@
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Container as Spec;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use crate::node::container::{Channel, FileSystem};
+use crate::node::container::{Channel, FileSystem, Listeners};
 
 const POD: PodReference<'static> = PodReference {
     name: "web-0",
@@ -25,6 +26,7 @@ fn run(lines: &[&str]) -> Run {
         directory: "/".to_owned(),
         now: Arc::new(|| Timestamp::UNIX_EPOCH),
         started: Timestamp::UNIX_EPOCH,
+        listeners: Listeners::default(),
     };
     Run {
         container,
@@ -212,19 +214,19 @@ async fn ports_are_open_while_something_listens_there() {
     let address = "127.0.0.1:3000".parse().unwrap();
     containers.forward("u", BTreeMap::from([(80, address)]));
     let network = containers.network(POD, "default").unwrap();
-    assert!(matches!(network.behind(80), Behind::Address(own) if own == address));
-    let Behind::Site(site) = network.behind(8080) else {
+    assert_eq!(network.forwarded(80), Some(address));
+    assert!(network.is_running());
+    let Behind::Site(site) = network.connect(8080) else {
         panic!("nobody listens");
     };
     assert_eq!(site.get("/").body, b"pod default/web-0, port 8080\n");
     assert!(!site.serves_files());
-    assert!(matches!(network.behind(81), Behind::Nobody));
+    assert!(matches!(network.connect(81), Behind::Nobody));
     alive.log.close(Timestamp::UNIX_EPOCH);
     network.ended().await;
     site.ended().await;
-    for port in [80, 8080] {
-        assert!(matches!(network.behind(port), Behind::Nobody), "{port}");
-    }
+    assert!(matches!(network.connect(8080), Behind::Nobody));
+    assert!(!network.is_running());
     assert!(containers.network(POD, "default").is_err());
     // The sandbox of a pod stays while a container waits for its next run.
     containers.back_off("u", "main");
@@ -253,7 +255,7 @@ fn an_image_that_serves_files_serves_those_of_the_container() {
     files.write("/etc/secret", b"s", false).unwrap();
     containers.begin("u", "main", 0, nginx);
     let network = containers.network(POD, "default").unwrap();
-    let Behind::Site(site) = network.behind(8080) else {
+    let Behind::Site(site) = network.connect(8080) else {
         panic!("nobody listens");
     };
     assert!(site.serves_files());
@@ -282,4 +284,53 @@ fn an_image_that_serves_files_serves_those_of_the_container() {
             "{path}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_is_that_of_the_program_that_listens_there() {
+    let containers = containers();
+    let alive = Run {
+        log: Arc::default(),
+        ..run(&[])
+    };
+    containers.begin("u", "main", 0, alive);
+    let network = containers.network(POD, "default").unwrap();
+    let script = "while true; do echo hello | nc -l -p 8080 || true; done";
+    let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+    let listening = containers.exec(POD, "main", command, false).ok().unwrap();
+    let server = async { drop(listening.ended.await) };
+    let client = async {
+        for _ in 0..2 {
+            // The program begins to listen, anew after each connection.
+            let mut connection = loop {
+                match network.connect(8080) {
+                    Behind::Program(connection) => break connection,
+                    Behind::Site(_) | Behind::Nobody => {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+            };
+            let mut text = String::new();
+            connection.write_all(b"hi\n").await.unwrap();
+            connection.read_to_string(&mut text).await.unwrap();
+            assert_eq!(text, "hello\n");
+            assert!(matches!(network.connect(8080), Behind::Nobody));
+        }
+    };
+    tokio::select! {
+        () = client => {}
+        () = server => panic!("the loop ends"),
+    }
+    let port = ["nc", "-l", "9"].map(str::to_owned).to_vec();
+    let listening = containers.exec(POD, "main", port, false).ok().unwrap();
+    let client = async {
+        let Behind::Program(mut connection) = network.connect(9) else {
+            panic!("nobody listens");
+        };
+        connection.write_all(b"to the log\n").await.unwrap();
+    };
+    let (code, ()) = tokio::join!(listening.ended, client);
+    assert_eq!(code, Ok(0));
+    let written: Vec<_> = listening.output.collect().await;
+    assert_eq!(written, [(Channel::Stdout, Bytes::from("to the log\n"))]);
 }
