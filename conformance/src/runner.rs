@@ -223,6 +223,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         timings: scenario.given.timings,
         statefulset: scenario.given.statefulset(),
         kruise: scenario.given.kruise(),
+        default_storage_class: scenario.given.default_storage_class,
         heartbeats: scenario.needs_heartbeats(),
         subjects: options.subjects.clone(),
         outside: options.outside.as_ref().map(|outside| Outside {
@@ -428,6 +429,9 @@ fn header(scenario: &Scenario) -> Vec<String> {
             "#        the StatefulSet controller of {}",
             settings.profile
         ));
+    }
+    if given.default_storage_class {
+        lines.push("#        a default storage class with its provisioner".to_owned());
     }
     if given.kruise {
         lines.push("#        OpenKruise's definitions, webhooks and controllers".to_owned());

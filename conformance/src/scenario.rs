@@ -66,6 +66,20 @@ pub struct Scenario {
     /// Faults that rightly lead to another outcome, for `kubeproof explore`.
     #[serde(default)]
     pub differs: Vec<Differs>,
+    /// Lines of the golden's outcome that a cluster may lack, for `kubeproof run --kubeconfig`.
+    #[serde(default)]
+    pub optional: Vec<Optional>,
+}
+
+/// A line of the outcome that is there on one cluster and not on another, both rightly. In process it
+/// is always there.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Optional {
+    /// The whole line, as it is compared: an event without its count.
+    pub line: String,
+    /// Why both are right.
+    pub because: String,
 }
 
 /// Faults that rightly lead to another outcome.
@@ -99,6 +113,9 @@ pub struct Given {
     pub feature_gates: Vec<FeatureGate>,
     /// Whether OpenKruise's workloads are there: definitions, webhooks and controllers.
     pub kruise: bool,
+    /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
+    /// without a class get volumes at once.
+    pub default_storage_class: bool,
     /// How long simulated pods take.
     pub timings: Timings,
     /// Objects created before the first step.
@@ -118,6 +135,7 @@ impl Default for Given {
             profile: ProfileName::default(),
             feature_gates: Vec::new(),
             kruise: false,
+            default_storage_class: false,
             timings: Timings::default(),
             objects: Vec::new(),
             steps: Vec::new(),

@@ -186,6 +186,11 @@ fn verdict_of(
             golden_path(&file.path, &file.name).display()
         ));
     };
+    let stale = remote::stale_options(&file.scenario, golden);
+    if !stale.is_empty() {
+        let fault = format!("the golden has no such lines to be optional: {stale:?}");
+        return Verdict::Failed(fault);
+    }
     let compared = match options.order {
         _ if options.outside.is_some() => differ_in_order(golden, transcript),
         0 => differ(golden, transcript.trim_end()),

@@ -96,6 +96,9 @@ pub struct TestbedOptions {
     pub statefulset: Settings,
     /// Whether OpenKruise's workloads are there, and how their controllers behave.
     pub kruise: Option<Gates>,
+    /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
+    /// without a class get volumes at once.
+    pub default_storage_class: bool,
     /// How long simulated pods take.
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
@@ -136,6 +139,7 @@ impl Default for TestbedOptions {
             heartbeats: false,
             statefulset: Settings::default(),
             kruise: None,
+            default_storage_class: false,
             timings: Timings::default(),
             manifests: Manifests::new(),
             properties: Vec::new(),
@@ -267,7 +271,7 @@ impl Testbed {
             Options {
                 controllers,
                 nodes: options.nodes,
-                default_storage_class: false,
+                default_storage_class: options.default_storage_class,
                 timings: node::Timings {
                     start: options.timings.start.0,
                     ready: options.timings.ready.0,

@@ -214,12 +214,24 @@ pub fn compared_outcome(scenario: &Scenario, transcript: &str) -> String {
     // A new claim gets its owner at once or, where the controller's cache does not show it yet, by an
     // update of the pod.
     let is_told = |line: &&str| !retains || !line.contains(" SuccessfulUpdate Update Pod ");
+    let is_certain = |line: &&str| !scenario.optional.iter().any(|one| one.line == *line);
     let outcome = portable_outcome(transcript);
     outcome
         .lines()
         .filter(is_told)
+        .filter(is_certain)
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// The optional lines of `scenario` that the transcript, its golden, does not have.
+#[must_use]
+pub fn stale_options<'a>(scenario: &'a Scenario, transcript: &str) -> Vec<&'a str> {
+    let outcome = portable_outcome(transcript);
+    let lines = scenario.optional.iter().map(|one| one.line.as_str());
+    lines
+        .filter(|line| !outcome.lines().any(|own| own == *line))
+        .collect()
 }
 
 /// What of a transcript is the same on every cluster: the outcome, a line per fact.

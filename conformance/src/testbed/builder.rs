@@ -93,6 +93,13 @@ impl TestbedBuilder {
         self
     }
 
+    /// Brings kind's default storage class and its provisioner: claims without a class wait for their
+    /// pods. Default: neither, and such claims get volumes at once.
+    pub fn default_storage_class(mut self) -> Self {
+        self.options.default_storage_class = true;
+        self
+    }
+
     /// The built-in controllers that run, by their names in
     /// [`CONTROLLERS`](kubeproof_controller::CONTROLLERS). Default: none.
     pub fn controllers<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
