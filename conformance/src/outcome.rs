@@ -29,6 +29,7 @@ const UNTOLD_SOURCES: &[&str] = &[
     "default-scheduler",
     "kubelet",
     "persistentvolume-controller",
+    "rancher.io/local-path_local-path-provisioner",
 ];
 
 /// The lines of the outcome.

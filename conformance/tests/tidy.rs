@@ -8,6 +8,8 @@ use kubeproof::suite;
 
 /// Names of behaviours, one a line.
 const KRUISE_CATALOG: &str = include_str!("../kruise-catalog.txt");
+/// The scenarios that OpenKruise 1.6 comes out of differently.
+const KRUISE_1_6: &str = include_str!("../kruise-1.6.yaml");
 const SOURCE_LINES_MAX: usize = 599;
 /// Where the workspace's members keep their sources.
 const SOURCE_DIRS: &[&str] = &["src", "tests", "benches", "examples"];
@@ -115,6 +117,34 @@ fn every_behaviour_of_the_kruise_catalog_has_a_scenario() {
         ids.partition(|id| found.iter().any(|name| shows(name, id)));
     assert!(missing.is_empty(), "without a scenario: {missing:?}");
     assert!(!shown.is_empty(), "the catalog is empty");
+}
+
+#[test]
+fn what_differs_from_kruise_1_6_is_a_portable_scenario_and_has_a_reason() {
+    let list: serde_json::Value = serde_saphyr::from_str(KRUISE_1_6).expect("it is YAML");
+    let listed = list["scenarios"].as_array().expect("a list");
+    let names: Vec<&str> = listed
+        .iter()
+        .filter_map(|one| one["name"].as_str())
+        .collect();
+    assert!(
+        names.is_sorted() && names.len() == listed.len(),
+        "{names:?}"
+    );
+    let scenarios = scenarios();
+    for one in listed {
+        let name = one["name"].as_str().expect("a name");
+        let mut found = scenarios.iter().filter(|file| file.name == name);
+        let is_portable = found.any(|file| file.scenario.portable && file.scenario.given.kruise);
+        assert!(is_portable, "{name} is no portable scenario of OpenKruise");
+        let cause = one["cause"].as_str().expect("a cause");
+        assert!(
+            ["order", "time", "version"].contains(&cause),
+            "{name}: {cause}"
+        );
+        let reason = one["because"].as_str().unwrap_or_default();
+        assert!(!reason.is_empty(), "{name} has no reason");
+    }
 }
 
 #[test]
