@@ -325,7 +325,9 @@ pub(super) fn bind_patch(claim: &PersistentVolumeClaim, volume: &str) -> Value {
     if volume_name(claim).is_none() {
         annotations[BOUND_BY_CONTROLLER] = json!("yes");
     }
-    if volume == provisioned_name(claim) {
+    // A claim that was handed over names the provisioner that made the volume.
+    let is_handed_over = annotation(claim, STORAGE_PROVISIONER).is_some();
+    if volume == provisioned_name(claim) && !is_handed_over {
         annotations[STORAGE_PROVISIONER] = json!(PROVISIONER);
     }
     json!({
