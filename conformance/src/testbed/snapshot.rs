@@ -19,6 +19,8 @@ pub struct Snapshot {
     options: TestbedOptions,
     stated: Stated,
     past: Past,
+    /// The version at which the first of the testbeds began that led here.
+    started_rv: u64,
 }
 
 /// The writes that led to where a testbed began.
@@ -69,6 +71,7 @@ impl Testbed {
             },
             stated: self.stated.clone(),
             past: Past(Arc::new(self.journal())),
+            started_rv: self.started_rv,
         })
     }
 }
@@ -87,13 +90,10 @@ impl Snapshot {
         let clock = Clock::simulated(self.time);
         let server = self.server.fork_under(clock.clone());
         let stated = self.stated.clone();
-        Testbed::begin(
-            server,
-            clock,
-            self.options.clone(),
-            (stated, self.past.clone()),
-        )
-        .await
+        let before = (stated, self.past.clone());
+        let mut testbed = Testbed::begin(server, clock, self.options.clone(), before).await?;
+        testbed.started_rv = self.started_rv;
+        Ok(testbed)
     }
 }
 
