@@ -1,4 +1,4 @@
-//! Bugs of daily life, planted in small controllers: a testbed names each of them, and none hangs it.
+//! Common bugs, planted in small controllers: the testbed names each, and none of them hangs it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -233,7 +233,7 @@ async fn settling_has_a_limit_of_ones_own() {
 
 #[test]
 fn an_exploration_goes_on_behind_a_loop() {
-    // It counts for ever once its write was refused.
+    // After a refused write it counts without end.
     let bed = Testbed::builder().controller(AGENT, |client| {
         let failed = Arc::new(AtomicBool::new(false));
         control(client, move |api, object| {

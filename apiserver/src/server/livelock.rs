@@ -1,6 +1,6 @@
-//! Clients that never come to rest under simulated time.
+//! Clients that keep sending requests while simulated time stands still.
 //!
-//! Simulated time passes when nobody has work left. A controller whose own write wakes it again
+//! Simulated time passes when every task waits. A controller whose own write wakes it again
 //! keeps time from passing, so no timeout and no wait of a test would ever end. The server therefore
 //! counts the requests of each instant. It answers no further request of a client that exceeds a
 //! limit: time passes again, and the test learns who it was from
@@ -111,7 +111,7 @@ pub(super) struct Livelocks {
 struct State {
     instant: Timestamp,
     clients: BTreeMap<Arc<str>, Counts>,
-    /// Those of all instants.
+    /// The requests of all instants.
     requests: u64,
     found: Vec<Livelock>,
 }

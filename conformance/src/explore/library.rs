@@ -52,7 +52,7 @@ pub struct Replay {
     /// The violations of properties.
     pub violations: Vec<Violation>,
     points: Vec<Point>,
-    /// The faults of the plan that met nobody.
+    /// The faults of the plan that did not strike.
     unmet: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub enum ExploreError {
     UnknownAgents {
         /// The user agents asked for that send none.
         unknown: Vec<String>,
-        /// Those that do.
+        /// The user agents that send requests.
         known: Vec<String>,
     },
     /// No fault of the kinds asked for can strike.
@@ -72,7 +72,7 @@ pub enum ExploreError {
         "no fault can strike: the controllers send no request and see no event that one would meet"
     )]
     NoPlans,
-    /// What the plan would meet does not happen.
+    /// The requests or events that the plan names do not happen.
     #[error("the plan does not strike: {0}")]
     NotMet(String),
 }
@@ -124,11 +124,11 @@ pub fn testbed(
     })
 }
 
-/// Runs `script` once more with the faults of `plan`, which an exploration of the same builder and
-/// script has found, or anybody has written.
+/// Runs `script` with the faults of `plan`, for example one that an exploration of the same builder
+/// and script has found.
 ///
 /// # Errors
-/// Whatever goes wrong in the run; [`ExploreError::NotMet`] when a fault of the plan meets nobody.
+/// Whatever goes wrong in the run; [`ExploreError::NotMet`] when a fault of the plan does not strike.
 pub fn replay(
     builder: &TestbedBuilder,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! What a testbed finds wrong with the controllers that run in it, and that its test hears of it.
+//! Faults of the controllers under test: the testbed finds them and reports them to its test.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use similar::TextDiff;
 use super::{Cluster, Simulated, Testbed, TestbedError};
 use crate::properties::{self, Observed, Violation};
 
-/// How many versions of an object are shown that is written for ever.
+/// The number of versions shown of an object in a write loop.
 const VERSIONS_SHOWN: usize = 3;
 
-/// What the test has heard of.
+/// The faults that the test already knows.
 #[derive(Debug, Default)]
 pub(super) struct Told(Mutex<Heard>);
 
@@ -66,7 +66,7 @@ impl Testbed {
     }
 
     /// # Errors
-    /// A controller that never comes to rest, or is not there any more.
+    /// The first controller that loops, has panicked or has returned.
     pub(super) fn check_controllers(&self) -> Result<(), TestbedError> {
         let failure = self.failure();
         if failure.is_some() {
@@ -90,7 +90,7 @@ impl Testbed {
         ended.map(TestbedError::BuiltinEnded)
     }
 
-    /// What the test has not heard of, if it is a testbed that judges.
+    /// The first fault that the test does not know yet; none if violations are ignored.
     fn unheard(&self) -> Option<TestbedError> {
         let judges = self.simulated().is_ok_and(|own| own.options.judges);
         if !judges {
@@ -147,7 +147,7 @@ impl Drop for Testbed {
     }
 }
 
-/// Who never comes to rest, and the last versions of what it writes.
+/// The client in a write loop, and the last versions of the object that it writes.
 fn describe(livelock: &Livelock, journal: &[JournalEntry]) -> String {
     let mut text = format!("no write loops: {livelock}");
     let product = |entry: &JournalEntry| {

@@ -16,7 +16,7 @@ use crate::scenario::HumanDuration;
 pub const QUIET: Duration = Duration::from_secs(600);
 /// What has not come to rest after so long never will.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
-/// For so long in real time no request comes and no time passes while somebody is always busy.
+/// A task that keeps the runtime busy is reported after this real time without a request.
 const SPINNING_TIME: Duration = Duration::from_secs(5);
 
 impl Testbed {
@@ -35,7 +35,7 @@ impl Testbed {
         self.settle_within(quiet, longest).await
     }
 
-    /// The same, at most for `longest`.
+    /// Waits like [`Testbed::settle`], for at most `longest` of virtual time.
     ///
     /// # Errors
     /// - [`TestbedError::Restless`] when something is still written after that time,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Time that is not paused passes while its clock is read so often.
 const READS: usize = 1_000;
 
-/// How often somebody who waits is woken.
+/// The time between two beats.
 const BEAT: Duration = Duration::from_millis(500);
 
 /// Whether tokio's time is paused.
