@@ -22,6 +22,7 @@ use kubeproof_controller::context::with_user_agent;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, node};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::api::Api;
@@ -39,7 +40,6 @@ use crate::{credentials, kruise, nodes, quota_usage, type_checking};
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
-pub use crashes::SubjectEnded;
 pub use error::TestbedError;
 use judge::Told;
 pub use outside::Outside;
@@ -109,6 +109,8 @@ pub struct TestbedOptions {
     pub made: Vec<Made>,
     /// Controllers of one's own.
     pub subjects: Vec<Subject>,
+    /// The user agents of those that may return.
+    pub may_end: Vec<String>,
     /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed does
     /// that has not told of it.
     pub judges: bool,
@@ -145,6 +147,7 @@ impl Default for TestbedOptions {
             properties: Vec::new(),
             made: Vec::new(),
             subjects: Vec::new(),
+            may_end: Vec::new(),
             judges: false,
             real_time: false,
             livelock_limits: LivelockLimits::default(),
@@ -163,7 +166,7 @@ pub struct Testbed {
     cluster: Option<Cluster>,
     /// The version at which its test began.
     started_rv: u64,
-    told: Told,
+    told: Mutex<Told>,
 }
 
 enum Cluster {
@@ -208,6 +211,7 @@ impl Testbed {
             None => Clock::simulated(EPOCH),
             Some(_) => Clock::real(),
         };
+        options.let_end()?;
         let mut builder = ApiServer::builder()
             .clock(clock.clone())
             .seed(options.seed)
@@ -330,7 +334,7 @@ impl Testbed {
             stated,
             started_rv: cluster.server.resource_version(),
             cluster: Some(Cluster::Simulated(Box::new(cluster))),
-            told: Told::default(),
+            told: Mutex::default(),
         })
     }
 
@@ -352,7 +356,7 @@ impl Testbed {
             stated: Stated::default(),
             cluster: Some(cluster),
             started_rv: 0,
-            told: Told::default(),
+            told: Mutex::default(),
         })
     }
 

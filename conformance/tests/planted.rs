@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
+use kubeproof::LivelockLimits;
 use kubeproof::explore::{self, Kind, Options, Plan};
 use kubeproof::testbed::{Testbed, TestbedBuilder, TestbedError};
 use serde_json::json;
@@ -147,16 +148,51 @@ async fn a_controller_that_panics_or_returns_is_an_error() {
     let TestbedError::ControllerEnded(ended) = &error else {
         panic!("{error:?}");
     };
-    assert_eq!(ended.user_agent, AGENT);
+    assert_eq!(ended.name, AGENT);
     let panic = ended.panic.as_deref().unwrap_or_default();
     assert!(panic.contains("oops"), "{panic}");
     let returns = || Testbed::builder().controller(AGENT, |_| async {});
     let error = told(returns()).await;
     assert_eq!(
         error.to_string(),
-        "the controller beater has returned; TestbedBuilder::may_end allows a controller to return"
+        "controller beater returned; TestbedBuilder::may_end allows a controller to return"
     );
     let testbed = returns().may_end(AGENT).start().await.unwrap();
+    testbed.settle(QUIET).await.unwrap();
+    testbed.shutdown().await;
+    let unknown = returns().may_end("beeter").start().await.err().unwrap();
+    assert_eq!(
+        unknown.to_string(),
+        "there is no controller beeter that could be allowed to end; there are: beater"
+    );
+}
+
+/// Creates so many ConfigMaps in one instant.
+async fn create(client: Client, count: u32) {
+    let api = Api::<ConfigMap>::default_namespaced(client);
+    let object = json!({"metadata": {"generateName": "copy-"}});
+    let object: ConfigMap = serde_json::from_value(object).unwrap();
+    for _ in 0..count {
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_for_different_objects_have_a_limit_of_their_own() {
+    let bed = |count| {
+        let limits = LivelockLimits {
+            same_request: 10,
+            requests: 100,
+        };
+        let bed = Testbed::builder().livelock_limits(limits);
+        bed.controller(AGENT, move |client| create(client, count))
+            .may_end(AGENT)
+    };
+    let error = told(bed(u32::MAX)).await;
+    let text = error.to_string();
+    let first = "no write loops: beater sent 101 requests within one instant, the last to create configmaps";
+    assert!(text.starts_with(first), "{text}");
+    let testbed = bed(100).start().await.unwrap();
     testbed.settle(QUIET).await.unwrap();
     testbed.shutdown().await;
 }

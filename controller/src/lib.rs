@@ -74,4 +74,4 @@ mod worker;
 
 pub use error::Error;
 pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};
-pub use supervisor::Ended;
+pub use supervisor::{Ended, panic_message};

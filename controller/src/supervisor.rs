@@ -95,7 +95,10 @@ impl Supervisor {
                 () = restarted.notified() => continue,
                 ended = life => ended,
             };
-            self.note(name, ended.as_ref().err().map(|panic| text(&**panic)));
+            self.note(
+                name,
+                ended.as_ref().err().map(|panic| panic_message(&**panic)),
+            );
             if !self.restarts {
                 return ended.unwrap_or_else(|panic| resume_unwind(panic));
             }
@@ -125,8 +128,8 @@ impl Supervisor {
     }
 }
 
-/// The message of a panic.
-fn text(panic: &(dyn Any + Send)) -> &str {
+/// The message of a panic; `no message` if its payload is no text.
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("no message")

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
+use kubeproof_controller::panic_message;
 use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use similar::TextDiff;
@@ -28,10 +29,8 @@ pub struct Divergence {
 impl Divergence {
     /// A run in which something panicked.
     pub(super) fn of_panic(panic: &(dyn Any + Send)) -> Self {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         Self {
-            outcome: format!("it panics: {}", text.unwrap_or("without a word")),
+            outcome: format!("it panics: {}", panic_message(panic)),
             timelines: String::new(),
         }
     }

@@ -55,6 +55,27 @@ impl fmt::Debug for Subject {
     }
 }
 
+impl TestbedOptions {
+    /// Marks the controllers that may return.
+    ///
+    /// # Errors
+    /// [`TestbedError::UnknownController`] for a name that none of them has.
+    pub(super) fn let_end(&mut self) -> Result<(), TestbedError> {
+        for name in &self.may_end {
+            let mut subjects = self.subjects.iter_mut();
+            let Some(subject) = subjects.find(|own| own.user_agent == name) else {
+                let known = self.subjects.iter().map(|own| own.user_agent);
+                return Err(TestbedError::UnknownController {
+                    name: name.clone(),
+                    known: known.collect(),
+                });
+            };
+            subject.may_end = true;
+        }
+        Ok(())
+    }
+}
+
 /// A testbed that is not started yet: no nodes and no controllers unless asked for.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -130,9 +151,7 @@ impl TestbedBuilder {
     /// Lets the controller of that user agent return, which is an error of [`Testbed::settle`]
     /// otherwise. A panic still is.
     pub fn may_end(mut self, user_agent: &str) -> Self {
-        for subject in &mut self.options.subjects {
-            subject.may_end |= subject.user_agent == user_agent;
-        }
+        self.options.may_end.push(user_agent.to_owned());
         self
     }
 

@@ -1,7 +1,5 @@
 //! Starts controllers anew when a fault has them crash.
 
-use std::any::Any;
-use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use kubeproof_apiserver::ApiServer;
 use kubeproof_apiserver::fault::{Effect, Fault, Requests};
-use kubeproof_controller::Manager;
+use kubeproof_controller::{Ended, Manager, panic_message};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -25,29 +23,8 @@ pub(super) struct Crashes {
     ends: Ends,
 }
 
-/// A controller of one's own that has panicked, or returned though it must not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubjectEnded {
-    /// Its user agent.
-    pub user_agent: &'static str,
-    /// The message of its panic; None if it returned.
-    pub panic: Option<String>,
-}
-
-impl fmt::Display for SubjectEnded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.panic {
-            Some(panic) => write!(
-                f,
-                "the controller {} has panicked: {panic}",
-                self.user_agent
-            ),
-            None => write!(f, "the controller {} has returned", self.user_agent),
-        }
-    }
-}
-
-type Ends = Arc<Mutex<Vec<SubjectEnded>>>;
+/// The controllers of one's own that have panicked, or returned though they must not.
+type Ends = Arc<Mutex<Vec<Ended>>>;
 
 /// What is seen after a crash.
 #[derive(Clone, Default)]
@@ -92,7 +69,7 @@ impl Crashes {
     }
 
     /// The controllers of one's own that have ended and must not, in the order in which they did.
-    pub(super) fn ended(&self) -> Vec<SubjectEnded> {
+    pub(super) fn ended(&self) -> Vec<Ended> {
         self.ends.lock().clone()
     }
 
@@ -114,21 +91,16 @@ fn start(lives: &mut JoinSet<()>, client: &kube::Client, subjects: &[Subject], e
         let life = AssertUnwindSafe(subject.live(client)).catch_unwind();
         let (subject, ends) = (subject.clone(), Arc::clone(ends));
         lives.spawn(async move {
-            let panic = life.await.err().map(|panic| panic_text(&*panic));
+            let panic = life
+                .await
+                .err()
+                .map(|panic| panic_message(&*panic).to_owned());
             if panic.is_some() || !subject.may_end {
-                ends.lock().push(SubjectEnded {
-                    user_agent: subject.user_agent,
-                    panic,
-                });
+                let name = subject.user_agent;
+                ends.lock().push(Ended { name, panic });
             }
         });
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("no message").to_owned()
 }
 
 impl Stale {

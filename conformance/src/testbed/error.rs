@@ -1,8 +1,8 @@
 //! Why there is no testbed, or none any more.
 
 use kubeproof_apiserver::LoadError;
+use kubeproof_controller::Ended;
 
-use super::crashes::SubjectEnded;
 use super::judge::list;
 use crate::api::ApiError;
 use crate::properties::Violation;
@@ -30,10 +30,15 @@ pub enum TestbedError {
     NotPaused,
     /// A controller has panicked or returned, which none is meant to do.
     #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
-    ControllerEnded(SubjectEnded),
-    /// One of the built-in controllers has panicked or returned.
-    #[error("{0}")]
-    BuiltinEnded(kubeproof_controller::Ended),
+    ControllerEnded(Ended),
+    /// [`TestbedBuilder::may_end`](super::TestbedBuilder::may_end) names a controller that there is not.
+    #[error("there is no controller {name} that could be allowed to end; there are: {}", .known.join(", "))]
+    UnknownController {
+        /// The user agent given.
+        name: String,
+        /// Those that there are.
+        known: Vec<&'static str>,
+    },
     /// A controller keeps asking within one instant. The text says who, for what, and what became of it.
     #[error("{0}")]
     Livelock(String),

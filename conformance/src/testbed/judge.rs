@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use kubeproof_apiserver::{JournalEntry, Livelock};
-use parking_lot::Mutex;
 use serde_json::Value;
 use similar::TextDiff;
 
@@ -15,13 +14,10 @@ const VERSIONS_SHOWN: usize = 3;
 
 /// The faults that the test already knows.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<Heard>);
-
-#[derive(Debug, Default)]
-struct Heard {
+pub(super) struct Told {
     /// How many violations.
     violations: usize,
-    /// Whether it knows of what ended or never rests.
+    /// Whether it knows the controller that loops, has panicked or has returned.
     failure: bool,
 }
 
@@ -36,7 +32,7 @@ impl Testbed {
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         let violations = self.violations_since(0);
-        self.told.0.lock().violations = violations.len();
+        self.told.lock().violations = violations.len();
         violations
     }
 
@@ -53,11 +49,13 @@ impl Testbed {
         properties::violations(observed, &self.stated)
     }
 
+    /// Asks for violations, and remembers that the test knows them.
+    ///
     /// # Errors
-    /// The violations that the test has not heard of yet.
+    /// The violations that are new.
     pub(super) fn judge(&self) -> Result<(), TestbedError> {
         let mut violations = self.violations_since(0);
-        let told = std::mem::replace(&mut self.told.0.lock().violations, violations.len());
+        let told = std::mem::replace(&mut self.told.lock().violations, violations.len());
         let new = violations.split_off(told.min(violations.len()));
         match new.is_empty() {
             true => Ok(()),
@@ -65,12 +63,14 @@ impl Testbed {
         }
     }
 
+    /// Asks whether all controllers are there and rest, and remembers that the test knows.
+    ///
     /// # Errors
     /// The first controller that loops, has panicked or has returned.
     pub(super) fn check_controllers(&self) -> Result<(), TestbedError> {
         let failure = self.failure();
         if failure.is_some() {
-            self.told.0.lock().failure = true;
+            self.told.lock().failure = true;
         }
         failure.map_or(Ok(()), Err)
     }
@@ -83,11 +83,9 @@ impl Testbed {
             let text = describe(livelock, &self.journal());
             return Some(TestbedError::Livelock(text));
         }
-        if let Some(ended) = cluster.crashes.ended().into_iter().next() {
-            return Some(TestbedError::ControllerEnded(ended));
-        }
-        let ended = cluster.manager.ended().into_iter().next();
-        ended.map(TestbedError::BuiltinEnded)
+        let ended = cluster.crashes.ended().into_iter();
+        let mut ended = ended.chain(cluster.manager.ended());
+        ended.next().map(TestbedError::ControllerEnded)
     }
 
     /// The first fault that the test does not know yet; none if violations are ignored.
@@ -97,7 +95,7 @@ impl Testbed {
             return None;
         }
         // Whoever knows of a failure does not need its consequences.
-        if self.told.0.lock().failure {
+        if self.told.lock().failure {
             return None;
         }
         self.failure().or_else(|| self.judge().err())
@@ -162,11 +160,7 @@ fn describe(livelock: &Livelock, journal: &[JournalEntry]) -> String {
     let versions = versions(last, journal);
     let name = named(last);
     let _ = write!(text, "\nthe last versions of {name}:\n");
-    let shown: Vec<(u64, String)> = versions;
-    for pair in shown.windows(2) {
-        let [(before_rv, before), (after_rv, after)] = pair else {
-            continue;
-        };
+    for ((before_rv, before), (after_rv, after)) in versions.iter().zip(versions.iter().skip(1)) {
         let diff = TextDiff::from_lines(before, after);
         let mut diff = diff.unified_diff();
         let diff = diff.context_radius(1).header(
@@ -175,7 +169,7 @@ fn describe(livelock: &Livelock, journal: &[JournalEntry]) -> String {
         );
         let _ = write!(text, "{diff}");
     }
-    if shown.len() < 2 {
+    if versions.len() < 2 {
         text.push_str("  all are the same\n");
     }
     text

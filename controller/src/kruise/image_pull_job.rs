@@ -97,11 +97,7 @@ pub struct CompletionPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
     /// How long the job stays when it is over. Not with `Never`.
-    #[serde(
-        rename = "ttlSecondsAfterFinished",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 

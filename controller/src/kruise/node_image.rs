@@ -99,11 +99,7 @@ pub struct ImageTagPullPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
     /// How long the tag stays once it has been pulled.
-    #[serde(
-        rename = "ttlSecondsAfterFinished",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
     /// How long all attempts together may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
