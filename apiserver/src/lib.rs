@@ -56,6 +56,7 @@ mod x509;
 pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
+pub use endpoints::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use kubelet::{
     Connect, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
     PodPorts, PodReference, PortConnection,

@@ -7,6 +7,7 @@ mod explore;
 mod known;
 mod kruise_gates;
 mod kubeconfig;
+mod manual;
 mod out;
 mod outside;
 mod replay;
@@ -19,11 +20,11 @@ mod webhooks;
 use std::process::ExitCode;
 
 use anyhow::ensure;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// An in-memory Kubernetes API server and a conformance suite for controllers.
 #[derive(Parser)]
-#[command(name = "kubeproof", version)]
+#[command(name = "kubeproof", version = manual::version())]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +48,10 @@ enum Command {
     Exchange(exchange::ExchangeArgs),
     /// Print the JSON Schema of scenario files, by which editors complete and check them.
     Schema,
+    /// Print a script for a shell that completes commands and flags.
+    Completions(manual::CompletionsArgs),
+    /// Write manual pages into a directory.
+    Man(manual::ManArgs),
 }
 
 /// Parses the arguments and carries out the command.
@@ -63,6 +68,8 @@ pub(crate) fn main() -> ExitCode {
             let schema = kubeproof::scenario::schema();
             out::say(&format!("{schema:#}")).map(|()| ExitCode::SUCCESS)
         }
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::pages(&args, Cli::command()),
     };
     result.unwrap_or_else(|error| {
         if error.is::<out::Closed>() {
@@ -124,8 +131,6 @@ fn controller_names(value: &str) -> anyhow::Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

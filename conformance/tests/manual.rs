@@ -1,0 +1,67 @@
+//! Texts that are made of the commands and their flags.
+
+#[path = "support/process.rs"]
+mod process;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use process::{kubeproof, output, stdout};
+
+#[test]
+fn the_version_names_the_program_and_the_kubernetes_it_behaves_as() {
+    let version = stdout(&output(&["--version"]));
+    let own = format!("kubeproof {}", env!("CARGO_PKG_VERSION"));
+    let rest = version.strip_prefix(&own).expect("its own version");
+    let rest = rest.strip_suffix(", Kubernetes v1.36.2\n");
+    // Release builds of a checkout have a commit.
+    let commit = rest.expect("that of Kubernetes");
+    let commit = commit.strip_prefix(" (").map_or("", |commit| {
+        commit.strip_suffix(')').expect("it is in parentheses")
+    });
+    let is_hexadecimal = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_hexadecimal && matches!(commit.len(), 0 | 7), "{version}");
+}
+
+#[test]
+fn shells_are_given_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = output(&["completions", shell]);
+        assert!(script.status.success(), "{script:?}");
+        let script = stdout(&script);
+        for word in ["explore", "kubeconfig-out"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    // Bash reads its own; other shells may not be installed.
+    let script = stdout(&output(&["completions", "bash"]));
+    let asked = "COMP_WORDS=(kubeproof serve --kubec); COMP_CWORD=2; \
+                 _kubeproof kubeproof --kubec serve; echo \"${COMPREPLY[@]}\"";
+    let completed = Command::new("bash")
+        .args(["--norc", "-c", &format!("{script}\n{asked}")])
+        .stderr(Stdio::null())
+        .output()
+        .expect("bash runs");
+    assert_eq!(stdout(&completed), "--kubeconfig-out\n");
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("man/new");
+    let _ = std::fs::remove_dir_all(&directory);
+    let written = kubeproof(&["man"]).arg(&directory).output().unwrap();
+    assert!(written.status.success(), "{written:?}");
+    let page = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
+    assert!(page("kubeproof.1").contains(".TH kubeproof 1"));
+    assert!(page("kubeproof-serve.1").contains("kubeconfig\\-out"));
+    let help = stdout(&output(&["--help"]));
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let (commands, _) = commands.split_once("\n\n").unwrap();
+    let commands = commands.lines().filter_map(|line| {
+        let name = line.strip_prefix("  ")?.split(' ').next()?;
+        (!name.is_empty() && name != "help").then_some(name)
+    });
+    for command in commands {
+        page(&format!("kubeproof-{command}.1"));
+    }
+}
