@@ -57,15 +57,17 @@ pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;
 pub use endpoints::body::{Dropped, ResponseBody};
 pub use endpoints::discovery::GIT_VERSION as KUBERNETES_VERSION;
+pub use endpoints::warnings::text as warning_text;
 pub use kubelet::{
     Connect, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
     PodPorts, PodReference, PortConnection,
 };
 pub use nesting::on_deep_stack;
 pub use registry::embedded;
+pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
-    LivelockLimits, LoadError, Loader, ManifestError, Manifests, SecretToken, Tls, serve,
+    LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, SecretToken, Tls, serve,
     serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};

@@ -38,9 +38,10 @@ use serde_json::{Map, Value};
 
 pub(crate) use builtin::{builtin, core_type, object_meta};
 pub(crate) use convert::convert;
+pub use decode::FieldValidation;
 pub(crate) use decode::{
-    DecodeError, Decoded, FieldValidation, decode_json, decode_orderly, decode_value,
-    duplicate_fields, json_patch_faults, unique_fields,
+    DecodeError, Decoded, decode_json, decode_orderly, decode_value, duplicate_fields,
+    json_patch_faults, unique_fields,
 };
 pub(crate) use encode::{write_answer, write_object};
 pub(crate) use read::{read_fields, read_object};

@@ -74,7 +74,7 @@ pub use fork::ForkError;
 pub use listener::{serve, serve_requests, serve_tls};
 pub use livelock::{Livelock, LivelockLimits};
 pub use load::{LoadError, Loader};
-pub use manifests::{ManifestError, Manifests};
+pub use manifests::{Manifest, ManifestError, Manifests};
 pub(crate) use peer::{Peer, check_local};
 pub use tls::{ClientCertificate, Tls};
 

@@ -168,7 +168,7 @@ fn decoded(body: &[u8]) -> Result<Value, String> {
         })?
     } else {
         let documents = Yaml::documents(&text)?;
-        documents.into_iter().next().unwrap_or_default()
+        documents.into_iter().next().unwrap_or_default().0
     };
     let found = match &value {
         Value::Null | Value::Object(_) => return Ok(value),

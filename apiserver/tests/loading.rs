@@ -8,7 +8,7 @@ mod requests;
 
 use std::path::{Path, PathBuf};
 
-use kubeproof_apiserver::{ApiServer, LoadError, ManifestError, Manifests};
+use kubeproof_apiserver::{ApiServer, FieldValidation, LoadError, ManifestError, Manifests};
 use requests::send;
 use serde_json::{Value, json};
 
@@ -153,11 +153,76 @@ async fn what_cannot_be_created_is_told() {
 #[test]
 fn a_file_that_is_no_manifest_is_named() {
     let directory = directory("broken", &[("broken.yaml", "a: 1\n---\nb: [1\n")]);
-    let Err(ManifestError::Syntax { path, why }) = Manifests::new().read(&directory) else {
+    let Err(ManifestError::Syntax { file, why }) = Manifests::new().read(&directory) else {
         panic!("the list does not end");
     };
-    assert!(path.ends_with("broken/broken.yaml"), "{}", path.display());
+    let file = file.unwrap();
+    assert!(file.ends_with("broken/broken.yaml"), "{}", file.display());
     assert!(why.starts_with("yaml: line "), "{why}");
     let absent = Manifests::new().read(directory.join("absent")).unwrap_err();
     assert!(matches!(absent, ManifestError::Read { .. }), "{absent}");
+}
+
+#[test]
+fn a_document_that_is_no_object_is_told_with_its_number() {
+    let documents = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n---\n";
+    let told = |document: &str| {
+        let text = format!("{documents}{document}");
+        Manifests::new().yaml(&text).unwrap_err().to_string()
+    };
+    let words = "document 2 is not an object: it is a string";
+    assert_eq!(told("hello world"), words);
+    let unset = "document 2 is not an object: apiVersion not set, kind not set";
+    assert_eq!(told("metadata: {name: b}"), unset);
+    let item = "document 2, item 1 is not an object: it is a number";
+    assert_eq!(told("{apiVersion: v1, kind: List, items: [7]}"), item);
+    let directory = directory(
+        "numbered",
+        &[("two.yaml", "apiVersion: v1\nkind: Pod\n---\nkind: Pod\n")],
+    );
+    let told = Manifests::new().read(&directory).unwrap_err().to_string();
+    let wanted = "numbered/two.yaml: document 2 is not an object: apiVersion not set";
+    assert!(told.ends_with(wanted), "{told}");
+    let value = Manifests::new().object(&json!({ "kind": "Pod" }));
+    let wanted = "the value is not an object: apiVersion not set";
+    assert_eq!(value.unwrap_err().to_string(), wanted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_and_duplicate_fields_are_refused_or_warned_of() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+    let unknown = format!("{map}dota: {{x: '1'}}\n");
+    let duplicate = format!("{map}data: {{x: '1'}}\ndata: {{x: '2'}}\n");
+    let files = [("unknown.yaml", &*unknown), ("duplicate.yaml", &*duplicate)];
+    let directory = directory("strict", &files);
+    for (file, fault) in [
+        ("unknown.yaml", "unknown field \"dota\""),
+        ("duplicate.yaml", "line 5: key \"data\" already set in map"),
+    ] {
+        let path = directory.join(file);
+        let manifests = Manifests::new().read(&path).unwrap();
+        let refused = ApiServer::builder().build_with(manifests.clone()).await;
+        let told = refused.unwrap_err().to_string();
+        let place = format!("{}: cannot create ConfigMap.v1 a: ", path.display());
+        assert!(told.starts_with(&place), "{told}");
+        let wanted = format!("strict decoding error: {fault}");
+        assert!(told.ends_with(&wanted), "{told}");
+
+        for (validation, warns) in [
+            (FieldValidation::Warn, true),
+            (FieldValidation::Ignore, false),
+        ] {
+            let server = ApiServer::builder().build();
+            let mut loader = server.loader().field_validation(validation);
+            for manifest in manifests.clone() {
+                loader.create(manifest).await.unwrap();
+            }
+            let warnings = loader.finish().await.unwrap();
+            let warning = format!("{}: ConfigMap.v1 a: {fault}", path.display());
+            let wanted: Vec<String> = warns.then_some(warning).into_iter().collect();
+            assert_eq!(warnings, wanted);
+            let get = "GET /api/v1/namespaces/default/configmaps/a";
+            assert_eq!(send(&server, get, Value::Null).await.code, 200);
+        }
+    }
 }

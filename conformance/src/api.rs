@@ -1,11 +1,16 @@
 //! The API as a scenario's steps use it: any resource, by any of its names, as plain JSON.
 
+mod apply;
 mod discovery;
 
 use std::sync::Arc;
 
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT as USER_AGENT_HEADER, WARNING};
+use http_body_util::BodyExt;
+use kube::client::Body;
 use kube::core::Status;
-use parking_lot::RwLock;
+use kubeproof_apiserver::{FieldValidation, warning_text};
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 /// Signs the requests of steps, so that a timeline tells them from the controllers'.
@@ -21,8 +26,11 @@ pub enum ApiError {
     #[error("{} {}: {}", .0.code, .0.reason, .0.message)]
     Refused(Box<Status>),
     /// Discovery knows no such resource.
-    #[error("the server has no resource {0:?}; is its definition among what is given?")]
+    #[error("the server has no resource {0:?}; is its definition among the manifests?")]
     UnknownResource(String),
+    /// An object cannot be addressed.
+    #[error("{0} not set")]
+    Unset(&'static str),
     /// There was no usable answer.
     #[error("no answer: {0}")]
     Transport(#[source] kube::Error),
@@ -53,13 +61,17 @@ pub(crate) struct Resource {
     pub(crate) namespaced: bool,
 }
 
-/// Speaks to one API server, in one namespace.
+/// Speaks to one API server, in one namespace. Unknown and duplicate fields are refused.
 #[derive(Clone)]
 pub struct Api {
     client: kube::Client,
     namespace: String,
+    user_agent: &'static str,
+    field_validation: FieldValidation,
     /// Grows with the definitions that steps create.
     resources: Arc<RwLock<Vec<Arc<Resource>>>>,
+    /// What the server has warned of under [`FieldValidation::Warn`].
+    warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Api {
@@ -72,11 +84,34 @@ impl Api {
         Ok(Self {
             namespace: client.default_namespace().to_owned(),
             client,
+            user_agent: USER_AGENT,
+            field_validation: FieldValidation::Strict,
             resources: Arc::new(RwLock::new(resources)),
+            warnings: Arc::default(),
         })
     }
 
-    /// The same for another namespace.
+    /// Signs requests with `user_agent`.
+    #[must_use]
+    pub(crate) fn signed(self, user_agent: &'static str) -> Self {
+        Self { user_agent, ..self }
+    }
+
+    /// Chooses the treatment of unknown and duplicate fields.
+    #[must_use]
+    pub(crate) fn with_field_validation(self, field_validation: FieldValidation) -> Self {
+        Self {
+            field_validation,
+            ..self
+        }
+    }
+
+    /// Takes what the server has warned of since it was last asked.
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock())
+    }
+
+    /// Switches to another namespace.
     #[must_use]
     pub(crate) fn within(self, namespace: &str) -> Self {
         Self {
@@ -98,12 +133,11 @@ impl Api {
     pub async fn create(&self, object: &Value) -> Result<Value, ApiError> {
         let resource = self.resource_of(object)?;
         let path = self.path(&resource, object["metadata"]["namespace"].as_str(), "");
+        let path = self.strictly(path);
         let created = self
             .send("POST", &path, Some(object), "application/json")
             .await?;
-        if resource.plural == "customresourcedefinitions" {
-            self.resources.write().extend(defined(&created));
-        }
+        self.learn(&resource, &created);
         Ok(created)
     }
 
@@ -118,6 +152,7 @@ impl Api {
         match self.send("GET", &path, None, "").await {
             Ok(_) => {
                 let merge = "application/merge-patch+json";
+                let path = self.strictly(path);
                 self.send("PATCH", &path, Some(object), merge).await
             }
             Err(error) if error.is_not_found() => self.create(object).await,
@@ -148,7 +183,7 @@ impl Api {
         subresource: Option<&str>,
         object: &Value,
     ) -> Result<Value, ApiError> {
-        let path = self.path_below(resource, name, subresource)?;
+        let path = self.strictly(self.path_below(resource, name, subresource)?);
         self.send("PUT", &path, Some(object), "application/json")
             .await
     }
@@ -164,7 +199,7 @@ impl Api {
         content_type: &str,
         patch: &Value,
     ) -> Result<Value, ApiError> {
-        let path = self.path_below(resource, name, subresource)?;
+        let path = self.strictly(self.path_below(resource, name, subresource)?);
         self.send("PATCH", &path, Some(patch), content_type).await
     }
 
@@ -274,12 +309,10 @@ impl Api {
     }
 
     async fn table_at(&self, path: String) -> Result<Value, ApiError> {
-        let request = http::Request::get(path)
-            .header(http::header::USER_AGENT, USER_AGENT)
-            .header(http::header::ACCEPT, TABLE)
-            .body(Vec::new());
-        let request = request.expect("a path of the server is a URI");
-        Ok(self.client.request(request).await?)
+        let mut request = self.request("GET", &path, None, "");
+        let table = http::HeaderValue::from_static(TABLE);
+        request.headers_mut().insert(ACCEPT, table);
+        self.answer(request).await?.0
     }
 
     async fn send(
@@ -289,18 +322,77 @@ impl Api {
         body: Option<&Value>,
         content_type: &str,
     ) -> Result<Value, ApiError> {
+        let request = self.request(method, path, body, content_type);
+        let (answer, warnings) = self.answer(request).await?;
+        if self.field_validation == FieldValidation::Warn {
+            self.warnings.lock().extend(warnings);
+        }
+        answer
+    }
+
+    fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        content_type: &str,
+    ) -> http::Request<Body> {
         let mut request = http::Request::builder()
             .method(method)
             .uri(path)
-            .header(http::header::USER_AGENT, USER_AGENT)
-            .header(http::header::ACCEPT, "application/json");
+            .header(USER_AGENT_HEADER, self.user_agent)
+            .header(ACCEPT, "application/json");
         let mut bytes = Vec::new();
         if let Some(body) = body {
-            request = request.header(http::header::CONTENT_TYPE, content_type);
+            request = request.header(CONTENT_TYPE, content_type);
             bytes = body.to_string().into_bytes();
         }
-        let request = request.body(bytes).expect("a path of the server is a URI");
-        Ok(self.client.request(request).await?)
+        let request = request.body(bytes.into());
+        request.expect("a path of the server is a URI")
+    }
+
+    /// The server's answer, and what it warns of.
+    ///
+    /// # Errors
+    /// [`ApiError::Transport`]
+    async fn answer(
+        &self,
+        request: http::Request<Body>,
+    ) -> Result<(Result<Value, ApiError>, Vec<String>), ApiError> {
+        let response = self.client.send(request).await?;
+        let code = response.status();
+        let warnings = response.headers().get_all(WARNING).iter();
+        let warnings = warnings.filter_map(warning_text).collect();
+        let body = response.into_body().collect().await?.to_bytes();
+        let answer = if code.is_success() {
+            let read = serde_json::from_slice(&body).map_err(kube::Error::SerdeError);
+            read.map_err(ApiError::from)
+        } else {
+            let text = String::from_utf8_lossy(&body);
+            let failure = || Status::failure(&text, "Unknown").with_code(code.as_u16());
+            let status = serde_json::from_slice(&body).unwrap_or_else(|_| failure());
+            Err(ApiError::Refused(Box::new(status)))
+        };
+        Ok((answer, warnings))
+    }
+
+    /// The path of a write under the field validation chosen.
+    fn strictly(&self, path: String) -> String {
+        format!("{path}?fieldValidation={}", self.field_validation.as_str())
+    }
+
+    /// Takes note of a definition.
+    fn learn(&self, resource: &Resource, written: &Value) {
+        if resource.plural == "customresourcedefinitions" {
+            let mut resources = self.resources.write();
+            for defined in defined(written) {
+                let is_same = |known: &Arc<Resource>| {
+                    known.group_version == defined.group_version && known.kind == defined.kind
+                };
+                resources.retain(|known| !is_same(known));
+                resources.push(defined);
+            }
+        }
     }
 
     fn resource_of(&self, object: &Value) -> Result<Arc<Resource>, ApiError> {
@@ -313,9 +405,12 @@ impl Api {
                     && Some(known.kind.as_str()) == kind
             })
             .cloned()
-            .ok_or_else(|| {
-                let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
-                ApiError::UnknownResource(format!("{} {}", text(api_version), text(kind)))
+            .ok_or_else(|| match (api_version, kind) {
+                (Some(api_version), Some(kind)) => {
+                    ApiError::UnknownResource(format!("{api_version} {kind}"))
+                }
+                (None, _) => ApiError::Unset("apiVersion"),
+                (_, None) => ApiError::Unset("kind"),
             })
     }
 

@@ -9,8 +9,8 @@ mod steps;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::{Meeting, Point};
+use kubeproof_apiserver::{FieldValidation, JournalEntry};
 use kubeproof_controller::statefulset::Profile;
 use serde_json::json;
 
@@ -270,10 +270,18 @@ async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError>
 
 /// Brings about what is given in a namespace that is there.
 async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
+    let field_validation = scenario.given.field_validation;
+    let api = testbed.api().clone();
+    let api = api.with_field_validation(field_validation.unwrap_or(FieldValidation::Strict));
     for manifest in &scenario.given.objects {
         for object in &manifest.objects {
-            let created = testbed.api().create(object).await;
-            created.map_err(|error| RunError::Given(error.into()))?;
+            let created = api.create(object).await;
+            created.map_err(|source| {
+                RunError::Given(StepError::Object {
+                    object: manifest.object_in_words(object),
+                    source: Box::new(source),
+                })
+            })?;
         }
     }
     if scenario.given.settle {
@@ -312,7 +320,7 @@ async fn take(
     number: String,
     taken: &mut Vec<Taken>,
 ) -> Result<Section, RunError> {
-    let words = step.verb.in_words();
+    let words = step.in_words();
     let mut section = Section {
         heading: format!("{number}. {words}"),
         note: step.note.clone(),
@@ -441,7 +449,7 @@ fn header(scenario: &Scenario) -> Vec<String> {
     let objects = given.objects.iter();
     lines.extend(objects.map(|manifest| format!("#        {}", manifest.in_words())));
     let steps = given.steps.iter();
-    lines.extend(steps.map(|step| format!("#        then {}", step.verb.in_words())));
+    lines.extend(steps.map(|step| format!("#        then {}", step.in_words())));
     lines
 }
 

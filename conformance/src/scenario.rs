@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use kubeproof_apiserver::FieldValidation;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::{Profile, Settings};
 use schemars::JsonSchema;
@@ -120,6 +121,9 @@ pub struct Given {
     pub timings: Timings,
     /// Objects created before the first step.
     pub objects: Vec<Manifest>,
+    /// The treatment of their unknown and duplicate fields: Strict unless it is given.
+    #[schemars(with = "Option<schema::FieldValidation>")]
+    pub field_validation: Option<FieldValidation>,
     /// Steps that bring the state about; their changes are not part of the timeline.
     pub steps: Vec<Step>,
     /// Whether everything has come to rest before the first step.
@@ -138,6 +142,7 @@ impl Default for Given {
             default_storage_class: false,
             timings: Timings::default(),
             objects: Vec::new(),
+            field_validation: None,
             steps: Vec::new(),
             settle: true,
         }

@@ -1,6 +1,7 @@
 //! What scenarios run in: a server, simulated nodes and controllers in one process under virtual
 //! time, or a cluster that is there already.
 
+mod apply;
 mod builder;
 mod crashes;
 mod error;
@@ -17,7 +18,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::{Fault, Meeting, Point};
-use kubeproof_apiserver::{ApiServer, Clock, JournalEntry, LivelockLimits, Manifests};
+use kubeproof_apiserver::{
+    ApiServer, Clock, FieldValidation, JournalEntry, LivelockLimits, Manifests,
+};
 use kubeproof_controller::context::with_user_agent;
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::statefulset::Settings;
@@ -32,11 +35,12 @@ use crate::log::Recipe;
 use crate::outcome;
 use crate::properties::{Declaration, Made, Stated};
 use crate::refusals::{Recorder, Refusal};
-use crate::scenario::{DEFAULT_NAMESPACE, Timings, parse_objects};
+use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 use crate::timeline::Timeline;
 use crate::wire::{Exchange, Notes, Turns, Wire};
 use crate::{credentials, kruise, nodes, quota_usage, type_checking};
 
+use apply::load;
 pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
@@ -103,6 +107,10 @@ pub struct TestbedOptions {
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
     pub manifests: Manifests,
+    /// The treatment of unknown and duplicate fields in `manifests` and [`Testbed::apply`].
+    pub field_validation: FieldValidation,
+    /// Signs the requests of [`Testbed::api`].
+    pub user_agent: &'static str,
     /// What is to hold at every revision, in CEL.
     pub properties: Vec<Declaration>,
     /// The same in Rust.
@@ -144,6 +152,8 @@ impl Default for TestbedOptions {
             default_storage_class: false,
             timings: Timings::default(),
             manifests: Manifests::new(),
+            field_validation: FieldValidation::Strict,
+            user_agent: crate::api::USER_AGENT,
             properties: Vec::new(),
             made: Vec::new(),
             subjects: Vec::new(),
@@ -230,17 +240,19 @@ impl Testbed {
             }
             for object in objects {
                 let with = manifests.object(&object);
-                manifests = with.expect("an object of JSON has a form in JSON");
+                manifests = with.expect("a definition is an object");
             }
         }
         let mut stated = Stated::default();
         if !options.properties.is_empty() {
-            let objects: Vec<Value> = manifests.clone().into_iter().collect();
+            let objects = manifests.clone().into_iter();
+            let objects: Vec<Value> = objects.map(|manifest| manifest.object).collect();
             let compiled = Stated::compile(&options.properties, &objects);
             stated = compiled.map_err(TestbedError::Property)?;
         }
         stated.made.clone_from(&options.made);
-        let server = builder.build_with(manifests).await?;
+        let server = builder.build();
+        load(&server, manifests, options.field_validation).await?;
         Self::begin(server, clock, options, (stated, Past::default())).await
     }
 
@@ -309,6 +321,7 @@ impl Testbed {
         let crashes = Crashes::watch(&server, &manager, &client, subjects);
         let own = Wire::new(server.clone(), &server, noted, None);
         let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
+        let api = api.signed(options.user_agent);
         // Controllers watch by then, as those of a cluster do that somebody comes to.
         for _ in 0..STARTING_TURNS {
             tokio::task::yield_now().await;
@@ -457,17 +470,6 @@ impl Testbed {
             Cluster::Simulated(cluster) => cluster.server.subscribe(),
             Cluster::Remote(cluster) => cluster.subscribe(),
         }
-    }
-
-    /// Creates the objects of a YAML text, or merges them into those that exist.
-    ///
-    /// # Errors
-    /// [`TestbedError`] for a text that is no YAML, and as the server answers.
-    pub async fn apply(&self, yaml: &str) -> Result<(), TestbedError> {
-        for object in parse_objects(yaml).map_err(TestbedError::Yaml)? {
-            self.api.apply(&object).await?;
-        }
-        Ok(())
     }
 
     /// Lets virtual time pass.

@@ -225,6 +225,26 @@ fn serve_loads_a_directory_of_definitions_and_their_objects() {
 }
 
 #[test]
+fn serve_loads_unknown_fields_only_leniently() {
+    let manifest = file(
+        "lenient/settings.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndota: {colour: blue}\n",
+    );
+    let path = manifest.to_str().unwrap();
+    let refused = output(&["serve", "--load", path]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8(refused.stderr).expect("it prints UTF-8");
+    let wanted = format!("error: {path}: cannot create ConfigMap.v1 settings: ");
+    assert!(said.starts_with(&wanted), "{said}");
+    let wanted = "strict decoding error: unknown field \"dota\"\n";
+    assert!(said.ends_with(wanted), "{said}");
+    let (child, url) = serve(&["--load", path, "--load-lenient"]);
+    let answer = get(&url, "/api/v1/namespaces/default/configmaps/settings", "");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    terminate(child);
+}
+
+#[test]
 fn serve_follows_stages() {
     let map = file(
         "staged/settings.yaml",

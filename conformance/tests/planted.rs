@@ -18,7 +18,8 @@ use kubeproof::testbed::{Testbed, TestbedBuilder, TestbedError};
 use serde_json::json;
 
 const AGENT: &str = "beater";
-const OBJECT: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: beat}, data: {n: \"0\"}}";
+const OBJECT: &str =
+    "{apiVersion: v1, kind: ConfigMap, metadata: {name: beat}, data: {'n': \"0\"}}";
 const QUIET: Duration = Duration::from_secs(60);
 
 /// Reconciles every ConfigMap with `reconcile`.

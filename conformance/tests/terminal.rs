@@ -177,7 +177,7 @@ fn empty_manifests_are_errors_that_name_the_file() {
     let words = file("empty-words/words.yaml", "hello world\n");
     let told = refused(&["serve", "--load", words.to_str().unwrap()]);
     assert!(
-        told.contains("words.yaml: not an object: it has no apiVersion"),
+        told.contains("words.yaml: document 1 is not an object: it is a string"),
         "{told}"
     );
 }
@@ -399,7 +399,7 @@ fn a_wait_in_vain_says_what_there_was_instead() {
         ),
         (
             "{for: widget/b, field: .spec}",
-            "is its definition among what is given?",
+            "is its definition among the manifests?",
         ),
     ] {
         let wait = wait.replace('}', ", timeout: 5s}");

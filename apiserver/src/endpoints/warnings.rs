@@ -41,6 +41,22 @@ fn header(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok()
 }
 
+/// The text of a `Warning` header, `299 - "text"`. `None` for a header of another form.
+#[must_use]
+pub fn text(header: &HeaderValue) -> Option<String> {
+    let header = std::str::from_utf8(header.as_bytes()).ok()?;
+    let (_, quoted) = header.split_once('"')?;
+    let mut letters = quoted.strip_suffix('"')?.chars();
+    let mut text = String::new();
+    while let Some(letter) = letters.next() {
+        text.push(match letter {
+            '\\' => letters.next()?,
+            letter => letter,
+        });
+    }
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +72,8 @@ mod tests {
     fn a_warning_is_quoted_and_said_once() {
         let found = texts(&["a \"b\" \\", "é", "a \"b\" \\", "", "line\nbreak"]);
         assert_eq!(found, [r#"299 - "a \"b\" \\""#, "299 - \"é\""]);
+        let read = headers(&["a \"b\" \\".to_owned()]);
+        assert_eq!(super::text(&read[0]).unwrap(), "a \"b\" \\");
     }
 
     #[test]

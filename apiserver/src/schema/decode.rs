@@ -28,15 +28,28 @@ use state::{State, Traces};
 use unique::Unique;
 pub(crate) use unique::unique_fields;
 
-/// What becomes of unknown and duplicate fields, which are dropped in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FieldValidation {
-    /// Nothing is said about them.
+/// The treatment of unknown and duplicate fields: the query parameter `fieldValidation`. The server
+/// never stores them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum FieldValidation {
+    /// They are dropped without a word.
     Ignore,
-    /// A warning for each.
+    /// They are dropped with a warning for each.
     Warn,
     /// The document is refused.
     Strict,
+}
+
+impl FieldValidation {
+    /// The parameter's value.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Warn => "Warn",
+            Self::Strict => "Strict",
+        }
+    }
 }
 
 /// A document as its type has it.

@@ -1,14 +1,18 @@
 //! Objects that a server is to hold from the start.
 
+use std::path::{Path, PathBuf};
+
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, WARNING};
 use http::request::Builder;
 use http::{Request, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::{ApiServer, ApiServerBuilder, Manifests};
+use super::{ApiServer, ApiServerBuilder, Manifest, Manifests};
+use crate::endpoints::warnings;
 use crate::meta::GroupVersion;
+use crate::schema::FieldValidation;
 
 /// What `managedFields` call who loads.
 const USER_AGENT: &str = "kubeproof-load";
@@ -42,6 +46,14 @@ pub enum LoadError {
         /// What its conditions say.
         message: String,
     },
+    /// The error of an object that was read from a file.
+    #[error("{}: {error}", file.display())]
+    InFile {
+        /// The file.
+        file: PathBuf,
+        /// The error.
+        error: Box<Self>,
+    },
 }
 
 impl LoadError {
@@ -52,16 +64,30 @@ impl LoadError {
             // The namespace is not there.
             Self::Refused { code, .. } => *code == StatusCode::NOT_FOUND,
             Self::NotServed { .. } => false,
+            Self::InFile { error, .. } => error.may_pass(),
+        }
+    }
+
+    /// The error of an object that was read from `file`.
+    fn of(self, file: Option<&Path>) -> Self {
+        match file {
+            Some(file) => Self::InFile {
+                file: file.to_owned(),
+                error: Box::new(self),
+            },
+            None => self,
         }
     }
 }
 
-/// Creates objects in a server, as its administrator.
+/// Creates objects in a server, as its administrator. Unknown and duplicate fields are refused.
 #[derive(Debug)]
 pub struct Loader<'s> {
     server: &'s ApiServer,
+    validation: FieldValidation,
+    warnings: Vec<String>,
     /// What waits for a definition or a namespace.
-    postponed: Vec<Value>,
+    postponed: Vec<Manifest>,
 }
 
 impl ApiServerBuilder {
@@ -84,65 +110,104 @@ impl ApiServer {
     /// [`LoadError`] for the first object that cannot be created.
     pub async fn load(&self, manifests: Manifests) -> Result<(), LoadError> {
         let mut loader = self.loader();
-        for object in manifests {
-            loader.create(object).await?;
+        for manifest in manifests {
+            loader.create(manifest).await?;
         }
-        loader.finish().await
+        loader.finish().await.map(|_| ())
     }
 
     /// For objects that are not to be held in memory together.
     pub fn loader(&self) -> Loader<'_> {
         Loader {
             server: self,
+            validation: FieldValidation::Strict,
+            warnings: Vec::new(),
             postponed: Vec::new(),
         }
     }
 }
 
 impl Loader<'_> {
-    /// Creates `object`, or puts it off when its kind or its namespace may yet come.
+    /// Chooses the treatment of unknown and duplicate fields. Default: [`FieldValidation::Strict`].
+    #[must_use]
+    pub fn field_validation(mut self, validation: FieldValidation) -> Self {
+        self.validation = validation;
+        self
+    }
+
+    /// Creates an object, or puts it off when its kind or its namespace may yet come.
     ///
     /// # Errors
     /// [`LoadError`] when the server refuses it.
-    pub async fn create(&mut self, object: Value) -> Result<(), LoadError> {
-        match self.server.create(&object).await {
-            Err(error) if error.may_pass() => self.postponed.push(object),
+    pub async fn create(&mut self, manifest: impl Into<Manifest>) -> Result<(), LoadError> {
+        let manifest = manifest.into();
+        match self.try_create(&manifest).await {
+            Err(error) if error.may_pass() => self.postponed.push(manifest),
             created => created?,
         }
         Ok(())
     }
 
-    /// Creates what was put off.
+    /// Creates the objects that were put off. Returns what the server has warned of, with the object,
+    /// under [`FieldValidation::Warn`].
     ///
     /// # Errors
     /// [`LoadError`] for the first object that still cannot be created.
-    pub async fn finish(mut self) -> Result<(), LoadError> {
+    pub async fn finish(mut self) -> Result<Vec<String>, LoadError> {
         loop {
             let postponed = std::mem::take(&mut self.postponed);
             let before = postponed.len();
-            for object in postponed {
-                self.create(object).await?;
+            for manifest in postponed {
+                self.create(manifest).await?;
             }
-            match self.postponed.first() {
-                None => return Ok(()),
-                // Nothing more comes of trying again.
-                Some(first) if self.postponed.len() == before => {
-                    return self.server.create(first).await;
-                }
-                Some(_) => {}
+            if self.postponed.is_empty() {
+                return Ok(self.warnings);
+            }
+            // Nothing more comes of trying again.
+            if self.postponed.len() == before {
+                let first = self.postponed.swap_remove(0);
+                self.try_create(&first).await?;
             }
         }
+    }
+
+    async fn try_create(&mut self, manifest: &Manifest) -> Result<(), LoadError> {
+        let file = manifest.file.as_deref();
+        let created = self.server.create(manifest, self.validation).await;
+        let warnings = created.map_err(|error| error.of(file))?;
+        let object = in_words(&manifest.object);
+        let place = file.map_or_else(String::new, |file| format!("{}: ", file.display()));
+        let warnings = warnings.into_iter();
+        self.warnings
+            .extend(warnings.map(|warning| format!("{place}{object}: {warning}")));
+        Ok(())
     }
 }
 
 impl ApiServer {
-    async fn create(&self, object: &Value) -> Result<(), LoadError> {
+    /// Creates an object; returns what is to be warned of.
+    async fn create(
+        &self,
+        manifest: &Manifest,
+        validation: FieldValidation,
+    ) -> Result<Vec<String>, LoadError> {
+        let Manifest {
+            object, duplicates, ..
+        } = manifest;
         let Some(path) = self.path_of(object) else {
             let object = in_words(object);
             return Err(LoadError::UnknownKind { object });
         };
+        if validation == FieldValidation::Strict && !duplicates.is_empty() {
+            return Err(LoadError::Refused {
+                object: in_words(object),
+                code: StatusCode::BAD_REQUEST.as_u16(),
+                message: format!("strict decoding error: {}", duplicates.join(", ")),
+            });
+        }
         let body = Bytes::from(object.to_string());
-        let (code, answer) = self.send(Request::post(path), body).await;
+        let path = format!("{path}?fieldValidation={}", validation.as_str());
+        let (code, mut warnings, answer) = self.send(Request::post(path), body).await;
         if !(200..300).contains(&code) {
             return Err(LoadError::Refused {
                 object: in_words(object),
@@ -150,14 +215,18 @@ impl ApiServer {
                 message: answer["message"].as_str().unwrap_or_default().to_owned(),
             });
         }
-        match answer["kind"] == "CustomResourceDefinition" {
-            true => self.check_served(object).await,
-            false => Ok(()),
+        if answer["kind"] == "CustomResourceDefinition" {
+            self.check_served(object).await?;
         }
+        if validation != FieldValidation::Warn {
+            return Ok(Vec::new());
+        }
+        warnings.extend(duplicates.iter().cloned());
+        Ok(warnings)
     }
 
-    /// Sends a request of the administrator.
-    async fn send(&self, request: Builder, body: Bytes) -> (u16, Value) {
+    /// Sends a request of the administrator; returns code, warnings and answer.
+    async fn send(&self, request: Builder, body: Bytes) -> (u16, Vec<String>, Value) {
         let mut request = request
             .header(CONTENT_TYPE, "application/json")
             .header(http::header::USER_AGENT, USER_AGENT);
@@ -166,12 +235,18 @@ impl ApiServer {
         }
         let request = match request.body(Full::new(body)) {
             Ok(request) => request,
-            Err(error) => return (400, json!({ "message": error.to_string() })),
+            Err(error) => return (400, Vec::new(), json!({ "message": error.to_string() })),
         };
         let response = self.handle(request).await;
         let code = response.status().as_u16();
+        let warnings = response.headers().get_all(WARNING).iter();
+        let warnings = warnings.filter_map(warnings::text).collect();
         let answer = response.into_body().bytes().cloned().unwrap_or_default();
-        (code, serde_json::from_slice(&answer).unwrap_or_default())
+        (
+            code,
+            warnings,
+            serde_json::from_slice(&answer).unwrap_or_default(),
+        )
     }
 
     /// The path of the collection that an object belongs in.
@@ -216,7 +291,7 @@ impl ApiServer {
             return Ok(());
         }
         let path = format!("{DEFINITIONS}/{plural}.{group}");
-        let (_, stored) = self.send(Request::get(path), Bytes::new()).await;
+        let (_, _, stored) = self.send(Request::get(path), Bytes::new()).await;
         let conditions = stored["status"]["conditions"].as_array();
         let unmet = conditions
             .into_iter()

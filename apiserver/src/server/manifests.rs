@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -23,10 +24,32 @@ use crate::endpoints::handlers::yaml::Yaml;
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Manifests {
-    objects: Vec<Value>,
+    manifests: Vec<Manifest>,
 }
 
-/// A manifest that is none.
+/// An object to create, and where it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// The object.
+    pub object: Value,
+    /// The file that it was read from.
+    pub file: Option<Arc<Path>>,
+    /// The keys that its document has twice: `line 7: key "replicas" already set in map`. The last one
+    /// of a name counts.
+    pub duplicates: Vec<String>,
+}
+
+impl From<Value> for Manifest {
+    fn from(object: Value) -> Self {
+        Self {
+            object,
+            file: None,
+            duplicates: Vec::new(),
+        }
+    }
+}
+
+/// A file or value that cannot be read as Kubernetes objects.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// A file or directory cannot be read.
@@ -37,17 +60,31 @@ pub enum ManifestError {
         /// Why.
         source: io::Error,
     },
-    /// A file is neither YAML nor JSON.
-    #[error("{}: {why}", path.display())]
+    /// A text is neither YAML nor JSON.
+    #[error("{}{why}", place(file.as_deref()))]
     Syntax {
-        /// Which one.
-        path: PathBuf,
-        /// What Go's decoder says of it.
+        /// The file, if it is one.
+        file: Option<PathBuf>,
+        /// The message of Go's decoder.
+        why: String,
+    },
+    /// A document or value is not an object.
+    #[error("{}{document} is not an object: {why}", place(file.as_deref()))]
+    NotAnObject {
+        /// The file, if it was read from one.
+        file: Option<PathBuf>,
+        /// `document 2`, counted from one, or `the value`.
+        document: String,
+        /// `apiVersion not set, kind not set`.
         why: String,
     },
     /// A value has no form in JSON.
     #[error("an object cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+fn place(file: Option<&Path>) -> String {
+    file.map_or_else(String::new, |file| format!("{}: ", file.display()))
 }
 
 impl Manifests {
@@ -59,28 +96,34 @@ impl Manifests {
     /// Adds an object, such as `kube::CustomResourceExt::crd` of a Rust type.
     ///
     /// # Errors
-    /// [`ManifestError::Json`] when it has no form in JSON.
+    /// - [`ManifestError::Json`] when it has no form in JSON,
+    /// - [`ManifestError::NotAnObject`] when it has no `apiVersion` or no `kind`.
     pub fn object(mut self, object: &impl Serialize) -> Result<Self, ManifestError> {
-        self.add(serde_json::to_value(object)?);
+        self.add(serde_json::to_value(object)?.into(), "the value")?;
         Ok(self)
     }
 
-    /// Adds what is in a file of YAML or JSON, which may hold several documents and Lists, or in
+    /// Adds the objects of a text of YAML or JSON, which may hold several documents and Lists.
+    ///
+    /// # Errors
+    /// [`ManifestError`] when it cannot be read, or a document is not an object.
+    pub fn yaml(mut self, text: &str) -> Result<Self, ManifestError> {
+        self.add_documents(text, None)?;
+        Ok(self)
+    }
+
+    /// Adds the objects of a file of YAML or JSON, which may hold several documents and Lists, or of
     /// all `.yaml`, `.yml` and `.json` files below a directory, sorted by their paths.
     ///
     /// # Errors
-    /// [`ManifestError`] when one of them cannot be read.
+    /// [`ManifestError`] when one of them cannot be read, or a document is not an object.
     pub fn read(mut self, path: impl AsRef<Path>) -> Result<Self, ManifestError> {
         for file in Self::files(path)? {
             let text = std::fs::read_to_string(&file).map_err(|source| ManifestError::Read {
                 path: file.clone(),
                 source,
             })?;
-            let documents = Yaml::documents(&text);
-            let documents = documents.map_err(|why| ManifestError::Syntax { path: file, why })?;
-            documents
-                .into_iter()
-                .for_each(|document| self.add(document));
+            self.add_documents(&text, Some(&file.into()))?;
         }
         Ok(self)
     }
@@ -113,22 +156,73 @@ impl Manifests {
         Ok(files)
     }
 
+    fn add_documents(&mut self, text: &str, file: Option<&Arc<Path>>) -> Result<(), ManifestError> {
+        let documents = Yaml::documents(text).map_err(|why| ManifestError::Syntax {
+            file: file.map(|file| file.to_path_buf()),
+            why,
+        })?;
+        for (index, (object, duplicates)) in documents.into_iter().enumerate() {
+            let manifest = Manifest {
+                object,
+                file: file.cloned(),
+                duplicates,
+            };
+            self.add(manifest, &format!("document {}", index + 1))?;
+        }
+        Ok(())
+    }
+
     /// A List stands for its items, an empty document for nothing.
-    fn add(&mut self, mut object: Value) {
+    fn add(&mut self, mut manifest: Manifest, document: &str) -> Result<(), ManifestError> {
+        let object = &mut manifest.object;
         let is_list = object["kind"] == "List" && object["apiVersion"] == "v1";
         if is_list && let Value::Array(items) = object["items"].take() {
-            items.into_iter().for_each(|item| self.add(item));
+            for (index, object) in items.into_iter().enumerate() {
+                let item = Manifest {
+                    object,
+                    file: manifest.file.clone(),
+                    duplicates: std::mem::take(&mut manifest.duplicates),
+                };
+                self.add(item, &format!("{document}, item {}", index + 1))?;
+            }
         } else if !object.is_null() {
-            self.objects.push(object);
+            if let Some(why) = fault(object) {
+                return Err(ManifestError::NotAnObject {
+                    file: manifest.file.map(|file| file.to_path_buf()),
+                    document: document.to_owned(),
+                    why,
+                });
+            }
+            self.manifests.push(manifest);
         }
+        Ok(())
     }
 }
 
+/// Why a value is not an object of the API.
+fn fault(value: &Value) -> Option<String> {
+    let kind = match value {
+        Value::Object(_) => {
+            let is_set = |field: &&str| value[field].as_str().is_some_and(|text| !text.is_empty());
+            let fields = ["apiVersion", "kind"].into_iter();
+            let unset = fields.filter(|field| !is_set(field));
+            let unset: Vec<String> = unset.map(|field| format!("{field} not set")).collect();
+            return (!unset.is_empty()).then(|| unset.join(", "));
+        }
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+    };
+    Some(format!("it is {kind}"))
+}
+
 impl IntoIterator for Manifests {
-    type Item = Value;
-    type IntoIter = std::vec::IntoIter<Value>;
+    type Item = Manifest;
+    type IntoIter = std::vec::IntoIter<Manifest>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.objects.into_iter()
+        self.manifests.into_iter()
     }
 }

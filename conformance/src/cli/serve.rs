@@ -23,12 +23,12 @@ use kubeproof::nodes::PortForward;
 use kubeproof::scenario::read_objects;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checking};
-use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, Manifests, Tls};
+use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, FieldValidation, Manifests, Tls};
 use kubeproof_controller::kruise::Gates;
 use kubeproof_controller::node::{LEASE_RENEWAL, Stage};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
@@ -81,6 +81,9 @@ pub(super) struct ServeArgs {
     /// definitions are served by then. May be repeated.
     #[arg(long, value_name = "FILE|DIR")]
     load: Vec<PathBuf>,
+    /// Load objects with unknown or duplicate fields, too: the fields are dropped with a warning.
+    #[arg(long, requires = "load")]
+    load_lenient: bool,
     /// Move objects on as the Stage objects of KWOK in a file, or in all files of a directory, say;
     /// stages of pods take the place of the simulated kubelets. May be repeated.
     #[arg(long, value_name = "FILE|DIR")]
@@ -162,7 +165,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
         }
         loader.finish().await?;
     }
-    load(&server, &args.load).await?;
+    load(&server, &args).await?;
     if args.nodes > 0 {
         server.set_component_running("scheduler");
     }
@@ -334,25 +337,24 @@ fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
     Ok(stages)
 }
 
-async fn load(server: &ApiServer, paths: &[PathBuf]) -> anyhow::Result<()> {
+async fn load(server: &ApiServer, args: &ServeArgs) -> anyhow::Result<()> {
     let mut loader = server.loader();
-    for root in paths {
+    if args.load_lenient {
+        loader = loader.field_validation(FieldValidation::Warn);
+    }
+    for root in &args.load {
         // Files are read ahead on other threads; their objects are created in order.
         let read = |file: PathBuf| async {
-            let objects = tokio::task::spawn_blocking(move || (Manifests::new().read(&file), file));
-            objects.await.context("reading a file does not panic")
+            let manifests = tokio::task::spawn_blocking(move || Manifests::new().read(&file));
+            manifests.await.context("reading a file does not panic")
         };
         let files = stream::iter(Manifests::files(root)?);
-        let mut manifests = files.map(read).buffered(FILES_AHEAD);
+        let mut files = files.map(read).buffered(FILES_AHEAD);
         let mut is_empty = true;
-        while let Some((objects, file)) = manifests.try_next().await? {
-            for object in objects? {
+        while let Some(manifests) = files.try_next().await? {
+            for manifest in manifests? {
                 is_empty = false;
-                let created = async {
-                    check_object(&object)?;
-                    anyhow::Ok(loader.create(object).await?)
-                };
-                created.await.with_context(|| file.display().to_string())?;
+                loader.create(manifest).await?;
             }
         }
         ensure!(
@@ -361,22 +363,8 @@ async fn load(server: &ApiServer, paths: &[PathBuf]) -> anyhow::Result<()> {
             root.display()
         );
     }
-    let finished = loader.finish().await;
-    finished.with_context(|| {
-        let paths = paths.iter().map(|path| path.display().to_string());
-        format!("--load {}", paths.collect::<Vec<_>>().join(" --load "))
-    })
-}
-
-/// Refuses what is no Kubernetes object.
-fn check_object(object: &Value) -> anyhow::Result<()> {
-    for field in ["/apiVersion", "/kind"] {
-        let value = object.pointer(field).and_then(Value::as_str);
-        ensure!(
-            value.is_some_and(|value| !value.is_empty()),
-            "not an object: it has no {}",
-            field.trim_start_matches('/')
-        );
+    for warning in loader.finish().await? {
+        out::note(&format!("warning: {warning}"));
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Carries out the verbs of steps.
 
+use kube::core::Status;
+use kubeproof_apiserver::FieldValidation;
 use serde_json::{Map, Value, json};
 
 use super::lookup::resolve;
@@ -22,6 +24,14 @@ pub enum StepError {
     /// A request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
+    /// One of several objects is refused.
+    #[error("{object}: {source}")]
+    Object {
+        /// The object, and the file it is in.
+        object: String,
+        /// Why.
+        source: Box<ApiError>,
+    },
     /// The testbed failed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
@@ -63,30 +73,55 @@ pub(super) async fn perform(testbed: &Testbed, step: &Step) -> Result<Vec<String
     // Steps call generated names as the transcript does.
     let names = GeneratedNames::of(&testbed.journal());
     let rename = |told: &str| names.name_of(told).map(str::to_owned);
-    let result = perform_verb(testbed, &step.verb.renamed(&rename)).await;
-    match (&step.expect, result) {
-        (None, result) => result,
-        (Some(expect), Err(StepError::Api(ApiError::Refused(status)))) => {
-            let as_expected = status.code == expect.code
-                && expect
-                    .reason
-                    .as_ref()
-                    .is_none_or(|reason| *reason == status.reason);
-            let said = format!(
-                "refused: {} {}: {}",
-                status.code, status.reason, status.message
-            );
-            if as_expected {
-                Ok(said.lines().map(str::to_owned).collect())
-            } else {
-                Err(StepError::OtherRefusal {
-                    expected: in_words(expect),
-                    got: said,
-                })
-            }
+    let field_validation = step.field_validation.unwrap_or(FieldValidation::Strict);
+    let api = testbed
+        .api()
+        .clone()
+        .with_field_validation(field_validation);
+    let result = perform_verb(testbed, &api, &step.verb.renamed(&rename)).await;
+    let warnings = api.take_warnings().into_iter();
+    let result = result.map(|mut said| {
+        said.extend(warnings.map(|warning| format!("Warning: {warning}")));
+        said
+    });
+    let Some(expect) = &step.expect else {
+        return result;
+    };
+    let error = match result {
+        Ok(_) => return Err(StepError::Accepted(expect.code)),
+        Err(error) => error,
+    };
+    let Some(status) = error.refusal() else {
+        return Err(error);
+    };
+    let reason = expect.reason.as_ref();
+    let as_expected =
+        status.code == expect.code && reason.is_none_or(|reason| *reason == status.reason);
+    let said = format!(
+        "refused: {} {}: {}",
+        status.code, status.reason, status.message
+    );
+    match as_expected {
+        true => Ok(said.lines().map(str::to_owned).collect()),
+        false => Err(StepError::OtherRefusal {
+            expected: in_words(expect),
+            got: said,
+        }),
+    }
+}
+
+impl StepError {
+    /// The server's refusal, if it is one.
+    fn refusal(&self) -> Option<&Status> {
+        let error = match self {
+            Self::Api(error) => error,
+            Self::Object { source, .. } => source,
+            _ => return None,
+        };
+        match error {
+            ApiError::Refused(status) => Some(status),
+            _ => None,
         }
-        (Some(_), Err(error)) => Err(error),
-        (Some(expect), Ok(_)) => Err(StepError::Accepted(expect.code)),
     }
 }
 
@@ -97,17 +132,18 @@ fn in_words(expect: &Expect) -> String {
     }
 }
 
-async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, StepError> {
-    let api = testbed.api();
+async fn perform_verb(testbed: &Testbed, api: &Api, verb: &Verb) -> Result<Vec<String>, StepError> {
     match verb {
-        Verb::Apply(Manifest { objects, .. }) => {
-            for object in objects {
-                api.apply(&resolve(api, object).await?).await?;
+        Verb::Apply(manifest) => {
+            for object in &manifest.objects {
+                let applied = api.apply(&resolve(api, object).await?).await;
+                applied.map_err(|source| of_object(manifest, object, source))?;
             }
         }
-        Verb::Create(Manifest { objects, .. }) => {
-            for object in objects {
-                api.create(&resolve(api, object).await?).await?;
+        Verb::Create(manifest) => {
+            for object in &manifest.objects {
+                let created = api.create(&resolve(api, object).await?).await;
+                created.map_err(|source| of_object(manifest, object, source))?;
             }
         }
         Verb::Update(step) => {
@@ -154,6 +190,17 @@ async fn perform_verb(testbed: &Testbed, verb: &Verb) -> Result<Vec<String>, Ste
         Verb::Show(step) => return show_fields(api, step).await,
     }
     Ok(Vec::new())
+}
+
+/// The error of an object: the step's words name it unless there are several.
+fn of_object(manifest: &Manifest, object: &Value, source: ApiError) -> StepError {
+    match manifest.objects.len() {
+        1 => StepError::Api(source),
+        _ => StepError::Object {
+            object: manifest.object_in_words(object),
+            source: Box::new(source),
+        },
+    }
 }
 
 async fn delete(api: &Api, step: &DeleteStep) -> Result<(), ApiError> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use kubeproof_apiserver::Manifests;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -69,31 +70,42 @@ impl Manifest {
         Ok(())
     }
 
+    /// One of the objects, and the file it is in.
+    pub(crate) fn object_in_words(&self, object: &Value) -> String {
+        let file = self
+            .file
+            .as_deref()
+            .map(|file| format!(" ({})", short(file)));
+        format!("{}{}", in_words(object), file.unwrap_or_default())
+    }
+
     /// The manifest in a few words: what it is, and what was merged over the file.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let objects: Vec<String> = self
-            .objects
-            .iter()
-            .map(|object| {
-                let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
-                format!(
-                    "{} {}",
-                    text("/kind").unwrap_or_default().to_lowercase(),
-                    text("/metadata/name").unwrap_or_default()
-                )
-            })
-            .collect();
+        let objects: Vec<String> = self.objects.iter().map(in_words).collect();
         let mut words = objects.join(", ");
         if let Some(file) = &self.file {
-            let short = file.trim_start_matches("../");
-            words.push_str(&format!(" ({short})"));
+            words.push_str(&format!(" ({})", short(file)));
         }
         if let Some(merge) = &self.merge {
             words.push_str(&format!(" with {}", in_flow(merge)));
         }
         words
     }
+}
+
+fn in_words(object: &Value) -> String {
+    let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+    format!(
+        "{} {}",
+        text("/kind").unwrap_or_default().to_lowercase(),
+        text("/metadata/name").unwrap_or_default()
+    )
+}
+
+/// A file's path without its way up.
+fn short(file: &str) -> &str {
+    file.trim_start_matches("../")
 }
 
 /// Applies a JSON merge patch (RFC 7386).
@@ -144,25 +156,29 @@ fn is_plain(text: &str) -> bool {
     starts_plain && text.chars().all(plain) && !OTHER_THAN_TEXT.contains(&text)
 }
 
-/// The objects of a YAML or JSON file, which may hold several documents.
+/// The documents of a YAML or JSON file, whatever they are.
 ///
 /// # Errors
 /// Says which file could not be read or parsed, and why.
 pub fn read_objects(path: &Path) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    parse_objects(&text).map_err(|error| format!("{}: {error}", path.display()))
+    let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(&text);
+    documents.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The objects of a YAML or JSON text, which may hold several documents.
+/// The objects of a YAML or JSON text, which may hold several documents and Lists.
 ///
 /// # Errors
-/// Says what is wrong with the text, and where.
+/// Says what is wrong with the text, and where; a duplicate key is.
 pub(crate) fn parse_objects(text: &str) -> Result<Vec<Value>, String> {
-    let objects: Vec<Value> =
-        serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
-    let given = objects.into_iter().filter(|object| !object.is_null());
-    Ok(given.collect())
+    let manifests = Manifests::new().yaml(text);
+    let manifests = manifests.map_err(|error| error.to_string())?.into_iter();
+    let objects = manifests.map(|manifest| match manifest.duplicates.as_slice() {
+        [] => Ok(manifest.object),
+        faults => Err(format!("strict decoding error: {}", faults.join(", "))),
+    });
+    objects.collect()
 }
 
 #[cfg(test)]

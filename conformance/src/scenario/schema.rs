@@ -61,6 +61,18 @@ pub(super) struct Fault {
     miss: Option<HumanDuration>,
 }
 
+/// The treatment of unknown and duplicate fields, in Kubernetes' words.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only the schema is made of it")]
+pub(super) enum FieldValidation {
+    /// They are dropped without a word.
+    Ignore,
+    /// They are dropped with a warning for each, which the timeline shows.
+    Warn,
+    /// The object is refused.
+    Strict,
+}
+
 /// Which requests a fault is about.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,6 +3,7 @@
 mod fault;
 mod words;
 
+use kubeproof_apiserver::FieldValidation;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub struct Step {
     pub expect: Option<Expect>,
     /// Whether everything comes to rest before the next step.
     pub settle: bool,
+    /// The treatment of unknown and duplicate fields, if the step chooses one.
+    pub field_validation: Option<FieldValidation>,
     /// What is done.
     pub verb: Verb,
 }
@@ -36,10 +39,22 @@ impl JsonSchema for Step {
     }
 }
 
+impl Step {
+    /// The step in words, as the heading of its part of the timeline.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let words = self.verb.in_words();
+        match self.field_validation {
+            Some(validation) => format!("{words}, fieldValidation {}", validation.as_str()),
+            None => words,
+        }
+    }
+}
+
 /// What a step does.
 #[derive(Clone, Debug)]
 pub enum Verb {
-    /// Creates the objects, or merges them into those that exist.
+    /// Creates the objects, or merges them into those that exist (RFC 7386).
     Apply(Manifest),
     /// Creates the objects.
     Create(Manifest),
@@ -395,6 +410,11 @@ struct StepFields {
     note: Option<String>,
     expect: Option<Expect>,
     settle: Option<SettleFields>,
+    /// The treatment of unknown and duplicate fields by apply, create, update and patch: Strict unless
+    /// it is given.
+    #[serde(rename = "fieldValidation")]
+    #[schemars(with = "Option<super::schema::FieldValidation>")]
+    field_validation: Option<FieldValidation>,
     apply: Option<Manifest>,
     create: Option<Manifest>,
     update: Option<UpdateStep>,
@@ -470,6 +490,13 @@ impl TryFrom<StepFields> for Step {
         if verbs.next().is_some() {
             return Err("a step has one verb".to_owned());
         }
+        let sends_object = matches!(
+            verb,
+            Verb::Apply(_) | Verb::Create(_) | Verb::Update(_) | Verb::Patch(_)
+        );
+        if fields.field_validation.is_some() && !sends_object {
+            return Err("fieldValidation is for apply, create, update and patch".to_owned());
+        }
         if let Verb::Wait(wait) = &verb {
             let given = [wait.condition.is_some(), wait.field.is_some(), wait.gone];
             if given.iter().filter(|given| **given).count() != 1 {
@@ -480,6 +507,7 @@ impl TryFrom<StepFields> for Step {
             note: fields.note,
             expect: fields.expect,
             settle: wanted.unwrap_or_else(|| verb.settles()),
+            field_validation: fields.field_validation,
             verb,
         })
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kubeproof_apiserver::{LivelockLimits, Manifests};
+use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
 
 use crate::properties::{Declaration, Made, Property};
 
-use super::{Testbed, TestbedError, TestbedOptions};
+use super::{TEST_AGENT, Testbed, TestbedError, TestbedOptions};
 
 /// Makes a controller's future, anew after each crash.
 type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
@@ -89,6 +89,7 @@ impl Default for TestbedBuilder {
             nodes: 0,
             controllers: Vec::new(),
             judges: true,
+            user_agent: TEST_AGENT,
             ..TestbedOptions::default()
         };
         Self { options }
@@ -131,6 +132,13 @@ impl TestbedBuilder {
     /// What is created before any controller runs: definitions, objects.
     pub fn manifests(mut self, manifests: Manifests) -> Self {
         self.options.manifests = manifests;
+        self
+    }
+
+    /// Chooses the treatment of unknown and duplicate fields in [`manifests`](Self::manifests) and
+    /// [`Testbed::apply`]. Warnings go to standard error. Default: [`FieldValidation::Strict`].
+    pub fn field_validation(mut self, validation: FieldValidation) -> Self {
+        self.options.field_validation = validation;
         self
     }
 

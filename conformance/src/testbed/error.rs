@@ -1,6 +1,6 @@
 //! Why there is no testbed, or none any more.
 
-use kubeproof_apiserver::LoadError;
+use kubeproof_apiserver::{LoadError, ManifestError};
 use kubeproof_controller::Ended;
 
 use super::judge::list;
@@ -62,9 +62,28 @@ pub enum TestbedError {
     /// A property is none: what is wrong with its CEL.
     #[error("{0}")]
     Property(String),
-    /// A text is no YAML of objects.
-    #[error("{0}")]
-    Yaml(String),
+    /// A text or file cannot be read as objects.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// [`Testbed::apply`](super::Testbed::apply) was given no object.
+    #[error("there is nothing to apply: no document, or only empty ones and comments")]
+    NothingToApply,
+    /// An object is not applied.
+    #[error("cannot apply {object}: {source}")]
+    Apply {
+        /// The object as `FILE: API-VERSION KIND NAME`.
+        object: String,
+        /// Why.
+        source: Box<ApiError>,
+    },
+    /// A document has fields twice.
+    #[error("cannot apply {object}: strict decoding error: {duplicates}")]
+    DuplicateFields {
+        /// The object as `FILE: API-VERSION KIND NAME`.
+        object: String,
+        /// `line 7: key "replicas" already set in map`.
+        duplicates: String,
+    },
     /// What is asked for takes a cluster whose parts this process holds.
     #[error("this takes a simulated cluster")]
     NotSimulated,

@@ -61,11 +61,11 @@ impl Yaml {
         })
     }
 
-    /// Reads all documents of a text.
+    /// Reads all documents of a text, each with what is to be said of its duplicate keys.
     ///
     /// # Errors
     /// The message of Go's decoder.
-    pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
+    pub(crate) fn documents(text: &str) -> Result<Vec<(Value, Vec<String>)>, String> {
         let mut reader = Reader::new(text);
         let mut documents = Vec::new();
         loop {
@@ -76,7 +76,10 @@ impl Yaml {
                     reader.anchors.clear();
                     reader.values = 0;
                 }
-                (event, span) => documents.push(reader.value(event, span)?),
+                (event, span) => {
+                    let document = reader.value(event, span)?;
+                    documents.push((document, std::mem::take(&mut reader.duplicates)));
+                }
             }
         }
     }

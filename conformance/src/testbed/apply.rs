@@ -1,0 +1,105 @@
+//! Objects that a testbed is given, at its start and later.
+
+use kubeproof_apiserver::{ApiServer, FieldValidation, Manifest, Manifests};
+
+use super::{Cluster, TEST_AGENT, Testbed, TestbedError};
+use crate::api::Api;
+
+impl Testbed {
+    /// Applies the objects of a YAML text, in order, as `kubectl apply --server-side
+    /// --force-conflicts` does, with the field manager `test`. Unknown and duplicate fields are refused
+    /// unless [`field_validation`](super::TestbedBuilder::field_validation) says otherwise.
+    ///
+    /// # Errors
+    /// [`TestbedError`] for a text that is not YAML or holds no object, and as the server answers.
+    pub async fn apply(&self, yaml: &str) -> Result<(), TestbedError> {
+        self.apply_manifests(Manifests::new().yaml(yaml)?).await
+    }
+
+    /// Applies manifests as [`Testbed::apply`] does, such as those of a file.
+    ///
+    /// # Errors
+    /// [`TestbedError`] if there is no object among them, and as the server answers.
+    pub async fn apply_manifests(&self, manifests: Manifests) -> Result<(), TestbedError> {
+        let field_validation = match self.cluster() {
+            Cluster::Simulated(cluster) => cluster.options.field_validation,
+            Cluster::Remote(_) => FieldValidation::Strict,
+        };
+        let api = self.api.clone().signed(TEST_AGENT);
+        let api = api.with_field_validation(field_validation);
+        let mut is_empty = true;
+        for manifest in manifests {
+            is_empty = false;
+            apply(&api, &manifest, field_validation).await?;
+        }
+        match is_empty {
+            true => Err(TestbedError::NothingToApply),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Creates the objects that a testbed begins with.
+///
+/// # Errors
+/// [`TestbedError::Load`] for the first that cannot be created.
+pub(super) async fn load(
+    server: &ApiServer,
+    manifests: Manifests,
+    field_validation: FieldValidation,
+) -> Result<(), TestbedError> {
+    let mut loader = server.loader().field_validation(field_validation);
+    for manifest in manifests {
+        loader.create(manifest).await?;
+    }
+    warn(loader.finish().await?);
+    Ok(())
+}
+
+/// Applies one object with the field manager of tests.
+///
+/// # Errors
+/// [`TestbedError::Apply`]
+pub(super) async fn apply(
+    api: &Api,
+    manifest: &Manifest,
+    field_validation: FieldValidation,
+) -> Result<(), TestbedError> {
+    let object = &manifest.object;
+    let text = |pointer| object.pointer(pointer).and_then(|value| value.as_str());
+    let [api_version, kind, name] = ["/apiVersion", "/kind", "/metadata/name"].map(text);
+    let file = manifest.file.as_deref();
+    let place = file.map_or_else(String::new, |file| format!("{}: ", file.display()));
+    let words = format!(
+        "{} {} {}",
+        api_version.unwrap_or_default(),
+        kind.unwrap_or_default(),
+        name.unwrap_or("without a name"),
+    );
+    let duplicates = manifest.duplicates.join(", ");
+    if field_validation == FieldValidation::Strict && !duplicates.is_empty() {
+        return Err(TestbedError::DuplicateFields {
+            object: format!("{place}{words}"),
+            duplicates,
+        });
+    }
+    let applied = api.server_side_apply(object, TEST_AGENT).await;
+    applied.map_err(|source| TestbedError::Apply {
+        object: format!("{place}{words}"),
+        source: Box::new(source),
+    })?;
+    let warnings = api.take_warnings().into_iter();
+    warn(warnings.map(|warning| format!("{place}{words}: {warning}")));
+    if field_validation == FieldValidation::Warn {
+        let duplicates = manifest.duplicates.iter();
+        warn(duplicates.map(|one| format!("{place}{words}: {one}")));
+    }
+    Ok(())
+}
+
+/// Prints warnings to standard error, as kubectl does.
+fn warn(warnings: impl IntoIterator<Item = String>) {
+    for warning in warnings {
+        eprintln!("Warning: {warning}");
+    }
+}
