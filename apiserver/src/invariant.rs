@@ -43,6 +43,18 @@ pub struct Declaration {
     pub message_expression: String,
 }
 
+impl Declaration {
+    /// An invariant called `name` that holds where the CEL expression `expression` is true.
+    #[must_use]
+    pub fn new(name: impl Into<String>, expression: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            expression: expression.into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// A value that expressions use by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

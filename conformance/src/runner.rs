@@ -375,22 +375,13 @@ async fn write_transcript(
         let until = next.map_or(u64::MAX, |next| next.after_rv);
         let refused_until = next.map_or(all_refusals.len(), |next| next.after_refusals);
         let refused = &all_refusals[section.after_refusals..refused_until];
-        let refused = Timeline::tell_refusals(refused, section.began);
-        let mut refused = refused.into_iter().peekable();
         lines.push(String::new());
         lines.push(section.heading.clone());
         lines.extend(section.note.iter().map(|note| format!("   # {note}")));
         lines.extend(section.said.iter().map(|said| format!("  {said}")));
-        let mut changes = 0;
-        while let Some(entry) = entries.next_if(|entry| entry.rv <= until) {
-            while let Some((_, line)) = refused.next_if(|(after_rv, _)| *after_rv < entry.rv) {
-                lines.push(line);
-            }
-            let told = timeline.tell(entry, section.began);
-            changes += told.len();
-            lines.extend(told);
-        }
-        lines.extend(refused.map(|(_, line)| line));
+        let own = std::iter::from_fn(|| entries.next_if(|entry| entry.rv <= until));
+        let (told, changes) = timeline.tell_all(own, refused, section.began);
+        lines.extend(told);
         lines.extend(ending(section, changes));
     }
     lines.push(String::new());

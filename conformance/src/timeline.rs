@@ -45,11 +45,31 @@ impl Timeline {
         kinds::describe(entry, &self.revisions)
     }
 
+    /// The lines of `entries` and of `refusals`, in the order of their versions, and how many of them are changes.
+    pub(crate) fn tell_all<'a>(
+        &mut self,
+        entries: impl Iterator<Item = &'a JournalEntry>,
+        refusals: &[Refusal],
+        began: Timestamp,
+    ) -> (Vec<String>, usize) {
+        let (mut lines, mut changes) = (Vec::new(), 0);
+        let mut refused = Self::tell_refusals(refusals, began).into_iter().peekable();
+        for entry in entries {
+            while let Some((_, line)) = refused.next_if(|(after_rv, _)| *after_rv < entry.rv) {
+                lines.push(line);
+            }
+            let told = self.tell(entry, began);
+            changes += told.len();
+            lines.extend(told);
+        }
+        lines.extend(refused.map(|(_, line)| line));
+        (lines, changes)
+    }
+
     /// The lines for the writes that one step saw refused, each with the version it came after.
     ///
     /// A controller repeats a refused write as its backoff has it, so a repetition is only marked.
-    #[must_use]
-    pub fn tell_refusals(refusals: &[Refusal], began: Timestamp) -> Vec<(u64, String)> {
+    fn tell_refusals(refusals: &[Refusal], began: Timestamp) -> Vec<(u64, String)> {
         let same = |one: &Refusal, other: &Refusal| {
             one.user_agent == other.user_agent && one.what == other.what
         };

@@ -12,10 +12,12 @@ use kubeproof_apiserver::fault::Point;
 use super::{Divergence, Options, Plan, compare_outcomes, is_component, pairs, plans};
 use crate::properties::Violation;
 use crate::runner::remote::portable_outcome;
-use crate::testbed::{QUIET, Testbed, TestbedBuilder};
+use crate::testbed::{QUIET, Testbed, TestbedBuilder, TestbedError};
 
 /// How often a long exploration says how far it is.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(10);
+/// How many of the plans with one outcome a report names.
+const PLANS_SHOWN: usize = 3;
 
 /// How a script ends.
 type Done = Result<(), Box<dyn Error>>;
@@ -35,8 +37,23 @@ pub struct Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Many plans can have one consequence, which is shown once.
+        let mut groups: Vec<(&str, Vec<&Plan>)> = Vec::new();
         for (plan, divergence) in &self.diverged {
-            writeln!(f, "{plan}\n{}", divergence.outcome)?;
+            let outcome = divergence.outcome.as_str();
+            match groups.iter_mut().find(|(known, _)| *known == outcome) {
+                Some((_, plans)) => plans.push(plan),
+                None => groups.push((outcome, vec![plan])),
+            }
+        }
+        for (outcome, plans) in groups {
+            for plan in plans.iter().take(PLANS_SHOWN) {
+                writeln!(f, "{plan}")?;
+            }
+            if let Some(more @ 1..) = plans.len().checked_sub(PLANS_SHOWN) {
+                writeln!(f, "and {more} more runs with the same outcome")?;
+            }
+            writeln!(f, "{outcome}")?;
         }
         write!(f, "{} runs, {} diverged", self.runs, self.diverged.len())
     }
@@ -84,8 +101,8 @@ pub enum ExploreError {
 /// test. Every ten seconds it says on standard error how far it is.
 ///
 /// # Errors
-/// Whatever goes wrong in the run without faults, and [`ExploreError`] when there is nothing to
-/// explore. What goes wrong in a run with faults is a divergence.
+/// Whatever goes wrong in the run without faults, violations of properties included, and [`ExploreError`] when
+/// there is nothing to explore. What goes wrong in a run with faults is a divergence.
 pub fn testbed(
     builder: &TestbedBuilder,
     options: &Options,
@@ -96,6 +113,9 @@ pub fn testbed(
         options.from = builder.user_agents().map(str::to_owned).collect();
     }
     let reference = run(builder, &Plan::default(), &script)?;
+    if builder.judges() && !reference.violations.is_empty() {
+        return Err(TestbedError::Violated(reference.violations).into());
+    }
     check_agents(&options, &reference.points)?;
     let mut plans = plans(&reference.points, &options);
     plans.extend(pairs(&plans, options.pairs_max));
@@ -241,4 +261,41 @@ async fn carry_through(
         points: testbed.simulated()?.points(),
         unmet: unmet.map(|(_, planned)| planned.to_string()).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_shows_an_outcome_once_with_some_of_its_plans() {
+        let plan = |n: usize| {
+            let text = format!("crash-after patch configmaps default/a #{n} from noter");
+            text.parse::<Plan>().unwrap()
+        };
+        let divergence = |outcome: &str| Divergence {
+            outcome: outcome.to_owned(),
+            timelines: String::new(),
+        };
+        let mut diverged: Vec<_> = (2..7).map(|n| (plan(n), divergence("-a\n+b"))).collect();
+        diverged.insert(1, (plan(9), divergence("it panics")));
+        let report = Report {
+            runs: 8,
+            plans: Vec::new(),
+            diverged,
+            timeline: String::new(),
+        };
+        assert_eq!(
+            report.to_string(),
+            "crash-after patch configmaps default/a #2 from noter
+crash-after patch configmaps default/a #3 from noter
+crash-after patch configmaps default/a #4 from noter
+and 2 more runs with the same outcome
+-a
++b
+crash-after patch configmaps default/a #9 from noter
+it panics
+8 runs, 6 diverged"
+        );
+    }
 }

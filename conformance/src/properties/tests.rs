@@ -140,7 +140,14 @@ fn a_testbed_is_held_to_what_its_builder_states() {
         testbed.apply(&gone).await?;
         Ok(())
     };
-    let report = explore::testbed(&bed, &options, script).unwrap();
+    let error = explore::testbed(&bed, &options, script).unwrap_err();
+    let told = error.to_string();
+    let told: Vec<&str> = told.lines().collect();
+    assert!(told[0].starts_with("one is there: failed expression: size(objects.Pod) > 0 "));
+    assert!(told[1].starts_with("pods are kept: 2 are left (revision "));
+    assert_eq!(told.len(), 2, "{told:?}");
+
+    let report = explore::testbed(&bed.ignore_violations(), &options, script).unwrap();
     assert!(report.runs > 5 && report.diverged.len() == report.runs);
     let (plan, divergence) = &report.diverged[0];
     let told: Vec<&str> = divergence.outcome.lines().collect();

@@ -16,6 +16,7 @@ use super::{TEST_AGENT, Testbed, TestbedError, TestbedOptions};
 type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// A controller of one's own.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Subject {
     /// Signs its requests.
@@ -178,7 +179,7 @@ impl TestbedBuilder {
     }
 
     /// Leaves it to the test to ask for [`Testbed::violations`]: neither [`Testbed::settle`] nor the
-    /// end of the testbed fails because of them.
+    /// end of the testbed fails because of them, nor does an exploration whose run without faults has some.
     pub fn ignore_violations(mut self) -> Self {
         self.options.judges = false;
         self
@@ -217,6 +218,11 @@ impl TestbedBuilder {
     pub fn shows<'a>(mut self, resources: impl IntoIterator<Item = &'a str>) -> Self {
         self.options.shown = resources.into_iter().map(str::to_owned).collect();
         self
+    }
+
+    /// Whether violations of properties are errors.
+    pub(crate) fn judges(&self) -> bool {
+        self.options.judges
     }
 
     /// The user agents of the controllers of one's own.
