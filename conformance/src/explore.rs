@@ -5,6 +5,7 @@
 //! when the outcome is the one without faults; what happens on the way may be another.
 
 #[cfg(unix)]
+#[cfg(feature = "cli")]
 mod branches;
 mod library;
 mod plan;
@@ -22,11 +23,15 @@ use crate::scenario::Scenario;
 use crate::testbed::TEST_AGENT;
 
 #[cfg(unix)]
+#[doc(hidden)]
+#[cfg(feature = "cli")]
 pub use branches::{Branched, branches};
 pub use library::{ExploreError, Replay, Report, replay, testbed};
 pub use plan::{Kind, Plan, PlanError, Planned};
+pub use verdict::Divergence;
+#[doc(hidden)]
+pub use verdict::compare;
 use verdict::compare_outcomes;
-pub use verdict::{Divergence, compare};
 
 /// Components whose requests are not explored: they are the cluster, not the controllers under test.
 const CLUSTER: &[&str] = &["kubelet", "default-scheduler", "kube-scheduler"];
@@ -54,6 +59,7 @@ pub struct Options {
 }
 
 /// A scenario's run without faults, which all others are compared with.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Reference {
     /// Its transcript.
@@ -125,6 +131,7 @@ fn plans(points: &[Point], options: &Options) -> Vec<Plan> {
 }
 
 /// At most `max` plans of two of the faults of `singles`, spread evenly over all pairs.
+#[doc(hidden)]
 #[must_use]
 pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
     let all = singles.len() * singles.len().saturating_sub(1) / 2;
@@ -144,6 +151,7 @@ pub fn pairs(singles: &[Plan], max: usize) -> Vec<Plan> {
 }
 
 /// Runs `scenario` with `plan`; `None` when it comes to the outcome of `reference`, soon or late.
+#[doc(hidden)]
 #[must_use]
 pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Option<Divergence> {
     let options = RunOptions {
@@ -154,6 +162,7 @@ pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Optio
 }
 
 /// The same of a run with these options, the plan among them.
+#[doc(hidden)]
 #[must_use]
 pub fn explore_with(
     scenario: &Scenario,
@@ -165,6 +174,7 @@ pub fn explore_with(
 }
 
 /// What came of one plan.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Carried {
     /// How its outcome differs, if it does.
@@ -174,6 +184,7 @@ pub struct Carried {
 }
 
 /// Runs `scenario` as [`explore_with`] does, and tells which faults of the plan struck nowhere.
+#[doc(hidden)]
 #[must_use]
 pub fn carry_out(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Carried {
     let run = AssertUnwindSafe(|| runner::run_whole(scenario, options));
@@ -241,6 +252,7 @@ fn is_component(user_agent: &str) -> bool {
 
 impl Kind {
     /// Whether the fault can meet what happens at `point`.
+    #[doc(hidden)]
     #[must_use]
     pub fn fits(self, point: &Point) -> bool {
         match self {

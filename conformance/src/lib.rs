@@ -1,55 +1,146 @@
-//! Runs Kubernetes controllers end to end against an in-memory API server under virtual time, and
-//! compares what happened with golden transcripts.
+//! Tests Kubernetes controllers end to end: an in-memory API server, simulated nodes and the controllers of a cluster
+//! run in the test's own process and under virtual time. Hours of cluster time take milliseconds, and equal runs give
+//! equal bytes.
 //!
-//! - [`scenario`]: the files that say what is given and done
-//! - [`testbed`]: server, simulated nodes and controllers in one process
-//! - [`in_process`]: clients of a server in this process
-//! - [`nodes`]: what makes the server ask the simulated nodes for logs and streams
-//! - [`runner`]: a scenario to its transcript
-//! - [`refusals`]: what the server refused controllers
-//! - [`timeline`] and [`outcome`]: the two parts of a transcript
-//! - [`suite`]: scenario files and their goldens; [`scenarios!`] makes them tests of any crate
-//! - [`kruise`]: the webhooks of OpenKruise's kinds, and their definitions
-//! - [`properties`]: what holds at every revision, whatever a golden says
-//! - [`explore`]: scenarios with something going wrong at every point
-//! - [`log`]: what a replay of a run needs, and what happened in it
-//! - [`exchange`]: recorded exchanges with a real API server, and their replay
-//! - [`credentials`]: what the server signs for controllers
-//! - [`quota_usage`]: the server's counting of quotas, for the controller of their statuses
-//! - [`type_checking`]: the server's checker of admission policies, for the controller of their statuses
-//! - [`wire`]: the way between clients and server, and what passed on it
-//! - [`api`], [`table`]: what steps use of the API, and how kubectl prints its tables
+//! ```toml
+//! [dev-dependencies]
+//! kubeproof = { version = "0.1", default-features = false }
+//! insta = "1"
+//! tokio = { version = "1", features = ["macros", "rt"] }
+//! ```
+//!
+//! A test starts a cluster, applies objects, waits until nothing is written any more, and looks at what happened:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use kube::CustomResourceExt;
+//! use kubeproof::prelude::*;
+//! # use operator::WebApp;
+//! # #[path = "../examples/operator/operator.rs"]
+//! # mod operator;
+//!
+//! const SHOP: &str = "
+//! apiVersion: example.com/v1
+//! kind: WebApp
+//! metadata: {name: shop}
+//! spec: {image: 'shop:1', host: shop.example.com}
+//! ";
+//!
+//! # #[cfg(test)] // An attribute that the front page shows, and a doc test does not run.
+//! #[tokio::test(start_paused = true)]
+//! # async fn shown() {}
+//! async fn a_shop_comes_up() -> Result<(), Box<dyn std::error::Error>> {
+//!     let testbed = Testbed::builder()
+//!         .nodes(1)
+//!         .controllers(["deployment", "replicaset"])
+//!         .manifests(Manifests::new().object(&WebApp::crd())?)
+//!         .controller("webapp-operator", operator::run)
+//!         .start()
+//!         .await?;
+//!     testbed.apply(SHOP).await?;
+//!     testbed.settle(Duration::from_secs(60)).await?;
+//!     // insta::assert_snapshot!(testbed.timeline());
+//!     assert!(testbed.timeline().contains("pod shop-7f675449cf-00001 ready"));
+//!     Ok(())
+//! }
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+//! # runtime.block_on(a_shop_comes_up()).unwrap();
+//! ```
+//!
+//! The timeline has a line for each change. This is how it begins:
+//!
+//! ```text
+//!   +0s      test                        webapp shop created (replicas 1)
+//!   +0s      webapp-operator             webapp shop finalizer example.com/dns added
+//!   +0s      webapp-operator             configmap dns created
+//!   +0s      webapp-operator             configmap shop created
+//!   +0s      webapp-operator             service shop created
+//!   +0s      webapp-operator             deployment shop created (replicas 1)
+//!   +0s      deployment-controller       replicaset shop-7f675449cf created (replicas 1)
+//! ```
+//!
+//! [`examples/operator`](https://github.com/kubeproof/kubeproof/tree/main/conformance/examples/operator) has this
+//! operator and all of its tests: goldens, an exploration of everything that can go wrong once, and a property.
+//!
+//! | | |
+//! | --- | --- |
+//! | [`Testbed`] | a cluster for one test: objects, time, timeline, outcome |
+//! | [`testbed::Snapshot`] | a cluster that is set up once, and from which many tests begin |
+//! | [`explore::testbed`] | a test run again for each fault that could strike: crashes, conflicts, lost answers, broken watches |
+//! | [`explore::replay`] | one of these runs, as a regression test |
+//! | [`properties`] | what must hold at every revision, in CEL or in Rust |
+#![cfg_attr(
+    feature = "scenarios",
+    doc = "| [`scenarios!`] | scenario files as tests of a crate |"
+)]
+//! | [`ApiServer`] | the server alone, in process or on a socket |
+//! | [`controller`] | the controllers and the simulated nodes, which run against any API server |
+//!
+//! # Features
+//!
+//! A test of a controller needs none of them.
+//!
+//! - `scenarios`: the macro `scenarios!`
+//! - `cli`: the program `kubeproof`
 
-pub mod api;
-pub mod credentials;
-pub mod exchange;
 pub mod explore;
-mod generated;
-pub mod in_process;
-pub mod kruise;
-pub mod log;
-pub mod nodes;
-pub mod outcome;
 pub mod properties;
-pub mod quota_usage;
-pub mod refusals;
-pub mod report;
-pub mod runner;
-pub mod scenario;
-pub mod suite;
-pub mod table;
 pub mod testbed;
+
+// The program `kubeproof` and the tests of this package share the others, which may change at any time.
+#[doc(hidden)]
+pub mod api;
+#[doc(hidden)]
+pub mod credentials;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod exchange;
+mod generated;
+#[doc(hidden)]
+pub mod in_process;
+#[doc(hidden)]
+pub mod kruise;
+#[doc(hidden)]
+pub mod log;
+#[doc(hidden)]
+pub mod nodes;
+#[doc(hidden)]
+pub mod outcome;
+#[doc(hidden)]
+pub mod quota_usage;
+#[doc(hidden)]
+pub mod refusals;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod report;
+#[doc(hidden)]
+pub mod runner;
+#[doc(hidden)]
+pub mod scenario;
+#[doc(hidden)]
+pub mod suite;
+#[doc(hidden)]
+pub mod table;
+#[doc(hidden)]
 pub mod timeline;
+#[doc(hidden)]
 pub mod type_checking;
+#[doc(hidden)]
 pub mod wire;
 
-pub use kubeproof_apiserver::{self as apiserver, ApiServer, Clock, LivelockLimits, Manifests};
+pub use kubeproof_apiserver::{
+    self as apiserver, ApiServer, Clock, FieldValidation, LivelockLimits, Manifests,
+};
 pub use kubeproof_controller as controller;
+#[cfg(feature = "scenarios")]
+pub use suite::Scenarios;
+pub use testbed::Testbed;
 
 /// What a test of a controller needs.
 pub mod prelude {
     pub use kubeproof_apiserver::fault::{Effect, Fault, Refusal, Requests};
-    pub use kubeproof_apiserver::{ApiServer, Clock, Manifests};
+    pub use kubeproof_apiserver::{ApiServer, Clock, FieldValidation, Manifests};
 
     pub use crate::explore::{self, Kind, Plan};
     pub use crate::properties::{Declaration, Violation};

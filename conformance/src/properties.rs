@@ -15,12 +15,12 @@ mod world;
 use std::fmt;
 use std::sync::Arc;
 
-use kubeproof_apiserver::JournalEntry;
 use kubeproof_apiserver::fault::Point;
 use kubeproof_apiserver::invariant::Invariants;
 use kubeproof_apiserver::status::FieldPath;
 use serde_json::Value;
 
+pub use kubeproof_apiserver::JournalEntry;
 pub use kubeproof_apiserver::invariant::{Declaration, Variable};
 pub use world::World;
 
@@ -51,6 +51,7 @@ pub trait Property {
 }
 
 /// Makes a property that remembers nothing yet.
+#[doc(hidden)]
 #[derive(Clone)]
 pub struct Made(Arc<dyn Fn() -> Box<dyn Property> + Send + Sync>);
 
@@ -68,6 +69,7 @@ impl fmt::Debug for Made {
 }
 
 /// Properties that are not built in.
+#[doc(hidden)]
 #[derive(Clone, Debug, Default)]
 pub struct Stated {
     /// In CEL.
@@ -97,6 +99,7 @@ impl Stated {
 }
 
 /// A run, as properties look at it.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// Every write.
@@ -109,6 +112,7 @@ pub struct Observed<'a> {
 }
 
 /// What is wrong with a run.
+#[doc(hidden)]
 #[must_use]
 pub fn violations(observed: Observed<'_>, stated: &Stated) -> Vec<Violation> {
     let mut built_in: Vec<Box<dyn Property>> = stateful_set::all();

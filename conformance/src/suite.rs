@@ -1,6 +1,7 @@
 //! Scenario files, where their goldens are, and how the two compare.
 
 mod golden;
+#[cfg(feature = "scenarios")]
 mod trials;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use crate::runner::{self, Run, RunOptions, remote};
 use crate::scenario::{Scenario, ScenarioFile};
 
 pub use golden::{Update, golden_path, snapshot_name, update};
+#[cfg(feature = "scenarios")]
 pub use trials::Scenarios;
 
 /// Lines of context around a difference.

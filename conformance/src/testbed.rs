@@ -34,7 +34,9 @@ use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
 use crate::properties::{Declaration, Made, Stated};
-use crate::refusals::{Recorder, Refusal};
+use crate::refusals::Recorder;
+pub use crate::refusals::Refusal;
+pub use crate::scenario::HumanDuration;
 use crate::scenario::{DEFAULT_NAMESPACE, Timings};
 use crate::timeline::Timeline;
 use crate::wire::{Exchange, Notes, Turns, Wire};
@@ -73,11 +75,13 @@ const NODE_LIFECYCLE: &str = "node-lifecycle";
 
 /// The certificate that pods are given where nothing is encrypted: it is anybody's, and fixed, so
 /// that equal runs write equal objects.
+#[doc(hidden)]
 pub const ROOT_CA: &str = include_str!("testbed/root-ca.pem");
 
 /// Virtual time begins here.
 pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
 /// What a testbed consists of.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct TestbedOptions {
     /// Seed of uids and generated names.
@@ -215,6 +219,7 @@ impl Testbed {
     ///
     /// # Panics
     /// Outside of a tokio runtime.
+    #[doc(hidden)]
     pub async fn start(mut options: TestbedOptions) -> Result<Self, TestbedError> {
         let clock = match options.outside {
             None if !options.real_time && !is_paused() => return Err(TestbedError::NotPaused),
@@ -356,6 +361,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`TestbedError`] when discovery fails.
+    #[doc(hidden)]
     pub async fn remote(
         client: kube::Client,
         namespace: &str,
@@ -390,6 +396,7 @@ impl Testbed {
     }
 
     /// The API, for a scenario's steps.
+    #[doc(hidden)]
     #[must_use]
     pub fn api(&self) -> &Api {
         &self.api
@@ -442,7 +449,8 @@ impl Testbed {
             .map_or_else(|_| Vec::new(), |cluster| cluster.recorder.refusals())
     }
 
-    /// Every request of this process so far, if [`TestbedOptions::notes`] asks for them.
+    /// Every request of this process so far, if [`TestbedBuilder::notes_requests`] asks for them.
+    #[doc(hidden)]
     #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         self.simulated()
@@ -450,6 +458,7 @@ impl Testbed {
     }
 
     /// Whom faults have met so far, in order.
+    #[doc(hidden)]
     #[must_use]
     pub fn fault_meetings(&self) -> Vec<Meeting> {
         self.simulated()
@@ -457,6 +466,7 @@ impl Testbed {
     }
 
     /// Every fault so far, with how many requests it has met.
+    #[doc(hidden)]
     #[must_use]
     pub fn faults_met(&self) -> Vec<(Fault, u32)> {
         self.simulated()
@@ -464,6 +474,7 @@ impl Testbed {
     }
 
     /// Woken by each write.
+    #[doc(hidden)]
     #[must_use]
     pub fn subscribe(&self) -> tokio::sync::watch::Receiver<u64> {
         match self.cluster() {
@@ -490,17 +501,11 @@ impl Testbed {
     pub fn timeline_since(&self, rv: u64) -> String {
         let journal = self.journal();
         let mut timeline = Timeline::default();
-        let mut lines = Vec::new();
-        for entry in &journal {
-            match entry.rv > rv {
-                true => lines.extend(timeline.tell(entry, EPOCH)),
-                false => timeline.learn(entry),
-            }
-        }
+        let (before, after) = journal.split_at(journal.partition_point(|entry| entry.rv <= rv));
+        before.iter().for_each(|entry| timeline.learn(entry));
         let mut refusals = self.refusals();
         refusals.retain(|refusal| refusal.after_rv >= rv);
-        let told = Timeline::tell_refusals(&refusals, EPOCH);
-        lines.extend(told.into_iter().map(|(_, line)| line));
+        let (lines, _) = timeline.tell_all(after.iter(), &refusals, EPOCH);
         outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
     }
 
@@ -548,6 +553,7 @@ impl Simulated {
     }
 
     /// Lets `takes` decide about each of `plans`, where its first fault would strike, whether it does.
+    #[cfg(feature = "cli")]
     pub(crate) fn branch(
         &self,
         plans: &[Plan],
@@ -568,6 +574,7 @@ impl Simulated {
     }
 
     /// Where faults could have met somebody since the plan began.
+    #[doc(hidden)]
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
         self.server.points()

@@ -37,7 +37,7 @@ pub struct Scenarios {
 macro_rules! scenarios {
     ($directory:literal $(, $user_agent:literal => $run:expr)* $(,)?) => {
         fn main() {
-            $crate::suite::Scenarios::of(concat!(env!("CARGO_MANIFEST_DIR"), "/", $directory))
+            $crate::Scenarios::of(concat!(env!("CARGO_MANIFEST_DIR"), "/", $directory))
                 $(.controller($user_agent, $run))*
                 .main()
         }

@@ -5,7 +5,7 @@ use crate::log::{self, Happened};
 
 impl Testbed {
     /// The log of what happened so far, as [`crate::log`] describes it; requests are in it if
-    /// [`TestbedOptions::notes`](super::TestbedOptions::notes) asks for them. It is replayed by running the test
+    /// [`TestbedBuilder::notes_requests`](super::TestbedBuilder::notes_requests) asks for them. It is replayed by running the test
     /// again, which writes the same log if its controllers are deterministic; `kubeproof serve --log` opens it.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ const START_POLL: Duration = Duration::from_millis(50);
 const SAID_LINES: usize = 20;
 
 /// A program that runs against the server of a testbed, with `KUBECONFIG` set.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
     /// The command, as a shell reads it.

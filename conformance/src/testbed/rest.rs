@@ -13,6 +13,7 @@ use crate::api::ApiError;
 use crate::scenario::HumanDuration;
 
 /// Without a write for so long, everything has come to rest.
+#[doc(hidden)]
 pub const QUIET: Duration = Duration::from_secs(600);
 /// What has not come to rest after so long never will.
 const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -139,6 +140,7 @@ impl Testbed {
     ///
     /// # Errors
     /// [`TestbedError`] when the watches of a remote cluster do not show it.
+    #[doc(hidden)]
     pub async fn caught_up(&self) -> Result<(), TestbedError> {
         let Cluster::Remote(cluster) = self.cluster() else {
             return Ok(());
