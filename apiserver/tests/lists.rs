@@ -128,3 +128,22 @@ async fn the_first_fault_of_a_query_is_told() {
         (422, &json!("ListOptions"))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_selected_by_the_host_that_old_clients_call_their_node() {
+    let server = with(&[]).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    for (name, node) in [("a", "near"), ("b", "far")] {
+        let pod = json!({
+            "metadata": { "name": name },
+            "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "i" }] },
+        });
+        let (code, _) = send(&server, &format!("POST {pods}"), pod).await;
+        assert_eq!(code, 201);
+    }
+    let request = format!("GET {pods}?fieldSelector=spec.host%3Dfar");
+    let (_, list) = send(&server, &request, Value::Null).await;
+    let items = list["items"].as_array().unwrap();
+    let names: Vec<&Value> = items.iter().map(|pod| &pod["metadata"]["name"]).collect();
+    assert_eq!(names, ["b"]);
+}

@@ -99,6 +99,7 @@ impl Selectors {
     fn paths(&self) -> Vec<&str> {
         let fields = self.field.fields().flat_map(|field| match field {
             "source" => ["source", "reportingComponent"],
+            "spec.host" => ["spec.nodeName", "metadata.name"],
             field => [field, "metadata.name"],
         });
         fields.chain(["metadata.name", "metadata.labels"]).collect()
@@ -137,6 +138,8 @@ fn field_value(object: &Value, field: &str) -> String {
             component => component,
         },
         "status.successful" => &object["status"]["succeeded"],
+        // The field's name before v1, which old clients send.
+        "spec.host" => &object["spec"]["nodeName"],
         // The label is known, and no pod has a value for it.
         "status.podIPs" => &Value::Null,
         _ => field.split('.').fold(object, |value, part| &value[part]),
