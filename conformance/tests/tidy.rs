@@ -27,8 +27,14 @@ fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("a member has the workspace above it");
-    let mut open: Vec<PathBuf> = entries(root)
+    let (outer, inner): (Vec<_>, Vec<_>) = entries(root)
         .into_iter()
+        .filter(|member| member.join("Cargo.toml").is_file())
+        .map(|member| (member.clone(), entries(&member)))
+        .unzip();
+    let mut open: Vec<PathBuf> = outer
+        .into_iter()
+        .chain(inner.into_iter().flatten())
         .filter(|member| member.join("Cargo.toml").is_file())
         .flat_map(|member| SOURCE_DIRS.iter().map(move |dir| member.join(dir)))
         .filter(|dir| dir.is_dir())

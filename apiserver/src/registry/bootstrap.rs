@@ -1,10 +1,10 @@
 //! The objects that a fresh server holds before anybody writes: namespaces, the `kubernetes`
 //! service, roles and their bindings, flow control, API services.
 //!
-//! They are data (`bootstrap.txt`, as kube-apiserver v1.36.2 serves them right after its start): a
-//! line `# group/version/resource`, then its objects, one a line. Each has a fixed
-//! `resourceVersion`, its place in the file, so a table can be filled when it is first opened and
-//! a server starts without parsing any of this.
+//! They are data (`bootstrap.txt`, written by `cargo xtask import` from what a kube-apiserver serves
+//! right after its start): a line `@group/version/resource`, then its objects, one a line. Each has
+//! a fixed `resourceVersion`, its place among the objects, so a table can be filled when it is first
+//! opened and a server starts without parsing any of this.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -34,8 +34,8 @@ struct Section {
 static SECTIONS: LazyLock<Vec<Section>> = LazyLock::new(|| {
     let mut sections: Vec<Section> = Vec::new();
     let mut reached = FIRST_REVISION;
-    for line in DATA.lines() {
-        if let Some(header) = line.strip_prefix("# ") {
+    for line in DATA.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(header) = line.strip_prefix('@') {
             let mut parts = header.split('/');
             let mut part = || parts.next().unwrap_or_default().to_owned();
             let (group, _version, resource) = (part(), part(), part());

@@ -1,7 +1,7 @@
 //! What the server knows about each resource: names, verbs, subresources, columns, selectable fields.
 //!
-//! The facts of the built-in resources are data (`resources.json`), so that discovery, OpenAPI,
-//! tables and selectors read one source.
+//! The facts of the built-in resources are data (`resources.json`, written by `cargo xtask import`),
+//! so that discovery, OpenAPI, tables and selectors read one source.
 
 mod column;
 
@@ -20,15 +20,27 @@ use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
 
 pub(crate) use column::Column;
+use column::{ColumnData, ColumnTexts};
 
-static BUILTIN: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
-    let groups: Vec<GroupData> = serde_json::from_str(include_str!("resources.json"))
+static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| {
+    let data: FileData = serde_json::from_str(include_str!("resources.json"))
         .expect("resources.json is part of the program");
-    Arc::new(Catalog {
-        groups: groups.into_iter().map(Group::from).collect(),
+    let groups = data.groups.into_iter();
+    let catalog = Catalog {
+        groups: groups.map(|group| group.read(&data.texts)).collect(),
         documents: Documents::default(),
-    })
+    };
+    Builtin {
+        catalog: Arc::new(catalog),
+        texts: data.texts,
+    }
 });
+
+/// What `resources.json` holds.
+struct Builtin {
+    catalog: Arc<Catalog>,
+    texts: ColumnTexts,
+}
 
 /// Scale isn't a resource, only the kind of a subresource; its columns are no resource's either.
 static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
@@ -52,27 +64,31 @@ static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
         field_labels: default_field_labels(),
         field_label_error: default_field_label_error(),
         subresources: Vec::new(),
-        columns: vec![
-            Column {
-                format: String::new(),
-                ..Column::name()
-            },
-            replicas(
-                "Desired",
-                "replicas is the desired number of instances for the scaled object.",
-            ),
-            replicas(
-                "Available",
-                "replicas is the actual number of observed instances of the scaled object.",
-            ),
-            Column::of_time("Age", "string"),
-        ],
+        columns: Vec::new(),
     };
     let version = GroupVersion {
         group: "autoscaling".to_owned(),
         version: "v1".to_owned(),
     };
-    scale.into_info(&version)
+    let columns = vec![
+        Column {
+            format: String::new(),
+            ..Column::name()
+        },
+        replicas(
+            "Desired",
+            "replicas is the desired number of instances for the scaled object.",
+        ),
+        replicas(
+            "Available",
+            "replicas is the actual number of observed instances of the scaled object.",
+        ),
+        Column::of_time("Age", "string"),
+    ];
+    ResourceInfo {
+        columns,
+        ..scale.into_info(&version, &BUILTIN.texts)
+    }
 });
 
 /// The resources of a server, by group and version, in the order of discovery.
@@ -179,7 +195,7 @@ impl Catalog {
     /// The resources that a v1.36 server starts with.
     #[must_use]
     pub(crate) fn builtin() -> &'static Arc<Self> {
-        &BUILTIN
+        &BUILTIN.catalog
     }
 
     /// The groups in the order of discovery, the core group first.
@@ -404,6 +420,13 @@ impl ResourceInfo {
 }
 
 #[derive(Deserialize)]
+struct FileData {
+    #[serde(flatten)]
+    texts: ColumnTexts,
+    groups: Vec<GroupData>,
+}
+
+#[derive(Deserialize)]
 struct GroupData {
     group: String,
     versions: Vec<VersionData>,
@@ -437,7 +460,7 @@ struct ResourceData {
     #[serde(default)]
     subresources: Vec<SubresourceData>,
     #[serde(default)]
-    columns: Vec<Column>,
+    columns: Vec<ColumnData>,
 }
 
 #[derive(Deserialize)]
@@ -451,30 +474,30 @@ struct SubresourceData {
     verbs: Vec<String>,
 }
 
-impl From<GroupData> for Group {
-    fn from(data: GroupData) -> Self {
+impl GroupData {
+    fn read(self, texts: &ColumnTexts) -> Group {
         let version = |version: VersionData| {
             let group_version = GroupVersion {
-                group: data.group.clone(),
+                group: self.group.clone(),
                 version: version.version,
             };
             let resources = version.resources.into_iter();
             Version {
                 resources: resources
-                    .map(|resource| Arc::new(resource.into_info(&group_version)))
+                    .map(|resource| Arc::new(resource.into_info(&group_version, texts)))
                     .collect(),
                 group_version,
             }
         };
-        Self {
-            versions: data.versions.into_iter().map(version).collect(),
-            name: data.group,
+        Group {
+            versions: self.versions.into_iter().map(version).collect(),
+            name: self.group,
         }
     }
 }
 
 impl ResourceData {
-    fn into_info(self, gv: &GroupVersion) -> ResourceInfo {
+    fn into_info(self, gv: &GroupVersion, texts: &ColumnTexts) -> ResourceInfo {
         let subresource = |data: SubresourceData| SubresourceInfo {
             name: data.name,
             gvk: GroupVersionKind {
@@ -503,7 +526,11 @@ impl ResourceData {
             storage_version_hash: self.storage_version_hash,
             warning: self.warning,
             subresources: self.subresources.into_iter().map(subresource).collect(),
-            columns: self.columns,
+            columns: self
+                .columns
+                .into_iter()
+                .map(|own| own.read(texts))
+                .collect(),
             field_labels: self.field_labels,
             field_label_error: self.field_label_error,
             custom: None,

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
+use super::BUILTIN;
+
 /// A column of a Table.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "ColumnData")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     /// Heading.
     pub name: String,
@@ -18,11 +19,16 @@ pub(crate) struct Column {
     pub priority: i32,
 }
 
-/// The documentation of `metadata.name`.
-const NAME_TEXT: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-
-/// The documentation of `metadata.creationTimestamp`.
-const CREATION_TEXT: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+/// Descriptions that columns share.
+#[derive(Deserialize)]
+pub(super) struct ColumnTexts {
+    /// Of a column of names: the documentation of `metadata.name`.
+    #[serde(rename = "nameColumn")]
+    name: String,
+    /// Of a column of times: the documentation of `metadata.creationTimestamp`.
+    #[serde(rename = "timeColumn")]
+    time: String,
+}
 
 impl Column {
     /// The column of objects' names.
@@ -31,7 +37,7 @@ impl Column {
             name: "Name".to_owned(),
             cell_type: string_type(),
             format: "name".to_owned(),
-            description: NAME_TEXT.to_owned(),
+            description: BUILTIN.texts.name.clone(),
             priority: 0,
         }
     }
@@ -42,7 +48,7 @@ impl Column {
             name: name.to_owned(),
             cell_type: cell_type.to_owned(),
             format: String::new(),
-            description: CREATION_TEXT.to_owned(),
+            description: BUILTIN.texts.time.clone(),
             priority: 0,
         }
     }
@@ -50,7 +56,7 @@ impl Column {
 
 /// A column in `resources.json`. Without a description it shows the name or the creation.
 #[derive(Deserialize)]
-struct ColumnData {
+pub(super) struct ColumnData {
     name: String,
     #[serde(rename = "type", default = "string_type")]
     cell_type: String,
@@ -61,18 +67,19 @@ struct ColumnData {
     priority: i32,
 }
 
-impl From<ColumnData> for Column {
-    fn from(data: ColumnData) -> Self {
-        let common = match data.format.as_str() {
-            "name" => NAME_TEXT,
-            _ => CREATION_TEXT,
+impl ColumnData {
+    /// The column, with its description or the one that it shares.
+    pub(super) fn read(self, texts: &ColumnTexts) -> Column {
+        let common = match self.format.as_str() {
+            "name" => &texts.name,
+            _ => &texts.time,
         };
-        Self {
-            name: data.name,
-            cell_type: data.cell_type,
-            format: data.format,
-            description: data.description.unwrap_or_else(|| common.to_owned()),
-            priority: data.priority,
+        Column {
+            name: self.name,
+            cell_type: self.cell_type,
+            format: self.format,
+            description: self.description.unwrap_or_else(|| common.clone()),
+            priority: self.priority,
         }
     }
 }

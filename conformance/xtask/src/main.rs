@@ -1,0 +1,40 @@
+//! Tasks of this repository: `cargo xtask import`, `ci`, `goldens` and `commits`.
+
+mod import;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of this repository.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write every embedded data file from a checkout of Kubernetes and a running API server.
+    Import(import::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Import(args) => import::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = manifest.ancestors().nth(2);
+    root.expect("xtask is two directories below the root")
+        .to_owned()
+}
