@@ -26,6 +26,7 @@ use crate::status::ApiError;
 pub use branches::Takes;
 pub use points::{Meeting, Point};
 pub(crate) use rules::{Asked, EventEffect, Faults, Turn, View};
+pub(crate) use text::VERBS;
 
 /// Which requests a fault is about. What is left out says nothing: without any field, all are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -49,6 +49,7 @@ mod server;
 mod spdy;
 pub mod status;
 mod storage;
+mod suggestion;
 pub mod type_checking;
 mod webhook;
 mod x509;
@@ -67,8 +68,8 @@ pub use registry::embedded;
 pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
-    LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, SecretToken, Tls, serve,
-    serve_requests, serve_tls,
+    LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed, SecretToken,
+    Tls, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

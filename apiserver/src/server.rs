@@ -15,6 +15,7 @@ mod offload;
 mod panics;
 mod paths;
 mod peer;
+mod served;
 mod stall;
 mod tls;
 
@@ -76,6 +77,7 @@ pub use livelock::{Livelock, LivelockLimits};
 pub use load::{LoadError, Loader};
 pub use manifests::{Manifest, ManifestError, Manifests};
 pub(crate) use peer::{Peer, check_local};
+pub use served::NotServed;
 pub use tls::{ClientCertificate, Tls};
 
 /// Names of the components that run beside a server.

@@ -3,6 +3,7 @@
 mod apply;
 mod discovery;
 
+use std::fmt;
 use std::sync::Arc;
 
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT as USER_AGENT_HEADER, WARNING};
@@ -13,14 +14,16 @@ use kubeproof_apiserver::{FieldValidation, warning_text};
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
+use crate::testbed::write_with_causes;
+
 /// Signs the requests of steps, so that a timeline tells them from the controllers'.
 pub(crate) const USER_AGENT: &str = "kubeproof-scenario";
 
 /// Asks for a table, or the object where the server has none.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// A request that got no object.
-#[derive(Debug, thiserror::Error)]
+/// A request that got no object. As [`fmt::Debug`] it is the message with its causes.
+#[derive(thiserror::Error)]
 pub enum ApiError {
     /// The server refused it.
     #[error("{} {}: {}", .0.code, .0.reason, .0.message)]
@@ -34,6 +37,12 @@ pub enum ApiError {
     /// There was no usable answer.
     #[error("no answer: {0}")]
     Transport(#[source] kube::Error),
+}
+
+impl fmt::Debug for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
 }
 
 impl From<kube::Error> for ApiError {

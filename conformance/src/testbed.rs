@@ -47,6 +47,7 @@ pub use builder::{Subject, TestbedBuilder};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
 pub use error::TestbedError;
+pub(crate) use error::write_with_causes;
 use judge::Told;
 pub use outside::Outside;
 use outside::Running;
@@ -54,7 +55,7 @@ use remote::Remote;
 pub use rest::QUIET;
 use snapshot::Past;
 pub use snapshot::Snapshot;
-use time::is_paused;
+use time::{check_runtime, is_paused};
 
 pub(crate) use remote::WATCHED;
 
@@ -215,12 +216,11 @@ impl Testbed {
     /// Starts the server, creates what is given, then starts the nodes and the controllers.
     ///
     /// # Errors
-    /// [`TestbedError`] when something given is refused, a controller does not start or discovery fails.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
+    /// [`TestbedError`] when something given is refused, a controller does not start or discovery
+    /// fails, and outside of a tokio runtime.
     #[doc(hidden)]
     pub async fn start(mut options: TestbedOptions) -> Result<Self, TestbedError> {
+        check_runtime()?;
         let clock = match options.outside {
             None if !options.real_time && !is_paused() => return Err(TestbedError::NotPaused),
             None => Clock::simulated(EPOCH),
@@ -367,6 +367,7 @@ impl Testbed {
         namespace: &str,
         quiet: Duration,
     ) -> Result<Self, TestbedError> {
+        check_runtime()?;
         let api = Api::discover(client.clone()).await?.within(namespace);
         let cluster = Cluster::Remote(Remote::watch(client, namespace, &api, quiet));
         Ok(Self {
@@ -539,8 +540,14 @@ impl Simulated {
     }
 
     /// Lets something go wrong between clients and server.
-    pub fn inject(&self, fault: Fault) {
+    ///
+    /// # Errors
+    /// [`TestbedError::Fault`] when the server serves no request such as the fault is about.
+    pub fn inject(&self, fault: Fault) -> Result<(), TestbedError> {
+        let checked = self.server.check_fault(&fault);
+        checked.map_err(TestbedError::Fault)?;
         self.server.inject(fault);
+        Ok(())
     }
 
     /// Lets the faults of `plan` happen from now on, and notes where others could.

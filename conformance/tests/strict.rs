@@ -5,11 +5,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use futures::FutureExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kubeproof::Manifests;
 use kubeproof::apiserver::FieldValidation;
+use kubeproof::apiserver::fault::{Effect, Fault, Requests};
+use kubeproof::explore;
 use kubeproof::runner::{self, RunOptions};
 use kubeproof::scenario::ScenarioFile;
 use kubeproof::testbed::{Testbed, TestbedBuilder};
@@ -241,4 +244,94 @@ fn objects_of_scenarios_are_strict_unless_they_say_otherwise() {
         misplaced.contains("fieldValidation is for apply, create, update and patch"),
         "{misplaced}"
     );
+}
+
+#[test]
+fn a_fault_that_can_never_strike_is_refused() {
+    for (on, told) in [
+        (
+            "{resource: pod}",
+            "the server serves no resource \"pod\"; did you mean \"pods\"? there are: ",
+        ),
+        (
+            "{resource: statefulsets.app}",
+            "the server serves no resource \"statefulsets.app\"; did you mean \"statefulsets.apps\"?",
+        ),
+        (
+            "{resource: statefulsets/state}",
+            "statefulsets has no subresource \"state\"; did you mean \"status\"? there are: scale, status",
+        ),
+        (
+            "{resource: pods/status, verb: create}",
+            "no request for pods/status has the verb \"create\"; there are: get, patch, update",
+        ),
+    ] {
+        let refused = run("", &format!("[fault: {{name: f, on: {on}, hold: true}}]")).unwrap_err();
+        let wanted = format!(": the fault would never strike: {told}");
+        assert!(refused.contains(&wanted), "{refused}");
+    }
+    let unknown = run("", "[fault: {name: f, on: {verb: creat}, hold: true}]").unwrap_err();
+    assert!(
+        unknown.contains("there is no verb \"creat\"; did you mean \"create\"?"),
+        "{unknown}"
+    );
+    run(
+        "",
+        "[fault: {name: f, on: {resource: statefulsets, verb: watch}, hold: true}]",
+    )
+    .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_unwrap_prints_is_the_message() {
+    let testbed = Testbed::builder().start().await.unwrap();
+    let error = testbed.apply(TYPO).await.unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let fault = Fault {
+        name: "f".to_owned(),
+        requests: Requests {
+            verb: Some("creat".to_owned()),
+            ..Requests::default()
+        },
+        after: 0,
+        times: None,
+        lasts: None,
+        effect: Effect::Hold,
+    };
+    let error = testbed.simulated().unwrap().inject(fault).unwrap_err();
+    let told = format!("{error:?}");
+    let wanted =
+        "the fault would never strike: there is no verb \"creat\"; did you mean \"create\"?";
+    assert!(told.starts_with(wanted), "{told}");
+    let error = testbed.api().get(("pod", "a"), None).await.unwrap_err();
+    assert_eq!(format!("{error:?}"), "404 NotFound: pods \"a\" not found");
+}
+
+#[test]
+fn a_testbed_outside_of_a_runtime_says_what_to_write() {
+    let started = Testbed::builder().start().now_or_never();
+    let error = started.unwrap().err().unwrap();
+    assert_eq!(
+        format!("{error:?}"),
+        "there is no tokio runtime: call this from an async function under \
+         #[tokio::test(start_paused = true)]"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(
+    expected = "explore::testbed starts runtimes of its own: call it from a plain #[test]"
+)]
+async fn an_exploration_within_a_runtime_says_where_to_call_it() {
+    let script = async |_: &Testbed| Ok(());
+    let _ = explore::testbed(&Testbed::builder(), &explore::Options::default(), script);
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(
+    expected = "explore::replay starts runtimes of its own: call it from a plain #[test]"
+)]
+async fn a_replay_within_a_runtime_says_where_to_call_it() {
+    let script = async |_: &Testbed| Ok(());
+    let _ = explore::replay(&Testbed::builder(), &explore::Plan::default(), script);
 }

@@ -192,14 +192,32 @@ fn faults_of_an_unknown_verb_or_resource_are_refused() {
     let verb = fault(r#"{"verb": "creat"}"#);
     assert!(verb.starts_with("HTTP/1.1 400"), "{verb}");
     assert!(
-        verb.contains(r#"there is no verb \"creat\"; there are: get, list,"#),
+        verb.contains(
+            r#"there is no verb \"creat\"; did you mean \"create\"? there are: get, list,"#
+        ),
         "{verb}"
     );
-    let resource = fault(r#"{"resource": "statefulsets"}"#);
-    assert!(resource.starts_with("HTTP/1.1 400"), "{resource}");
-    assert!(resource.contains("statefulsets.apps, "), "{resource}");
+    for (wrong, told) in [
+        (
+            r#"{"resource": "statefulset"}"#,
+            r#"no resource \"statefulset\"; did you mean \"statefulsets.apps\"? there are: "#,
+        ),
+        (
+            r#"{"resource": "pods/statsu"}"#,
+            r#"pods has no subresource \"statsu\"; did you mean \"status\"? there are: attach, "#,
+        ),
+        (
+            r#"{"resource": "pods/status", "verb": "delete"}"#,
+            r#"no request for pods/status has the verb \"delete\"; there are: get, patch, update"#,
+        ),
+    ] {
+        let refused = fault(wrong);
+        assert!(refused.starts_with("HTTP/1.1 400"), "{refused}");
+        assert!(refused.contains(told), "{refused}");
+    }
     for right in [
         r#"{"verb": "create", "resource": "statefulsets.apps"}"#,
+        r#"{"resource": "statefulsets"}"#,
         r#"{"resource": "pods/status"}"#,
         "{}",
     ] {

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer};
 
 use super::{Crash, Effect, Fault, Refusal, Requests};
+use crate::suggestion;
 
 /// The fields of a fault: its effect is one of the last twelve.
 #[derive(Deserialize)]
@@ -58,7 +59,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
 }
 
 /// The verbs of requests that faults can be about.
-const VERBS: [&str; 9] = [
+pub(crate) const VERBS: [&str; 9] = [
     "get",
     "list",
     "watch",
@@ -77,8 +78,7 @@ impl TryFrom<Fields> for Fault {
         if let Some(verb) = &fields.on.verb
             && !VERBS.contains(&verb.as_str())
         {
-            let known = VERBS.join(", ");
-            return Err(format!("there is no verb {verb:?}; there are: {known}"));
+            return Err(suggestion::unknown("there is no verb", verb, VERBS));
         }
         let mut effects = [
             fields.refuse.map(Effect::Refuse),

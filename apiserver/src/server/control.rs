@@ -18,8 +18,6 @@
 //! `?resource=configmaps` or `?resource=statefulsets.apps` narrows the first four to one resource.
 //! They are allowed to whom the verb on the path is allowed, as any path that names no resource.
 
-use std::collections::BTreeSet;
-
 use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -217,10 +215,8 @@ fn act(
         (Control::Faults, _) => {
             let fault: Fault = serde_json::from_slice(body)
                 .map_err(|error| ApiError::BadRequest(format!("this is no fault: {error}")))?;
-            if let Some(resource) = &fault.requests.resource {
-                let object = resource.split('/').next().unwrap_or_default();
-                parse_resource(server, object)?;
-            }
+            let checked = server.check_fault(&fault);
+            checked.map_err(|error| ApiError::BadRequest(error.to_string()))?;
             server.inject(fault);
         }
         (Control::Fault(name), _) => {
@@ -249,21 +245,8 @@ fn parse_resource(server: &ApiServer, text: &str) -> Result<GroupResource, ApiEr
         group: group.to_owned(),
         resource: resource.to_owned(),
     };
-    let catalog = server.core.definitions.catalog();
-    let mut served = BTreeSet::new();
-    for group in catalog.groups() {
-        let resources = group.versions.iter().flat_map(|version| &version.resources);
-        served.extend(resources.map(|resource| match group.name.as_str() {
-            "" => resource.gvr().resource.clone(),
-            group => format!("{}.{group}", resource.gvr().resource),
-        }));
+    match server.resource_names().contains(text) {
+        true => Ok(asked),
+        false => Err(ApiError::BadRequest(server.no_resource(text).to_string())),
     }
-    if served.contains(text) {
-        return Ok(asked);
-    }
-    let served: Vec<String> = served.into_iter().collect();
-    Err(ApiError::BadRequest(format!(
-        "the server serves no resource {text:?}; there are: {}",
-        served.join(", ")
-    )))
 }

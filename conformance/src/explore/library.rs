@@ -8,11 +8,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use kubeproof_apiserver::fault::Point;
+use tokio::runtime::Handle;
 
 use super::{Divergence, Options, Plan, compare_outcomes, is_component, pairs, plans};
 use crate::properties::Violation;
 use crate::runner::remote::portable_outcome;
-use crate::testbed::{QUIET, Testbed, TestbedBuilder, TestbedError};
+use crate::testbed::{QUIET, Testbed, TestbedBuilder, TestbedError, write_with_causes};
 
 /// How often a long exploration says how far it is.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(10);
@@ -73,8 +74,8 @@ pub struct Replay {
     unmet: Vec<String>,
 }
 
-/// An exploration or a replay of nothing.
-#[derive(Debug, thiserror::Error)]
+/// An exploration or a replay of nothing. As [`fmt::Debug`] it is the message.
+#[derive(thiserror::Error)]
 pub enum ExploreError {
     /// Nobody of that name sends a request.
     #[error("no request comes from {}; there are: {}", .unknown.join(", "), .known.join(", "))]
@@ -94,6 +95,12 @@ pub enum ExploreError {
     NotMet(String),
 }
 
+impl fmt::Debug for ExploreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
+}
+
 /// Starts `builder`, waits until it is at rest, lets `script` do its work, and waits again; then the
 /// same once for every fault that could strike meanwhile, on as many threads as there are processors.
 /// Without [`Options::from`] the faults meet the controllers that the builder was given, or all if it
@@ -103,11 +110,15 @@ pub enum ExploreError {
 /// # Errors
 /// Whatever goes wrong in the run without faults, violations of properties included, and [`ExploreError`] when
 /// there is nothing to explore. What goes wrong in a run with faults is a divergence.
+///
+/// # Panics
+/// Within a tokio runtime.
 pub fn testbed(
     builder: &TestbedBuilder,
     options: &Options,
     script: impl AsyncFn(&Testbed) -> Done + Sync,
 ) -> Result<Report, Box<dyn Error>> {
+    assert_no_runtime("testbed");
     let mut options = options.clone();
     if options.from.is_empty() {
         options.from = builder.user_agents().map(str::to_owned).collect();
@@ -149,16 +160,28 @@ pub fn testbed(
 ///
 /// # Errors
 /// Whatever goes wrong in the run; [`ExploreError::NotMet`] when a fault of the plan does not strike.
+///
+/// # Panics
+/// Within a tokio runtime.
 pub fn replay(
     builder: &TestbedBuilder,
     plan: &Plan,
     script: impl AsyncFn(&Testbed) -> Done,
 ) -> Result<Replay, Box<dyn Error>> {
+    assert_no_runtime("replay");
     let replay = run(builder, plan, &script)?;
     match replay.unmet.is_empty() {
         true => Ok(replay),
         false => Err(ExploreError::NotMet(replay.unmet.join(", ")).into()),
     }
+}
+
+fn assert_no_runtime(function: &str) {
+    assert!(
+        Handle::try_current().is_err(),
+        "explore::{function} starts runtimes of its own: call it from a plain #[test], not from \
+         #[tokio::test] or another async function"
+    );
 }
 
 fn check_agents(options: &Options, points: &[Point]) -> Result<(), ExploreError> {

@@ -172,7 +172,7 @@ async fn perform_verb(testbed: &Testbed, api: &Api, verb: &Verb) -> Result<Vec<S
         }
         Verb::Pod(step) => annotate(api, step).await?,
         Verb::Node(step) => return nodes::perform(testbed, step).await,
-        Verb::Fault(step) => testbed.simulated()?.inject(step.0.clone()),
+        Verb::Fault(step) => testbed.simulated()?.inject(step.0.clone())?,
         Verb::Restart(Restarted::Controllers) => testbed.simulated()?.restart_controllers(),
         Verb::Lift(name) => {
             if !testbed.simulated()?.lift(name) {

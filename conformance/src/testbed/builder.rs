@@ -233,10 +233,8 @@ impl TestbedBuilder {
     /// Starts it.
     ///
     /// # Errors
-    /// [`TestbedError`] when something given is refused or a controller does not start.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
+    /// [`TestbedError`] when something given is refused or a controller does not start, and outside of
+    /// a tokio runtime.
     pub async fn start(self) -> Result<Testbed, TestbedError> {
         Testbed::start(self.options).await
     }

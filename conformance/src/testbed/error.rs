@@ -1,6 +1,9 @@
 //! Why there is no testbed, or none any more.
 
-use kubeproof_apiserver::{LoadError, ManifestError};
+use std::error::Error;
+use std::fmt;
+
+use kubeproof_apiserver::{LoadError, ManifestError, NotServed};
 use kubeproof_controller::Ended;
 
 use super::judge::list;
@@ -8,8 +11,9 @@ use crate::api::ApiError;
 use crate::properties::Violation;
 use crate::scenario::HumanDuration;
 
-/// A testbed that does not start or come to rest.
-#[derive(Debug, thiserror::Error)]
+/// A testbed that does not start or come to rest. As [`fmt::Debug`], which `unwrap` prints, it is the
+/// message with its causes.
+#[derive(thiserror::Error)]
 pub enum TestbedError {
     /// The controllers did not start.
     #[error("the controllers do not start: {0}")]
@@ -28,6 +32,14 @@ pub enum TestbedError {
         "tokio's time is not paused: write #[tokio::test(start_paused = true)], or ask for real time with TestbedBuilder::real_time"
     )]
     NotPaused,
+    /// There is no runtime.
+    #[error(
+        "there is no tokio runtime: call this from an async function under #[tokio::test(start_paused = true)]"
+    )]
+    NoRuntime,
+    /// A fault can strike nobody.
+    #[error("the fault would never strike: {0}")]
+    Fault(#[source] NotServed),
     /// A controller has panicked or returned, which none is meant to do.
     #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
     ControllerEnded(Ended),
@@ -100,4 +112,24 @@ pub enum TestbedError {
         /// Resource and name of the object written last.
         object: String,
     },
+}
+
+impl fmt::Debug for TestbedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_with_causes(self, f)
+    }
+}
+
+/// Writes the message of `error`, and those of its causes that it does not have in it.
+pub(crate) fn write_with_causes(error: &dyn Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !told.contains(&message) {
+            told = format!("{told}: {message}");
+        }
+        cause = error.source();
+    }
+    f.write_str(&told)
 }

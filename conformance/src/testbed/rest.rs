@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kubeproof_apiserver::JournalEntry;
 use serde_json::Value;
 
-use super::time::Pulse;
+use super::time::{Pulse, check_runtime};
 use super::{Cluster, Testbed, TestbedError, remote};
 use crate::api::ApiError;
 use crate::scenario::HumanDuration;
@@ -50,6 +50,7 @@ impl Testbed {
         quiet: Duration,
         longest: Duration,
     ) -> Result<Timestamp, TestbedError> {
+        check_runtime()?;
         let last = self.come_to_rest(quiet, longest).await?;
         if self.simulated().is_ok_and(|own| own.options.judges) {
             self.judge()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 
-use super::{Testbed, TestbedError, TestbedOptions};
+use super::{Testbed, TestbedError, TestbedOptions, check_runtime};
 use crate::properties::Stated;
 
 /// A simulated cluster at one moment: what is set up once, and tested many times.
@@ -82,11 +82,10 @@ impl Snapshot {
     /// other sees. Its journal and its timeline begin with what led to the snapshot.
     ///
     /// # Errors
-    /// [`TestbedError`] when a controller does not start or discovery fails.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
+    /// [`TestbedError`] when a controller does not start or discovery fails, and outside of a tokio
+    /// runtime.
     pub async fn start(&self) -> Result<Testbed, TestbedError> {
+        check_runtime()?;
         let clock = Clock::simulated(self.time);
         let server = self.server.fork_under(clock.clone());
         let stated = self.stated.clone();

@@ -3,14 +3,26 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use super::TestbedError;
 
 /// Time that is not paused passes while its clock is read so often.
 const READS: usize = 1_000;
 
 /// The time between two beats.
 const BEAT: Duration = Duration::from_millis(500);
+
+/// Checks that there is a runtime, which tasks and timers need.
+///
+/// # Errors
+/// [`TestbedError::NoRuntime`]
+pub(super) fn check_runtime() -> Result<(), TestbedError> {
+    let runtime = Handle::try_current();
+    runtime.map(|_| ()).map_err(|_| TestbedError::NoRuntime)
+}
 
 /// Whether tokio's time is paused.
 pub(super) fn is_paused() -> bool {
