@@ -6,11 +6,14 @@
 
 mod bootstrap;
 mod builtin;
+mod definitions;
 mod go;
 mod json;
 mod overrides;
+mod parameters;
 mod resources;
 mod server;
+mod template_types;
 mod tree;
 
 use std::path::PathBuf;
@@ -37,7 +40,7 @@ impl Data {
     }
 }
 
-const FILES: [Data; 3] = [
+const FILES: [Data; 6] = [
     Data {
         path: "apiserver/src/registry/resources.json",
         generate: resources::generate,
@@ -49,6 +52,18 @@ const FILES: [Data; 3] = [
     Data {
         path: "apiserver/src/schema/builtin.txt",
         generate: builtin::generate,
+    },
+    Data {
+        path: "apiserver/src/endpoints/openapi/definitions.txt",
+        generate: definitions::generate,
+    },
+    Data {
+        path: "apiserver/src/endpoints/openapi/parameters.txt",
+        generate: parameters::generate,
+    },
+    Data {
+        path: "controller/src/template_hash/types.txt",
+        generate: template_types::generate,
     },
 ];
 

@@ -17,12 +17,12 @@ pub(super) enum Form {
     V3,
 }
 
-/// The format is described in the README of this folder.
+/// The format is described in the file.
 const SOURCE: &str = include_str!("definitions.txt");
 
 static LINES: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
-    let lines = SOURCE.lines().filter_map(|line| line.split_once(' '));
-    lines.collect()
+    let lines = SOURCE.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(' ')).collect()
 });
 
 /// Names of the built-in definitions.

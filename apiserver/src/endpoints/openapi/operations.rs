@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 use super::definitions::{Form, reference, written};
 use crate::meta::GroupVersionKind;
 
-/// The format is described in the README of this folder.
+/// The format is described in the file.
 static PARAMETERS: LazyLock<BTreeMap<&str, Value>> = LazyLock::new(|| {
     let lines = include_str!("parameters.txt").lines();
+    let lines = lines.filter(|line| !line.starts_with('#'));
     let named = lines.filter_map(|line| line.split_once(' '));
     named
         .map(|(name, text)| {

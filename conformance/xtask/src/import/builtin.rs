@@ -204,7 +204,7 @@ impl Writer<'_> {
                 continue;
             }
             let (path, name) = &key;
-            let declared = self.declaration(path, name)?;
+            let declared = self.packages.declaration(path, name)?;
             let Type::Struct(fields) = &declared.of else {
                 anyhow::bail!("{path}.{name} is no struct");
             };
@@ -225,13 +225,6 @@ impl Writer<'_> {
             self.written.insert(key, text);
         }
         Ok(())
-    }
-
-    fn declaration(&mut self, path: &str, name: &str) -> anyhow::Result<Declaration> {
-        let found = self.packages.get(path)?.types.get(name);
-        found
-            .cloned()
-            .with_context(|| format!("{path} has no type {name}"))
     }
 
     /// The line of a field, or those of the fields of an embedded struct. `number` is that of the
@@ -292,8 +285,8 @@ impl Writer<'_> {
         let Type::Named(package, name) = of else {
             anyhow::bail!("it inlines a type without a name");
         };
-        let path = resolve(path, declared, package.as_deref())?;
-        let declared = self.declaration(&path, name)?;
+        let path = declared.path_of(path, package.as_deref())?;
+        let declared = self.packages.declaration(&path, name)?;
         let Type::Struct(fields) = &declared.of else {
             anyhow::bail!("it inlines no struct");
         };
@@ -320,7 +313,7 @@ impl Writer<'_> {
                 let text = self.type_text(path, declared, items)?;
                 // Nothing else tells what Go calls a list of these.
                 Ok(match text == "raw" {
-                    true => format!("<{}>[]{text}", self.go_name(path, declared, of)?),
+                    true => format!("<{}>[]{text}", self.packages.printed(path, declared, of)?),
                     false => format!("[]{text}"),
                 })
             }
@@ -328,7 +321,7 @@ impl Writer<'_> {
                 let text = self.type_text(path, declared, values)?;
                 Ok(match **key == Type::Named(None, "string".to_owned()) {
                     true => format!("{{}}{text}"),
-                    false => format!("<{}>{{}}{text}", self.go_name(path, declared, of)?),
+                    false => format!("<{}>{{}}{text}", self.packages.printed(path, declared, of)?),
                 })
             }
             Type::Pointer(of) => self.type_text(path, declared, of),
@@ -347,14 +340,14 @@ impl Writer<'_> {
         if package.is_none() && ["string", "bool", "int32", "int64", "float64"].contains(&name) {
             return Ok(name.to_owned());
         }
-        let target = resolve(path, declared, package)?;
+        let target = declared.path_of(path, package)?;
         let scalar = SCALARS
             .iter()
             .find(|(path, own, _)| (*path, *own) == (target.as_str(), name));
         if let Some((_, _, text)) = scalar {
             return Ok((*text).to_owned());
         }
-        let found = self.declaration(&target, name)?;
+        let found = self.packages.declaration(&target, name)?;
         if let Type::Struct(_) = found.of {
             self.open.push((target.clone(), name.to_owned()));
             return Ok(match target == path {
@@ -369,28 +362,6 @@ impl Writer<'_> {
             of => self.type_text(&target, &found, of)?,
         };
         Ok(format!("<{package}.{name}>{of}"))
-    }
-
-    /// A type as Go prints it.
-    fn go_name(&mut self, path: &str, declared: &Declaration, of: &Type) -> anyhow::Result<String> {
-        Ok(match of {
-            Type::Pointer(of) => format!("*{}", self.go_name(path, declared, of)?),
-            Type::List(items) => format!("[]{}", self.go_name(path, declared, items)?),
-            Type::Map(key, values) => {
-                let key = self.go_name(path, declared, key)?;
-                format!("map[{key}]{}", self.go_name(path, declared, values)?)
-            }
-            Type::Named(None, name)
-                if name.starts_with(|first: char| first.is_ascii_lowercase()) =>
-            {
-                name.clone()
-            }
-            Type::Named(package, name) => {
-                let target = resolve(path, declared, package.as_deref())?;
-                format!("{}.{name}", self.packages.get(&target)?.name)
-            }
-            Type::Struct(_) | Type::Opaque => anyhow::bail!("its type has no name"),
-        })
     }
 
     /// The types by package, in the order of their names.
@@ -410,17 +381,6 @@ impl Writer<'_> {
         }
         text
     }
-}
-
-/// The path of the package that `declared`, of the package at `path`, calls `package`.
-fn resolve(path: &str, declared: &Declaration, package: Option<&str>) -> anyhow::Result<String> {
-    let Some(package) = package else {
-        return Ok(path.to_owned());
-    };
-    let found = declared.imports.get(package);
-    found
-        .cloned()
-        .with_context(|| format!("{path} does not import {package}"))
 }
 
 /// What the file calls a package: its last two directories.

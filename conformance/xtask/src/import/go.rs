@@ -107,6 +107,46 @@ impl<'a> Packages<'a> {
         }
         Ok(&self.read[path])
     }
+
+    /// The type `name` of the package at `path`.
+    ///
+    /// # Errors
+    /// The checkout does not have it.
+    pub(crate) fn declaration(&mut self, path: &str, name: &str) -> anyhow::Result<Declaration> {
+        let found = self.get(path)?.types.get(name);
+        found
+            .cloned()
+            .with_context(|| format!("{path} has no type {name}"))
+    }
+
+    /// A type as Go prints it, such as `map[v1.ResourceName]resource.Quantity`, where `declared`, of
+    /// the package at `path`, has it.
+    ///
+    /// # Errors
+    /// It is a struct, or of an unknown package.
+    pub(crate) fn printed(
+        &mut self,
+        path: &str,
+        declared: &Declaration,
+        of: &Type,
+    ) -> anyhow::Result<String> {
+        Ok(match of {
+            Type::Pointer(of) => format!("*{}", self.printed(path, declared, of)?),
+            Type::List(items) => format!("[]{}", self.printed(path, declared, items)?),
+            Type::Map(key, values) => {
+                let key = self.printed(path, declared, key)?;
+                format!("map[{key}]{}", self.printed(path, declared, values)?)
+            }
+            Type::Named(None, name) if name.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                name.clone()
+            }
+            Type::Named(package, name) => {
+                let target = declared.path_of(path, package.as_deref())?;
+                format!("{}.{name}", self.get(&target)?.name)
+            }
+            Type::Struct(_) | Type::Opaque => anyhow::bail!("the type has no name"),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use anyhow::Context as _;
+
 use super::token::{Kind, Token};
 
 /// A declared type.
@@ -14,6 +16,22 @@ pub(crate) struct Declaration {
     pub(crate) comment: Vec<String>,
     /// Paths of the file's imports, by the names they have in the file.
     pub(crate) imports: Rc<BTreeMap<String, String>>,
+}
+
+impl Declaration {
+    /// The path of the package that this declaration, of the package at `path`, calls `package`.
+    ///
+    /// # Errors
+    /// The file does not import it.
+    pub(crate) fn path_of(&self, path: &str, package: Option<&str>) -> anyhow::Result<String> {
+        let Some(package) = package else {
+            return Ok(path.to_owned());
+        };
+        let found = self.imports.get(package);
+        found
+            .cloned()
+            .with_context(|| format!("{path} does not import {package}"))
+    }
 }
 
 /// A type expression.
