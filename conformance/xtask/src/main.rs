@@ -1,5 +1,8 @@
 //! Tasks of this repository: `cargo xtask import`, `ci`, `goldens` and `commits`.
 
+mod ci;
+mod commits;
+mod goldens;
 mod import;
 
 use std::path::{Path, PathBuf};
@@ -19,11 +22,20 @@ struct Cli {
 enum Task {
     /// Write every embedded data file from a checkout of Kubernetes and a running API server.
     Import(import::Args),
+    /// Run everything that a change has to pass.
+    Ci(ci::Args),
+    /// Review the goldens that differ, one by one.
+    Goldens(goldens::Args),
+    /// Check the messages of commits.
+    Commits(commits::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Import(args) => import::run(&args),
+        Task::Ci(args) => ci::run(&args),
+        Task::Goldens(args) => goldens::run(&args),
+        Task::Commits(args) => commits::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
