@@ -69,7 +69,7 @@ pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
     LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed, SecretToken,
-    Tls, serve, serve_requests, serve_tls,
+    ServerState, StateError, Tls, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

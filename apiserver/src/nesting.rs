@@ -57,7 +57,7 @@ thread_local! {
 }
 
 /// Runs `work` with room for values that nest [`DEPTH_MAX`] levels deep.
-fn with_room<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn with_room<T>(work: impl FnOnce() -> T) -> T {
     struct Reset(bool);
     impl Drop for Reset {
         fn drop(&mut self) {

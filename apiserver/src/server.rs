@@ -17,6 +17,7 @@ mod paths;
 mod peer;
 mod served;
 mod stall;
+mod state;
 mod tls;
 
 use std::collections::BTreeSet;
@@ -78,6 +79,7 @@ pub use load::{LoadError, Loader};
 pub use manifests::{Manifest, ManifestError, Manifests};
 pub(crate) use peer::{Peer, check_local};
 pub use served::NotServed;
+pub use state::{ServerState, StateError};
 pub use tls::{ClientCertificate, Tls};
 
 /// Names of the components that run beside a server.
@@ -256,6 +258,13 @@ impl ApiServer {
     #[must_use]
     pub fn journal_after(&self, seen: usize) -> Vec<JournalEntry> {
         self.core.storage.journal_after(seen)
+    }
+
+    /// Every commit since the last call, in the order they were made, which the journal then forgets:
+    /// for those who write them down as they come.
+    #[must_use]
+    pub fn take_journal(&self) -> Vec<JournalEntry> {
+        self.core.storage.take_journal()
     }
 
     /// The panics of request handlers so far, each with its request. A handler that panics is a

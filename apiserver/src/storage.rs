@@ -85,6 +85,8 @@ type InitialObjects = Arc<dyn Fn(&GroupResource) -> Vec<Arc<StoredObject>> + Sen
 pub(crate) struct Initial {
     /// The version that storage starts at, no less than that of any initial object.
     pub(crate) revision: u64,
+    /// Whether nothing was ever written, so that the objects at each version before are known.
+    pub(crate) is_fresh: bool,
     pub(crate) objects: InitialObjects,
 }
 
@@ -94,6 +96,7 @@ impl Initial {
     pub(crate) fn empty() -> Self {
         Self {
             revision: 1,
+            is_fresh: true,
             objects: Arc::new(|_| Vec::new()),
         }
     }
@@ -190,13 +193,32 @@ impl Storage {
             };
             let began = Began {
                 rv: self.initial.revision.max(dropped),
-                is_first: dropped <= self.initial.revision,
+                is_first: self.initial.is_fresh && dropped <= self.initial.revision,
             };
             let mut gvr = gvr.clone();
             canonicalize(&mut gvr.group);
             Arc::new(Table::new(gvr, revisions, (objects, began), self.window))
         });
         Arc::clone(&table)
+    }
+
+    /// Lets a resource hold `objects` from the beginning on; nobody has asked for it yet.
+    pub(crate) fn hold(&self, mut gvr: GroupVersionResource, objects: Vec<Arc<StoredObject>>) {
+        canonicalize(&mut gvr.group);
+        let key = gvr.group_resource();
+        // There may be many, and few are looked at.
+        objects.iter().for_each(|object| object.rest());
+        let began = Began {
+            rv: self.initial.revision,
+            is_first: false,
+        };
+        let table = Table::new(
+            gvr,
+            Arc::clone(&self.revisions),
+            (objects, began),
+            self.window,
+        );
+        self.tables.insert(key, Arc::new(table));
     }
 
     /// Drops the table of a custom resource that is not served any more, unless there is something in
@@ -270,6 +292,12 @@ impl Storage {
         let mut entries = journal.lock().entries().to_vec();
         entries.sort_by_key(|entry| entry.rv);
         entries
+    }
+
+    /// Every commit since the last call in the order they were recorded; the journal forgets them.
+    pub(crate) fn take_journal(&self) -> Vec<JournalEntry> {
+        let journal = self.revisions.journal.as_ref();
+        journal.map_or_else(Vec::new, |journal| journal.lock().take())
     }
 
     /// The entries behind the first `seen`, in the order they were recorded.

@@ -266,6 +266,25 @@ async fn faults_are_injected_and_lifted_over_the_wire() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_can_be_asked_of_the_server_is_listed() {
+    let server = server();
+    for path in ["/kubeproof/v1", "/kubeproof/v1/"] {
+        let (code, list) = send(&server, &format!("GET {path}"), Value::Null).await;
+        assert_eq!((code, &list["kind"]), (200, &json!("EndpointList")));
+        let items = list["items"].as_array().unwrap();
+        let clock = items
+            .iter()
+            .find(|item| item["path"] == "/kubeproof/v1/clock");
+        let clock = clock.unwrap();
+        assert_eq!(clock["methods"], json!(["POST"]));
+        assert_eq!(clock["parameters"], json!(["jump"]));
+        assert!(clock["description"].as_str().unwrap().contains("forward"));
+    }
+    let (code, _) = send(&server, "DELETE /kubeproof/v1", Value::Null).await;
+    assert_eq!(code, 405);
+}
+
+#[tokio::test(start_paused = true)]
 async fn clocks_jump_and_servers_restart() {
     let server = server();
     let before = server.clock().now();

@@ -95,6 +95,29 @@ impl GroupVersionResource {
             resource: self.resource.clone(),
         }
     }
+
+    /// The resource as `VERSION/PLURAL` or `GROUP/VERSION/PLURAL`.
+    #[must_use]
+    pub fn to_path(&self) -> String {
+        let (group, version, resource) = (&self.group, &self.version, &self.resource);
+        match group.as_str() {
+            "" => format!("{version}/{resource}"),
+            group => format!("{group}/{version}/{resource}"),
+        }
+    }
+
+    /// Reads what [`Self::to_path`] has written; `None` for any other text.
+    #[must_use]
+    pub fn from_path(path: &str) -> Option<Self> {
+        let (group_version, resource) = path.rsplit_once('/')?;
+        let GroupVersion { group, version } = GroupVersion::parse(group_version)?;
+        let resource = resource.to_owned();
+        Some(Self {
+            group,
+            version,
+            resource,
+        })
+    }
 }
 
 /// A kind in one version of its group.

@@ -10,7 +10,7 @@ use super::flow_control::FlowControl;
 use super::livelock::{LivelockLimits, Livelocks};
 use super::offload::Offload;
 use super::panics::Panics;
-use super::{ApiServer, Components, Core, LazyAuthority};
+use super::{ApiServer, Components, Core, LazyAuthority, ServerState};
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
 use crate::auth::{Authorization, ISSUER, LastModes, TokenKeys, Tokens};
@@ -62,6 +62,7 @@ pub struct ApiServerBuilder {
     token_keys: Option<TokenKeys>,
     issuers: Vec<String>,
     livelock_limits: Option<LivelockLimits>,
+    state: Option<ServerState>,
 }
 
 impl Default for ApiServerBuilder {
@@ -87,6 +88,7 @@ impl Default for ApiServerBuilder {
             token_keys: None,
             issuers: vec![ISSUER.to_owned()],
             livelock_limits: None,
+            state: None,
         }
     }
 }
@@ -259,6 +261,16 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Begins with what another server stored, instead of with what a fresh cluster holds. Versions go
+    /// on from there, and older ones are Expired; the clock and the keys are the new server's own.
+    /// Default: a fresh cluster.
+    pub fn holding(self, state: ServerState) -> Self {
+        Self {
+            state: Some(state),
+            ..self
+        }
+    }
+
     /// The server, holding what a fresh cluster holds: namespaces, the `kubernetes` service, the
     /// roles of system components, flow control, API services.
     #[must_use]
@@ -281,14 +293,18 @@ impl ApiServerBuilder {
         });
         let components = Components::default();
         let running = Arc::clone(&components);
+        let is_fresh = self.state.is_none();
+        let begun = self.state.as_ref().map(ServerState::revision);
         let initial = Initial {
-            revision: bootstrap::revision(),
+            revision: begun.unwrap_or_else(bootstrap::revision),
+            is_fresh,
             objects: Arc::new(move |resource| match resource.resource.as_str() {
                 "componentstatuses" => component_status::objects(&running.lock()),
+                _ if !is_fresh => Vec::new(),
                 _ => bootstrap::objects(resource, initial_seed, started),
             }),
         };
-        ApiServer::cyclic(|weak| Core {
+        let server = ApiServer::cyclic(|weak| Core {
             max_unavailable_stateful_set: self.max_unavailable_stateful_set,
             bookmark_period: self.bookmark_period,
             faults: Faults::new(self.clock.clone()),
@@ -321,6 +337,10 @@ impl ApiServerBuilder {
             flow_control: FlowControl::default(),
             flow_schema_passes: Passes::default(),
             offload: Offload::new(),
-        })
+        });
+        if let Some(state) = self.state {
+            server.hold(state);
+        }
+        server
     }
 }

@@ -4,6 +4,8 @@
 //! The same from any language, answered by a `Status`:
 //!
 //! ```text
+//! GET    /kubeproof/v1                     this list
+//! GET    /kubeproof/v1/snapshot            everything stored, as `ApiServerBuilder::holding` takes it
 //! POST   /kubeproof/v1/compact             forget past events: older versions are 410 Expired
 //! POST   /kubeproof/v1/watches/bookmark    send a bookmark to every watch that allows bookmarks
 //! POST   /kubeproof/v1/watches/close       end watches as if their time were up
@@ -15,7 +17,7 @@
 //! DELETE /kubeproof/v1/faults/NAME         lift the faults of that name
 //! ```
 //!
-//! `?resource=configmaps` or `?resource=statefulsets.apps` narrows the first four to one resource.
+//! `?resource=configmaps` or `?resource=statefulsets.apps` narrows `compact` and `watches/…` to one resource.
 //! They are allowed to whom the verb on the path is allowed, as any path that names no resource.
 
 use http::Method;
@@ -29,11 +31,70 @@ use crate::meta::GroupResource;
 use crate::status::ApiError;
 use crate::storage::WatchControl;
 
-const PREFIX: &str = "/kubeproof/v1/";
+const ROOT: &str = "/kubeproof/v1";
+
+/// The endpoints as `GET /kubeproof/v1` lists them: path below it, methods, parameters, what it does.
+const ENDPOINTS: [(&str, &[&str], &[&str], &str); 9] = [
+    (
+        "/snapshot",
+        &["GET"],
+        &[],
+        "Everything stored, a JSON object a line, for `kubeproof serve --from-log`.",
+    ),
+    (
+        "/compact",
+        &["POST"],
+        &["resource"],
+        "Forget past events: older versions are 410 Expired.",
+    ),
+    (
+        "/watches/bookmark",
+        &["POST"],
+        &["resource"],
+        "Send a bookmark to every watch that allows bookmarks.",
+    ),
+    (
+        "/watches/close",
+        &["POST"],
+        &["resource"],
+        "End watches as if their time were up.",
+    ),
+    (
+        "/watches/drop",
+        &["POST"],
+        &["resource"],
+        "Break the connections of watches.",
+    ),
+    (
+        "/restart",
+        &["POST"],
+        &[],
+        "What clients see of a restart: watches break, past events are forgotten.",
+    ),
+    (
+        "/clock",
+        &["POST"],
+        &["jump"],
+        "Set the clock forward by a duration such as 10m, or back by a negative one.",
+    ),
+    (
+        "/faults",
+        &["GET", "POST"],
+        &[],
+        "List the faults injected, with how many requests each has met; inject the fault in the body.",
+    ),
+    (
+        "/faults/NAME",
+        &["DELETE"],
+        &[],
+        "Lift the faults of that name.",
+    ),
+];
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Control<'a> {
+    List,
     Compact,
     Watches(WatchControl),
     Restart,
@@ -45,6 +106,7 @@ enum Control<'a> {
 impl<'a> Control<'a> {
     fn parse(name: &'a str) -> Option<Self> {
         Some(match name {
+            "" => Self::List,
             "compact" => Self::Compact,
             "watches/bookmark" => Self::Watches(WatchControl::Bookmark),
             "watches/close" => Self::Watches(WatchControl::Close),
@@ -58,6 +120,7 @@ impl<'a> Control<'a> {
 
     fn takes(self, method: &Method) -> bool {
         match self {
+            Self::List => *method == Method::GET,
             Self::Faults => matches!(*method, Method::GET | Method::POST),
             Self::Fault(_) => *method == Method::DELETE,
             _ => *method == Method::POST,
@@ -165,7 +228,21 @@ impl ApiServer {
 
 /// Whether a request is for this module.
 pub(super) fn is_for(path: &str) -> bool {
-    path.starts_with(PREFIX)
+    name(path).is_some()
+}
+
+/// Whether a request is for [`ApiServer::state`].
+pub(super) fn is_snapshot(path: &str) -> bool {
+    name(path) == Some("snapshot")
+}
+
+/// What follows `/kubeproof/v1/`; empty for the list of all.
+fn name(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix(ROOT)?;
+    match rest {
+        "" => Some(rest),
+        rest => rest.strip_prefix('/'),
+    }
 }
 
 /// Answers a request below `/kubeproof/v1/`; `None` for any other path.
@@ -176,8 +253,7 @@ pub(super) fn answer(
     query: &[(String, String)],
     body: &[u8],
 ) -> Option<Result<Value, ApiError>> {
-    let name = path.strip_prefix(PREFIX)?;
-    Some(act(server, method, name, query, body))
+    Some(act(server, method, name(path)?, query, body))
 }
 
 fn act(
@@ -198,6 +274,7 @@ fn act(
     let resource = option("resource").map(|resource| parse_resource(server, resource));
     let resource = resource.transpose()?;
     match (control, &resource) {
+        (Control::List, _) => return Ok(list()),
         (Control::Compact, None) => server.compact(),
         (Control::Compact, Some(resource)) => server.compact_resource(resource),
         (Control::Watches(control), resource) => {
@@ -230,6 +307,18 @@ fn act(
     Ok(json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" }))
 }
 
+fn list() -> Value {
+    let items = ENDPOINTS.map(|(path, methods, parameters, description)| {
+        json!({
+            "path": format!("{ROOT}{path}"),
+            "methods": methods,
+            "parameters": parameters,
+            "description": description,
+        })
+    });
+    json!({ "kind": "EndpointList", "apiVersion": "kubeproof.dev/v1", "items": items })
+}
+
 fn faults_met(server: &ApiServer) -> Value {
     let met = server.faults_met();
     let items = met
@@ -248,5 +337,29 @@ fn parse_resource(server: &ApiServer, text: &str) -> Result<GroupResource, ApiEr
     match server.resource_names().contains(text) {
         true => Ok(asked),
         false => Err(ApiError::BadRequest(server.no_resource(text).to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_endpoint_is_listed_with_the_methods_that_it_takes() {
+        let all = [Method::GET, Method::POST, Method::PUT, Method::DELETE];
+        for (path, methods, ..) in ENDPOINTS {
+            let listed: Vec<&Method> = all
+                .iter()
+                .filter(|method| methods.contains(&method.as_str()))
+                .collect();
+            let taken: Vec<&Method> = match is_snapshot(&format!("{ROOT}{path}")) {
+                true => vec![&Method::GET],
+                false => {
+                    let control = Control::parse(&path[1..]).expect("it is there");
+                    all.iter().filter(|method| control.takes(method)).collect()
+                }
+            };
+            assert_eq!(listed, taken, "{path}");
+        }
     }
 }

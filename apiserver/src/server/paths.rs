@@ -34,9 +34,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Whether the answer may take long: documents about all resources.
+    /// Whether the answer may take long: documents about all resources, or all objects.
     fn may_take_long(&self) -> bool {
-        self.path.starts_with("/openapi/") || self.path == "/metrics"
+        self.path.starts_with("/openapi/")
+            || self.path == "/metrics"
+            || control::is_snapshot(&self.path)
     }
 }
 
@@ -81,6 +83,12 @@ impl ApiServer {
         if let Some(answer) = health::answer(path, &query_pairs) {
             self.core.checked.note(path, &query_pairs);
             return response::text(answer.status, answer.body);
+        }
+        if control::is_snapshot(path) {
+            return match *method {
+                Method::GET => response::whole(200, "application/x-ndjson", self.state().to_text()),
+                _ => response::error(&ApiError::MethodNotAllowed, Accepted::JSON),
+            };
         }
         if let Some(answer) = control::answer(self, method, path, &query_pairs, body) {
             return answer.map_or_else(

@@ -115,6 +115,11 @@ impl Journal {
         }
     }
 
+    /// All entries, which are then forgotten.
+    pub(super) fn take(&mut self) -> Vec<JournalEntry> {
+        std::mem::take(&mut self.0)
+    }
+
     pub(super) fn entries(&self) -> &[JournalEntry] {
         &self.0
     }

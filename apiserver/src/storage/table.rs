@@ -291,6 +291,11 @@ impl Table {
         })
     }
 
+    /// The resource, in the version that it was first asked for in.
+    pub(crate) fn gvr(&self) -> &GroupVersionResource {
+        &self.gvr
+    }
+
     /// Keeps writers out while the guard is held.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read()

@@ -1,0 +1,244 @@
+//! Everything that a server stores, as text: taken from one server, given to another.
+//!
+//! The text has a JSON object a line. The first, `{"state": …}`, has the form, the version of the
+//! program, the `resourceVersion` and the time; each other, `{"object": …}`, an object and the
+//! resource that it is stored in. What follows is left to the caller: a log may go on from there.
+//!
+//! Keys are not part of it: those that sign tokens and certificates belong to the server.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::ApiServer;
+use crate::meta::GroupVersionResource;
+use crate::nesting;
+use crate::schema::read_object;
+use crate::storage::{ObjectKey, StoredObject};
+
+/// The form of the text that this program writes and reads.
+const FORM: &str = "kubeproof/v1";
+
+/// How a text begins.
+const BEGINNING: &str = r#"{"state":"#;
+
+/// The objects of a server at one `resourceVersion`.
+#[derive(Clone, Debug)]
+pub struct ServerState {
+    revision: u64,
+    time: Timestamp,
+    held: Vec<(GroupVersionResource, Vec<Arc<StoredObject>>)>,
+}
+
+/// A text that is no [`ServerState`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {number}: {message}")]
+pub struct StateError {
+    /// Which line, counted from one.
+    pub number: usize,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum First {
+    State(Head),
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    form: String,
+    program: String,
+    revision: u64,
+    time: String,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Line<'t> {
+    #[serde(borrow)]
+    Object(Held<'t>),
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Held<'t> {
+    resource: String,
+    #[serde(borrow)]
+    object: &'t RawValue,
+}
+
+impl ApiServer {
+    /// Returns every object stored, all of the same moment.
+    #[must_use]
+    pub fn state(&self) -> ServerState {
+        let catalog = self.core.definitions.catalog();
+        let versions = catalog.groups().iter().flat_map(|group| &group.versions);
+        let resources = versions.flat_map(|version| &version.resources);
+        // A resource that nobody has asked for yet may have objects all the same.
+        for resource in resources.filter(|resource| resource.has_verb("list")) {
+            self.core.storage.table(resource.gvr());
+        }
+        // Nobody writes to a fork.
+        let time = self.core.clock.now();
+        let frozen = self.core.storage.fork(None).expect("the present is there");
+        let tables = frozen.tables().into_values();
+        let held = tables.filter_map(|table| {
+            let snapshot = table.snapshot();
+            let objects: Vec<_> = snapshot.range(None, None).cloned().collect();
+            // What componentstatuses show is not stored.
+            let is_stored = table.gvr().resource != "componentstatuses";
+            (is_stored && !objects.is_empty()).then(|| (table.gvr().clone(), objects))
+        });
+        ServerState {
+            revision: frozen.revision(),
+            time,
+            held: held.collect(),
+        }
+    }
+
+    /// Stores what `state` holds, in a server whose storage has begun at its version.
+    pub(super) fn hold(&self, state: ServerState) {
+        let core = &self.core;
+        nesting::where_stored(|| {
+            for (gvr, objects) in state.held {
+                core.storage.hold(gvr, objects);
+            }
+            core.entropy.set_apart(state.revision);
+            crate::registry::definition::after_fork(core);
+        });
+    }
+}
+
+impl ServerState {
+    /// The latest `resourceVersion` given out.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// When it was, by the server's clock.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        self.time
+    }
+
+    /// Whether a text begins as those of [`Self::to_text`] do.
+    #[must_use]
+    pub fn is_begun_by(text: &str) -> bool {
+        text.starts_with(BEGINNING)
+    }
+
+    /// The text that [`Self::read`] reads.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let head = First::State(Head {
+            form: FORM.to_owned(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: self.revision,
+            time: self.time.to_string(),
+        });
+        let mut text = to_line(&head);
+        for (gvr, objects) in &self.held {
+            for object in objects {
+                let json = object.json();
+                let json = std::str::from_utf8(&json).expect("JSON is UTF-8");
+                let line = Line::Object(Held {
+                    resource: gvr.to_path(),
+                    object: serde_json::from_str(json).expect("it was written as JSON"),
+                });
+                text.push_str(&to_line(&line));
+            }
+        }
+        text
+    }
+
+    /// Reads a text, and returns what follows the objects.
+    ///
+    /// # Errors
+    /// [`StateError`] for the first line that is none of a state.
+    pub fn read(text: &str) -> Result<(Self, &str), StateError> {
+        let mut lines = Lines {
+            rest: text,
+            number: 0,
+        };
+        let first = lines.next().unwrap_or_default();
+        let First::State(head) = serde_json::from_str(first).map_err(|error| lines.fault(error))?;
+        if head.form != FORM {
+            let why = format!("the form is {:?}; this program reads {FORM:?}", head.form);
+            return Err(lines.fault(why));
+        }
+        let mut state = Self {
+            revision: head.revision,
+            time: head
+                .time
+                .parse()
+                .map_err(|error: jiff::Error| lines.fault(error))?,
+            held: Vec::new(),
+        };
+        while lines.rest.starts_with(r#"{"object":"#) {
+            let line = lines.next().unwrap_or_default();
+            let Line::Object(held) =
+                serde_json::from_str(line).map_err(|error| lines.fault(error))?;
+            let gvr = GroupVersionResource::from_path(&held.resource);
+            let gvr =
+                gvr.ok_or_else(|| lines.fault(format!("{:?}: no resource", held.resource)))?;
+            let object = nesting::with_room(|| stored(held.object.get(), head.revision));
+            let object = Arc::new(object.map_err(|error| lines.fault(error))?);
+            match state.held.last_mut() {
+                Some((last, objects)) if *last == gvr => objects.push(object),
+                _ => state.held.push((gvr, vec![object])),
+            }
+        }
+        Ok((state, lines.rest))
+    }
+}
+
+fn to_line(line: &impl Serialize) -> String {
+    let mut text = serde_json::to_string(line).expect("all keys of a line are text");
+    text.push('\n');
+    text
+}
+
+/// An object as it was stored at its version, which is `revision` at most.
+fn stored(json: &str, revision: u64) -> Result<StoredObject, String> {
+    let value = read_object(json.as_bytes()).map_err(|error| error.to_string())?;
+    let metadata = &value["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        return Err("the object has no name".to_owned());
+    }
+    let key = ObjectKey::new(metadata["namespace"].as_str(), name);
+    let rv = metadata["resourceVersion"].as_str();
+    let rv = rv.and_then(|rv| rv.parse().ok());
+    let rv = rv.filter(|rv| *rv <= revision);
+    let rv = rv.ok_or_else(|| format!("{name} has no resourceVersion up to {revision}"))?;
+    Ok(StoredObject::new(key, rv, value))
+}
+
+/// The lines of a text that have not been read.
+struct Lines<'t> {
+    rest: &'t str,
+    /// The number of the last line read.
+    number: usize,
+}
+
+impl<'t> Lines<'t> {
+    fn next(&mut self) -> Option<&'t str> {
+        let (line, rest) = self.rest.split_once('\n').unwrap_or((self.rest, ""));
+        self.rest = rest;
+        self.number += 1;
+        (!line.is_empty()).then_some(line)
+    }
+
+    fn fault(&self, why: impl ToString) -> StateError {
+        StateError {
+            number: self.number,
+            message: why.to_string(),
+        }
+    }
+}
