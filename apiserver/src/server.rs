@@ -73,7 +73,7 @@ pub use builder::{ApiServerBuilder, AuthorityError};
 pub(crate) use credentials::LazyAuthority;
 pub use credentials::SecretToken;
 pub use fork::ForkError;
-pub use listener::{serve, serve_requests, serve_tls};
+pub use listener::{REQUEST_LOG, serve, serve_requests, serve_tls};
 pub use livelock::{Livelock, LivelockLimits};
 pub use load::{LoadError, Loader};
 pub use manifests::{Manifest, ManifestError, Manifests};

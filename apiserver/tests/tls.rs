@@ -73,6 +73,10 @@ async fn connect(
         .await
 }
 
+/// What a client hears that speaks no TLS, in the words of Go's `net/http`.
+const PLAIN: &str =
+    "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
 fn namespaces(query: &str) -> Request<Empty<Bytes>> {
     Request::get(format!("https://localhost/api/v1/namespaces{query}"))
         .header("host", "localhost")
@@ -129,9 +133,9 @@ async fn alpn_chooses_http2_and_plain_text_costs_only_its_own_connection() {
     let mut plain = TcpStream::connect(running.address).await.unwrap();
     let request = b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     plain.write_all(request).await.unwrap();
-    let mut answer = Vec::new();
-    drop(plain.read_to_end(&mut answer).await);
-    assert!(!answer.starts_with(b"HTTP"), "nothing is told without TLS");
+    let mut answer = String::new();
+    plain.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer, PLAIN);
     let metrics = Request::get("/metrics")
         .body(Empty::<Bytes>::new())
         .unwrap();
@@ -158,6 +162,31 @@ async fn alpn_chooses_http2_and_plain_text_costs_only_its_own_connection() {
     while let Some(Ok(_)) = watch.frame().await {}
     drop(client);
     drop(connection.await);
+}
+
+#[tokio::test]
+async fn plain_http_on_the_port_of_tls_is_answered_in_words() {
+    let running = start(generated()).await;
+    let large = format!("POST /api HTTP/1.1\r\n\r\n{}", "x".repeat(1 << 20));
+    for (sent, answered) in [
+        ("GET / HTTP/1.1\r\n\r\n", PLAIN),
+        ("OPTIONS * HTTP/1.1\r\n\r\n", PLAIN),
+        (&large, PLAIN),
+        // Go knows no others.
+        ("DELETE /api HTTP/1.1\r\n\r\n", ""),
+        ("GETTING /api HTTP/1.1\r\n\r\n", ""),
+    ] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // A reset is an end as well.
+        let _ = stream.read_to_end(&mut answer).await;
+        // An alert of TLS may come instead.
+        let is_http = answer.starts_with(b"HTTP");
+        let answer = String::from_utf8_lossy(&answer);
+        assert_eq!(is_http, !answered.is_empty(), "{sent:.20}: {answer}");
+        assert!(!is_http || answer == answered, "{answer}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

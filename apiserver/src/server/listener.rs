@@ -3,7 +3,9 @@
 mod activity;
 mod connection;
 mod descriptors;
+mod plaintext;
 mod protocol;
+mod request_log;
 
 use std::error::Error;
 use std::future::Future;
@@ -22,6 +24,8 @@ use tokio_rustls::TlsAcceptor;
 
 use self::activity::Activity;
 use self::descriptors::Failure;
+use self::request_log::Logged;
+pub use self::request_log::REQUEST_LOG;
 use super::{ApiServer, Tls};
 
 /// How long the listener waits after a failed `accept`, doubled with each failure in a row: the
@@ -77,10 +81,16 @@ async fn accept(
     let answer = move |request| {
         let server = server.clone();
         async move {
-            match protocol::refuse(&request) {
+            let logged = Logged::begin(&request);
+            let mut response = match protocol::refuse(&request) {
                 Some(refused) => refused,
                 None => server.handle(request).await,
+            };
+            if let Some(mut logged) = logged {
+                logged.answer(response.status().as_u16());
+                response.extensions_mut().insert(Arc::new(logged));
             }
+            response
         }
     };
     serve_connections(listener, acceptor, shutdown, answer).await

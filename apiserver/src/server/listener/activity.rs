@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::request_log::Logged;
+
 /// Upstream's `ReadHeaderTimeout`: the time for the head of a request, and for a TLS handshake.
 pub(super) const HEAD_TIME_MAX: Duration = Duration::from_secs(32);
 /// Upstream's `IdleTimeout`: the time between two requests.
@@ -162,10 +164,11 @@ impl Drop for Serving {
     }
 }
 
-/// A body whose request counts as served until it has been sent.
+/// A body whose request counts as served until it has been sent; then the request is logged.
 pub(super) struct Counted<B> {
     pub(super) body: B,
     pub(super) _serving: Serving,
+    pub(super) _logged: Option<Arc<Logged>>,
 }
 
 impl<B: Body + Unpin> Body for Counted<B> {

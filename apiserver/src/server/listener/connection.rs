@@ -21,6 +21,8 @@ use tokio::time::timeout;
 
 use super::Handshake;
 use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
+use super::plaintext;
+use super::request_log::Logged;
 use crate::endpoints::streams::Session;
 use crate::server::Peer;
 use crate::server::stall::StallLimit;
@@ -47,16 +49,24 @@ pub(super) async fn run<A, F, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let stream = StallLimit::new(stream);
     let served = async {
         let Some(Handshake { acceptor, failed }) = handshake else {
+            let stream = StallLimit::new(stream);
             return exchange(stream, Peer::new(None), &activity, answer).await;
         };
-        let accepted = timeout(HEAD_TIME_MAX, acceptor.accept(stream)).await;
-        if !matches!(accepted, Ok(Ok(_))) {
+        let shaken = timeout(HEAD_TIME_MAX, async {
+            let Some(stream) = plaintext::refuse(stream, || failed()).await? else {
+                return Ok(None);
+            };
+            acceptor.accept(StallLimit::new(stream)).await.map(Some)
+        });
+        let shaken = shaken.await;
+        if !matches!(shaken, Ok(Ok(_))) {
             failed();
         }
-        let stream = accepted??;
+        let Some(stream) = shaken?? else {
+            return Ok(());
+        };
         let session = stream.get_ref().1;
         activity.shake_hands(session.alpn_protocol() == Some(b"h2"));
         let peer = Peer::new(session.peer_certificates());
@@ -86,12 +96,15 @@ where
         let answered = answer(request);
         async move {
             let mut response = answered.await;
-            if let Some(taken) = response.extensions_mut().remove::<Session>() {
+            let extensions = response.extensions_mut();
+            if let Some(taken) = extensions.remove::<Session>() {
                 *session.lock() = Some(taken);
             }
+            let logged = extensions.remove::<Arc<Logged>>();
             Ok::<_, Infallible>(response.map(|body| Counted {
                 body,
                 _serving: serving,
+                _logged: logged,
             }))
         }
     });

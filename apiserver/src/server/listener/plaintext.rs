@@ -1,0 +1,45 @@
+//! Clients that speak plain HTTP to a port of TLS: they are told so, as Go's `net/http` tells them.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How a request begins by which `net/http` knows plain HTTP: the length of a TLS record's header.
+const BEGINNINGS: [&[u8; 5]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
+
+const ANSWER: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+/// How long a client may go on sending, so that it sees the answer and not a reset connection.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Answers a client that begins with plain HTTP, and returns the stream of any other. Calls `failed`
+/// when there will be no handshake.
+///
+/// # Errors
+/// When the client goes away.
+pub(super) async fn refuse(
+    mut stream: TcpStream,
+    failed: impl FnOnce(),
+) -> io::Result<Option<TcpStream>> {
+    let mut first = [0];
+    stream.peek(&mut first).await?;
+    // No record of TLS has such a type.
+    if !BEGINNINGS.iter().any(|beginning| beginning[0] == first[0]) {
+        return Ok(Some(stream));
+    }
+    failed();
+    let mut header = [0; 5];
+    stream.read_exact(&mut header).await?;
+    if BEGINNINGS.contains(&&header) {
+        stream.write_all(ANSWER).await?;
+        stream.shutdown().await?;
+        let mut nowhere = tokio::io::sink();
+        let rest = tokio::io::copy(&mut stream, &mut nowhere);
+        let _ = timeout(DRAIN_TIME_MAX, rest).await;
+    }
+    Ok(None)
+}
