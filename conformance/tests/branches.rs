@@ -6,6 +6,8 @@
 #[path = "support/process.rs"]
 mod process;
 
+use std::path::PathBuf;
+
 use kubeproof::explore::{self, Options, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
@@ -18,14 +20,70 @@ const KINDS: [&str; 3] = ["crash-after", "stale-restart", "refuse"];
 const PAIRS: usize = 12;
 const FROM: &str = "statefulset-controller";
 
-#[test]
-fn a_branch_comes_to_what_a_run_of_its_own_comes_to() {
+/// A scenario that differs with some faults and does not say why.
+fn unexplained(directory: &str) -> PathBuf {
     let original = suite::scenarios_dir().join("statefulset/sts-revision-collision.yaml");
     let text = std::fs::read_to_string(original).unwrap();
     let (scenario, _) = text.split_once("\ndiffers:").unwrap();
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/");
     let scenario = scenario.replace("../../../fixtures/", fixtures);
-    let path = file("branches/unexplained.yaml", &scenario);
+    file(&format!("{directory}/unexplained.yaml"), &scenario)
+}
+
+#[test]
+fn an_exploration_ends_with_the_first_difference_if_asked_to() {
+    let path = unexplained("fail-fast");
+    let path = path.to_str().unwrap();
+    let kinds = KINDS.join(",");
+    let explore = ["explore", path, "--from", FROM, "--faults", &kinds];
+    let all = stdout(&output(&explore));
+    let first = all.lines().next().unwrap();
+    let ran = output(&[&explore[..], &["--fail-fast"]].concat());
+    assert_eq!(ran.status.code(), Some(1));
+    let told = stdout(&ran);
+    assert_eq!(told.lines().next(), Some(first));
+    assert_eq!(told.matches("DIFF ").count(), 1, "{told}");
+    let runs = |told: &str| -> u32 {
+        let last = told.lines().last().unwrap();
+        last.split(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(told.ends_with(" runs, 1 diverged\n"), "{told}");
+    assert!(runs(&told) < runs(&all), "{told}");
+}
+
+#[test]
+fn an_exploration_is_written_for_junit() {
+    let path = unexplained("junit");
+    let xml = path.with_extension("xml");
+    let (path, xml) = (path.to_str().unwrap(), xml.to_str().unwrap());
+    let faults = ["--faults", "conflict,refuse,stale-restart"];
+    let explore = ["explore", path, "--from", FROM, "--junit", xml];
+    let ran = output(&[&explore[..], &faults].concat());
+    assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+    let xml = std::fs::read_to_string(xml).unwrap();
+    let cases: Vec<(&str, bool)> = xml
+        .lines()
+        .filter_map(|line| {
+            let case = r#"<testcase classname="junit/unexplained" name=""#;
+            let (name, _) = line.strip_prefix(case)?.split_once('"')?;
+            Some((name, line.contains("<failure message=\"")))
+        })
+        .collect();
+    // The difference was found with another kind first.
+    let wanted = [
+        ("conflict", false),
+        ("refuse", true),
+        ("stale-restart", true),
+    ];
+    assert_eq!(cases, wanted, "{xml}");
+    assert!(xml.contains("as with faults of another kind"), "{xml}");
+    assert!(xml.contains("replay: kubeproof explore "), "{xml}");
+    assert!(xml.starts_with("<?xml"), "{xml}");
+}
+
+#[test]
+fn a_branch_comes_to_what_a_run_of_its_own_comes_to() {
+    let path = unexplained("branches");
     let options = Options {
         kinds: KINDS.iter().map(|kind| kind.parse().unwrap()).collect(),
         from: [FROM.to_owned()].into(),

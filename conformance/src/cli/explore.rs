@@ -24,6 +24,7 @@ use kubeproof::{log, report};
 
 use super::chosen::Chosen;
 use super::outside::{self, OutsideArgs};
+use super::run::junit;
 use super::run::leave::{file_name, write};
 use super::{known, out, threads};
 use found::Found;
@@ -36,36 +37,42 @@ const POINTS_SHOWN: usize = 8;
 pub(super) struct ExploreArgs {
     #[command(flatten)]
     chosen: Chosen,
-    /// How many runs are done at once [default: the processors; 8 in real time].
+    /// How many runs are done at once [default: the number of processors; 8 in real time].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// End after the first run with another outcome.
+    #[arg(long, conflicts_with = "plan")]
+    fail_fast: bool,
+    /// Write the results into this file in JUnit's XML: a case for each scenario and kind of fault.
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    junit: Option<PathBuf>,
     /// The kinds of faults, between commas [default: all].
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     faults: Vec<Kind>,
-    /// Whose requests and events, by user agent, between commas [default: all controllers].
+    /// Only faults that meet requests and events of these user agents, between commas [default: all controllers].
     #[arg(long, value_name = "AGENT,...", value_delimiter = ',')]
     from: Vec<String>,
-    /// At most so many runs with two faults a scenario, spread evenly over all pairs.
+    /// Do at most N runs with two faults for each scenario, spread evenly over all pairs.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pairs: usize,
-    /// Replay this plan, and nothing else; needs one scenario.
+    /// Run with the faults of this plan, and nothing else; needs one scenario.
     #[arg(long, value_name = "PLAN")]
     plan: Option<Plan>,
     /// With --plan: the order of what happens in one instant.
     #[arg(long, value_name = "SEED", default_value_t = 0, requires = "plan")]
     seed: u64,
-    /// Do every run in the orders of the seeds 1 to N besides.
+    /// Do every run also in the orders of the seeds 1 to N.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seeds: u64,
     #[command(flatten)]
     outside: OutsideArgs,
-    /// Write a page there that shows the scenarios and what was found.
+    /// Write a page into this directory that shows the scenarios and what was found.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// Write a log of each difference there; with --plan, of the run.
-    #[arg(long, value_name = "DIR")]
-    logs: Option<PathBuf>,
-    /// Print one JSON object a divergence, and one with a summary; the summary in words goes to standard error.
+    /// Write a log of each difference into this directory; with --plan, of the run.
+    #[arg(long, value_name = "DIR", alias = "logs")]
+    record_dir: Option<PathBuf>,
+    /// Print a JSON object for each divergence, then one with a summary; the summary in words goes to standard error.
     #[arg(long)]
     json: bool,
 }
@@ -76,7 +83,7 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
         ..RunOptions::default()
     };
     ensure!(
-        base.outside.is_none() || (args.seed + args.seeds == 0 && args.logs.is_none()),
+        base.outside.is_none() || (args.seed + args.seeds == 0 && args.record_dir.is_none()),
         "what a program does in real time has no order that a seed decides, and no replay"
     );
     let paths = args.outside.fitting(args.chosen.files()?, args.json)?;
@@ -90,30 +97,41 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
             order: args.seed,
             ..base
         };
-        return replay(file, &options, args.logs.as_deref(), args.json);
+        return replay(file, &options, args.record_dir.as_deref(), args.json);
     }
     let options = Options {
         kinds: args.faults.into_iter().collect(),
         from: args.from.into_iter().collect(),
         pairs_max: args.pairs,
     };
-    if let Some(dir) = &args.logs {
+    if let Some(dir) = &args.record_dir {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     }
     let progress = progress_bar(args.json);
-    let mut found = Found::new(args.json, args.logs, args.report.is_some(), &progress);
+    let keeps = args.report.is_some() || args.junit.is_some();
+    let mut found = Found::new(args.json, args.record_dir, keeps, &progress);
     let shown = args.report.as_ref().map(|_| files.clone());
     let at_once = outside::at_once(&base, args.jobs);
-    let how = (&base, at_once, &progress);
+    let how = How {
+        base: &base,
+        at_once,
+        fail_fast: args.fail_fast,
+        progress: &progress,
+    };
     let told = each(files, how, (&options, args.seeds), |done| {
         match found.take(done) {
+            Ok(()) if args.fail_fast && found.diverged() > 0 => ControlFlow::Break(Ok(())),
             Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
+            Err(error) => ControlFlow::Break(Err(error)),
         }
     });
     progress.finish_and_clear();
-    if let ControlFlow::Break(error) = told {
-        return Err(error);
+    if let ControlFlow::Break(ended) = told {
+        ended?;
+        found.break_off()?;
+    }
+    if let Some(path) = &args.junit {
+        write(path, &junit::of(&found.cases()))?;
     }
     if let Some((dir, files)) = args.report.as_ref().zip(shown) {
         let page = page::of(files, found.matrix(), &base);
@@ -128,19 +146,29 @@ pub(super) fn explore(args: ExploreArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// How runs are done.
+#[derive(Clone, Copy)]
+struct How<'h> {
+    base: &'h RunOptions,
+    at_once: usize,
+    /// Whether there may be no need of more than the first that differs.
+    fail_fast: bool,
+    progress: &'h ProgressBar,
+}
+
 /// Does all runs; `tell` is given each in its order.
 fn each<B>(
     files: Vec<ScenarioFile>,
-    (base, at_once, progress): (&RunOptions, usize, &ProgressBar),
+    how: How<'_>,
     (options, seeds): (&Options, u64),
     tell: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     #[cfg(unix)]
-    if base.outside.is_none() {
-        return branching::each(files, (base, at_once, progress), (options, seeds), tell);
+    if how.base.outside.is_none() {
+        return branching::each(files, how, (options, seeds), tell);
     }
-    let jobs = jobs::of(files, base, options, seeds);
-    threads::in_order(at_once, jobs, |job| job.run(base), tell)
+    let jobs = jobs::of(files, how.base, options, seeds);
+    threads::in_order(how.at_once, jobs, |job| job.run(how.base), tell)
 }
 
 /// Refuses to call it success that nothing was explored.

@@ -19,16 +19,17 @@ const AT_ONCE: usize = 8;
 pub(super) struct OutsideArgs {
     /// Start this program, with KUBECONFIG set, as the controller under test; everything happens in real time then.
     /// It is killed and started again where controllers crash.
-    #[arg(long, value_name = "COMMAND", value_parser = command)]
-    controller: Option<String>,
-    /// With --controller: without a write for so long, everything has come to rest.
+    #[arg(long, value_name = "COMMAND", alias = "controller", value_parser = command)]
+    program: Option<String>,
+    /// With --program: the cluster counts as settled after so long without a write.
     #[arg(
         long,
         value_name = "DURATION",
+        alias = "quiet",
         default_value = "3s",
-        requires = "controller"
+        requires = "program"
     )]
-    quiet: HumanDuration,
+    settle_after: HumanDuration,
 }
 
 fn command(text: &str) -> Result<String, String> {
@@ -41,15 +42,15 @@ fn command(text: &str) -> Result<String, String> {
 impl OutsideArgs {
     /// The program, if there is one.
     pub(super) fn program(&self) -> Option<Outside> {
-        self.controller.as_ref().map(|command| Outside {
+        self.program.as_ref().map(|command| Outside {
             command: command.clone(),
-            quiet: self.quiet.0,
+            quiet: self.settle_after.0,
         })
     }
 
     /// Those of the scenarios that can be run so; of the others it is said why not.
     pub(super) fn fitting(&self, paths: Vec<PathBuf>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
-        if self.controller.is_none() {
+        if self.program.is_none() {
             return Ok(paths);
         }
         let mut fitting = Vec::new();

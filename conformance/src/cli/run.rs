@@ -1,7 +1,7 @@
 //! `kubeproof run`.
 
 mod finished;
-mod junit;
+pub(super) mod junit;
 pub(super) mod leave;
 mod remote;
 
@@ -26,39 +26,40 @@ use super::out;
 use super::outside::{self, OutsideArgs};
 use super::threads;
 use finished::{Finished, in_json, in_words};
+use junit::Case;
 use leave::Leave;
 
 #[derive(Args)]
 pub(super) struct RunArgs {
     #[command(flatten)]
     chosen: Chosen,
-    /// Write the golden of each scenario that has none, or another one.
+    /// Write the golden of each scenario that has none or differs from it.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "kubeconfig"])]
     accept: bool,
-    /// Write such goldens beside the present ones, as NAME.snap.new, for `cargo insta review`.
+    /// Write such goldens as NAME.snap.new beside the present ones, for `cargo insta review`.
     #[arg(long, conflicts_with_all = ["accept", "seed", "seeds", "kubeconfig"])]
     review: bool,
-    /// How many scenarios run at once [default: the processors; 8 in real time].
+    /// How many scenarios run at once [default: the number of processors; 8 in real time].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// End after the first failure.
     #[arg(long)]
     fail_fast: bool,
-    /// Write the results there, in JUnit's XML.
+    /// Write the results into this file in JUnit's XML: a case for each scenario.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// The controllers that run: all, none, or names between commas [default: the scenario's; with
-    /// --kubeconfig none but the cluster's own, with --controller none but that].
+    /// --kubeconfig none but the cluster's own, with --program none but that].
     #[arg(long, value_name = "all|none|NAME,...")]
     controllers: Option<String>,
-    /// Print one JSON object a scenario, and one with a summary; the summary in words goes to standard error.
+    /// Print a JSON object for each scenario, then one with a summary; the summary in words goes to standard error.
     #[arg(long)]
     json: bool,
-    /// Run the scenarios in the order that this number determines, not in that of their names.
+    /// Run the scenarios in an order drawn from this number, not in that of their names.
     #[arg(long, value_name = "SEED")]
     shuffle: Option<u64>,
-    /// Let what happens in one instant happen in the order that this number determines, and compare
-    /// outcomes; 0 is the order of goldens.
+    /// Draw the order of what happens in one instant from this number, and compare outcomes; 0 is the
+    /// order of goldens.
     #[arg(
         long,
         value_name = "SEED",
@@ -66,16 +67,16 @@ pub(super) struct RunArgs {
         conflicts_with = "seeds"
     )]
     seed: u64,
-    /// Run each scenario in the orders of the seeds 1 to N besides.
+    /// Run each scenario also in the orders of the seeds 1 to N.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seeds: u64,
-    /// Write the log of the run, for `kubeproof replay`; needs one scenario.
-    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
-    log: Option<PathBuf>,
-    /// Write a log of each run there.
-    #[arg(long, value_name = "DIR")]
-    logs: Option<PathBuf>,
-    /// Write a page there that shows the runs, and the logs of those that failed.
+    /// Write the log of the run, for `kubeproof replay` and `serve --from-log`; needs one scenario.
+    #[arg(long, value_name = "FILE", alias = "log", conflicts_with = "seeds")]
+    record: Option<PathBuf>,
+    /// Write a log of each run into this directory.
+    #[arg(long, value_name = "DIR", alias = "logs")]
+    record_dir: Option<PathBuf>,
+    /// Write a page into this directory that shows the runs, and the logs of those that failed.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     #[command(flatten)]
@@ -114,8 +115,8 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
         None => {
             ensure!(
-                args.log.is_none() || paths.len() == 1,
-                "--log takes one scenario; --logs DIR takes any number"
+                args.record.is_none() || paths.len() == 1,
+                "--record takes one scenario; --record-dir DIR takes any number"
             );
             let orders = args.seed..=args.seed.max(args.seeds);
             let jobs = paths.iter();
@@ -127,7 +128,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
                 _ => None,
             };
             let telling = Telling {
-                leave: Leave::new(args.log, args.logs, args.report.clone())?,
+                leave: Leave::new(args.record, args.record_dir, args.report.clone())?,
                 update,
                 progress: progress_bar(jobs.len(), args.json),
                 json: args.json,
@@ -138,7 +139,8 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     if let Some(path) = &args.junit {
-        leave::write(path, &junit::of(&finished))?;
+        let cases: Vec<Case> = finished.iter().map(Case::of).collect();
+        leave::write(path, &junit::of(&cases))?;
     }
     let (failed, ran) = (
         finished.iter().filter(|one| one.has_failed()).count(),
@@ -174,7 +176,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 /// Refuses flags that say nothing together.
 fn refuse_mixtures(args: &RunArgs) -> anyhow::Result<()> {
     let is_outside = args.outside.program().is_some();
-    let leaves_logs = args.log.is_some() || args.logs.is_some();
+    let leaves_logs = args.record.is_some() || args.record_dir.is_some();
     let has_order = args.seed + args.seeds > 0;
     let is_remote = args.kubeconfig.is_some();
     ensure!(

@@ -3,22 +3,25 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use indicatif::ProgressBar;
 use kubeproof::explore::{self, Options, Plan, Reference};
 use kubeproof::runner::RunOptions;
 use kubeproof::scenario::ScenarioFile;
 
+use super::How;
 use super::jobs::{Done, Ran, Subject, planned};
+
+/// How many plans branch off one run when the first difference ends all: the rest may not be needed.
+const PLANS_FAIL_FAST: usize = 64;
 
 /// All of them, scenario by scenario, those with fewer faults first; `tell` is given each in its order.
 pub(super) fn each<B>(
     files: Vec<ScenarioFile>,
-    (base, at_once, progress): (&RunOptions, usize, &ProgressBar),
+    how: How<'_>,
     (options, seeds): (&Options, u64),
     mut tell: impl FnMut(Done) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     for file in files {
-        let reference = match Reference::with(&file.scenario, base) {
+        let reference = match Reference::with(&file.scenario, how.base) {
             Ok(reference) => reference,
             Err(error) => {
                 tell(Done::Failed(Box::new(file), error))?;
@@ -31,18 +34,13 @@ pub(super) fn each<B>(
         tell(Done::Planned(planned(singles.len(), pairs.len(), seeds)))?;
         for (plans, tells_order) in [(singles, true), (pairs, false)] {
             for order in 0..=seeds {
-                of_order(
-                    &subject,
-                    (&plans, base, order),
-                    (at_once, progress),
-                    |ran, divergence| {
-                        let is_run = tells_order && order > 0 || !ran.plan.faults().is_empty();
-                        match is_run {
-                            true => tell(Done::Ran(ran, divergence)),
-                            false => ControlFlow::Continue(()),
-                        }
-                    },
-                )?;
+                of_order(&subject, (&plans, order), how, |ran, divergence| {
+                    let is_run = tells_order && order > 0 || !ran.plan.faults().is_empty();
+                    match is_run {
+                        true => tell(Done::Ran(ran, divergence)),
+                        false => ControlFlow::Continue(()),
+                    }
+                })?;
             }
         }
         tell(Done::End(subject))?;
@@ -53,8 +51,8 @@ pub(super) fn each<B>(
 /// The run without faults in this order, and its branches.
 fn of_order<B>(
     subject: &Arc<Subject>,
-    (plans, base, order): (&[Plan], &RunOptions, u64),
-    (at_once, progress): (usize, &ProgressBar),
+    (plans, order): (&[Plan], u64),
+    how: How<'_>,
     mut tell: impl FnMut(Ran, Option<explore::Divergence>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     if plans.is_empty() && order == 0 {
@@ -62,20 +60,33 @@ fn of_order<B>(
     }
     let options = RunOptions {
         order,
-        ..base.clone()
+        ..how.base.clone()
     };
     let (scenario, reference) = (&subject.file.scenario, &subject.reference);
-    let shown = progress.clone();
-    let ended = move || shown.inc(1);
-    let branched = explore::branches(scenario, reference, (plans, &options), (at_once, ended));
     let ran = |plan: Plan| Ran {
         subject: Arc::clone(subject),
         plan,
         order,
     };
-    tell(ran(Plan::default()), branched.trunk)?;
-    for (plan, divergence) in plans.iter().zip(branched.plans) {
-        tell(ran(plan.clone()), divergence)?;
+    let at_a_time = match how.fail_fast {
+        true => PLANS_FAIL_FAST,
+        false => plans.len(),
+    };
+    let mut pieces: Vec<&[Plan]> = plans.chunks(at_a_time.max(1)).collect();
+    if pieces.is_empty() {
+        pieces.push(&[]);
+    }
+    for (index, plans) in pieces.into_iter().enumerate() {
+        let shown = how.progress.clone();
+        let ended = move || shown.inc(1);
+        let (what, how) = ((plans, &options), (how.at_once, ended));
+        let branched = explore::branches(scenario, reference, what, how);
+        if index == 0 {
+            tell(ran(Plan::default()), branched.trunk)?;
+        }
+        for (plan, divergence) in plans.iter().zip(branched.plans) {
+            tell(ran(plan.clone()), divergence)?;
+        }
     }
     ControlFlow::Continue(())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use indicatif::ProgressBar;
 use kubeproof::explore::{Divergence, Plan};
@@ -15,6 +16,7 @@ use serde_json::json;
 use super::jobs::{Done, Ran, Subject};
 use super::{page, write_log};
 use crate::cli::out;
+use crate::cli::run::junit::Case;
 
 /// The cells of each scenario, by the kind of fault.
 pub(super) type Cells = BTreeMap<&'static str, Cell>;
@@ -23,7 +25,7 @@ pub(super) type Cells = BTreeMap<&'static str, Cell>;
 pub(super) struct Found<'p> {
     json: bool,
     logs: Option<PathBuf>,
-    /// What a report shows, if there is to be one.
+    /// What a report shows, if there is to be one or another file of results.
     shown: Option<Shown>,
     progress: &'p ProgressBar,
     runs: usize,
@@ -47,6 +49,7 @@ struct Open {
 
 #[derive(Default)]
 struct Shown {
+    cases: Vec<Case>,
     rows: Vec<(String, Cells)>,
     divergences: Vec<matrix::Diverged>,
 }
@@ -55,13 +58,13 @@ impl<'p> Found<'p> {
     pub(super) fn new(
         json: bool,
         logs: Option<PathBuf>,
-        has_report: bool,
+        keeps: bool,
         progress: &'p ProgressBar,
     ) -> Self {
         Self {
             json,
             logs,
-            shown: has_report.then(Shown::default),
+            shown: keeps.then(Shown::default),
             progress,
             runs: 0,
             diverged: 0,
@@ -162,6 +165,7 @@ impl<'p> Found<'p> {
         }
         let cells = std::mem::take(&mut self.cells);
         if let Some(shown) = &mut self.shown {
+            shown.cases.extend(cases(subject, &cells, &closed));
             shown.rows.push((name.clone(), cells));
             let told = closed.into_iter().map(|(outcome, one)| matrix::Diverged {
                 scenario: name.clone(),
@@ -174,6 +178,21 @@ impl<'p> Found<'p> {
             shown.divergences.extend(told);
         }
         Ok(())
+    }
+
+    /// Closes the differences of the scenario in which exploring ends early.
+    pub(super) fn break_off(&mut self) -> anyhow::Result<()> {
+        let subject = self.open.values().next();
+        match subject.map(|open| Arc::clone(&open.ran.subject)) {
+            Some(subject) => self.end(&subject),
+            None => Ok(()),
+        }
+    }
+
+    /// The results for JUnit.
+    pub(super) fn cases(&mut self) -> Vec<Case> {
+        let shown = self.shown.as_mut();
+        shown.map_or_else(Vec::new, |shown| std::mem::take(&mut shown.cases))
     }
 
     /// Writes a log of the run, if there is to be one.
@@ -212,6 +231,34 @@ impl<'p> Found<'p> {
         let shown = self.shown.take().unwrap_or_default();
         page::matrix(shown.rows, shown.divergences)
     }
+}
+
+/// A case for each kind of fault that a scenario was given.
+fn cases(subject: &Subject, cells: &Cells, closed: &[(String, Open)]) -> Vec<Case> {
+    let of_kind = |(kind, cell): (&&str, &Cell)| {
+        let own = closed
+            .iter()
+            .filter(|(_, one)| page::kind(&one.ran.plan) == *kind);
+        let told = own.map(|(outcome, one)| {
+            let plan = words(&one.ran.plan, one.ran.order);
+            format!("{plan}\n{outcome}\nreplay: {}\n", one.ran.replay())
+        });
+        let told: Vec<String> = told.collect();
+        let differences = match told.is_empty() {
+            true => "as with faults of another kind".to_owned(),
+            false => told.join("\n"),
+        };
+        let Cell { runs, diverged, .. } = cell;
+        let failure = format!("{diverged} of {runs} runs came to another outcome\n\n{differences}");
+        Case {
+            class: subject.file.name.clone(),
+            name: (*kind).to_owned(),
+            file: subject.file.path.display().to_string(),
+            took: None,
+            failure: (cell.diverged > 0).then_some(failure),
+        }
+    };
+    cells.iter().map(of_kind).collect()
 }
 
 /// Tells how many runs there were, in words; the words are beside the JSON if the rest is that.

@@ -76,7 +76,7 @@ pub(super) fn again(args: &RunArgs) -> String {
     let controllers = args.controllers.clone();
     for (flag, value) in [
         ("kubeconfig", kubeconfig),
-        ("controller", controller),
+        ("program", controller),
         ("controllers", controllers),
     ] {
         if let Some(value) = value {

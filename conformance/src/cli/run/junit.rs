@@ -1,38 +1,65 @@
 //! Results in JUnit's XML, as CI systems read it.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use kubeproof::suite::Verdict;
 
 use super::finished::Finished;
 
-/// A document with one suite; the class of a case is its area.
-pub(super) fn of(finished: &[Finished]) -> String {
-    let failures = finished.iter().filter(|one| one.has_failed()).count();
-    let seconds: f64 = finished.iter().map(|one| one.took.as_secs_f64()).sum();
+/// A case of a document.
+pub(in crate::cli) struct Case {
+    pub(in crate::cli) class: String,
+    pub(in crate::cli) name: String,
+    pub(in crate::cli) file: String,
+    /// How long it took, if that is known.
+    pub(in crate::cli) took: Option<Duration>,
+    pub(in crate::cli) failure: Option<String>,
+}
+
+impl Case {
+    /// A scenario that has run; its class is its area.
+    pub(super) fn of(one: &Finished) -> Self {
+        let (area, name) = one.name.rsplit_once('/').unwrap_or(("", &one.name));
+        Self {
+            class: area.to_owned(),
+            name: name.to_owned(),
+            file: one.path.display().to_string(),
+            took: Some(one.took),
+            failure: match &one.verdict {
+                Verdict::Passed => None,
+                Verdict::Failed(why) => Some(why.clone()),
+            },
+        }
+    }
+}
+
+/// A document with one suite.
+pub(in crate::cli) fn of(cases: &[Case]) -> String {
+    let failures = cases.iter().filter(|case| case.failure.is_some()).count();
+    let time = |took: Duration| format!(r#" time="{:.3}""#, took.as_secs_f64());
+    let took: Option<Duration> = cases.iter().map(|case| case.took).sum();
     let counts = format!(
-        r#"tests="{}" failures="{failures}" errors="0" time="{seconds:.3}""#,
-        finished.len()
+        r#"tests="{}" failures="{failures}" errors="0"{}"#,
+        cases.len(),
+        took.map(time).unwrap_or_default()
     );
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n\
          <testsuite name=\"kubeproof\" skipped=\"0\" {counts}>\n"
     );
-    for one in finished {
-        let (area, name) = one.name.rsplit_once('/').unwrap_or(("", &one.name));
-        let (area, name, seconds) = (escaped(area), escaped(name), one.took.as_secs_f64());
-        let file = escaped(&one.path.display().to_string());
-        let case = format!(
-            r#"<testcase classname="{area}" name="{name}" file="{file}" time="{seconds:.3}""#
-        );
-        let _ = match &one.verdict {
-            Verdict::Passed => writeln!(text, "{case}/>"),
-            Verdict::Failed(why) => {
+    for case in cases {
+        let [class, name, file] = [&case.class, &case.name, &case.file].map(|text| escaped(text));
+        let time = case.took.map(time).unwrap_or_default();
+        let start = format!(r#"<testcase classname="{class}" name="{name}" file="{file}"{time}"#);
+        let _ = match &case.failure {
+            None => writeln!(text, "{start}/>"),
+            Some(why) => {
                 let message = escaped(why.lines().next().unwrap_or_default());
                 let why = escaped(why);
                 writeln!(
                     text,
-                    "{case}><failure message=\"{message}\">{why}</failure></testcase>"
+                    "{start}><failure message=\"{message}\">{why}</failure></testcase>"
                 )
             }
         };
@@ -61,8 +88,6 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -78,11 +103,11 @@ mod tests {
             shown: None,
         };
         let text = of(&[
-            finished("area/good", Verdict::Passed),
-            finished(
+            Case::of(&finished("area/good", Verdict::Passed)),
+            Case::of(&finished(
                 "area/bad",
                 Verdict::Failed("a < b & \"c\"\u{1b}[0m\nmore".to_owned()),
-            ),
+            )),
         ]);
         assert!(text.contains(r#"<testsuites tests="2" failures="1" errors="0" time="3.000">"#));
         assert!(
