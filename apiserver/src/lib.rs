@@ -70,7 +70,6 @@ pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
     LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed, REQUEST_LOG,
     SecretToken, ServerState, StateError, Tls, serve, serve_requests, serve_tls,
-    ServerState, StateError, Tls, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
 pub use webhook::Webhook;

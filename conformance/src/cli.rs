@@ -4,12 +4,15 @@ mod chosen;
 mod controllers;
 mod exchange;
 mod explore;
+mod export;
 mod known;
 mod kruise_gates;
 mod kubeconfig;
+mod listen;
 mod manual;
 mod out;
 mod outside;
+mod pace;
 mod replay;
 mod run;
 mod serve;
@@ -36,9 +39,9 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Run scenarios and compare each with its golden; the whole suite by default.
     Run(run::RunArgs),
-    /// Run scenarios once for everything that could go wrong in them, and compare the outcomes.
+    /// Run scenarios once per possible fault, and compare the outcomes.
     Explore(explore::ExploreArgs),
-    /// Run what a log tells of once more, and say whether it is the same.
+    /// Repeat the run of a log, and say whether every byte is the same.
     Replay(replay::ReplayArgs),
     /// Run controllers against the API server of a kubeconfig until Ctrl-C or SIGTERM.
     Controllers(controllers::ControllersArgs),
@@ -46,6 +49,8 @@ enum Command {
     Webhooks(webhooks::WebhooksArgs),
     /// Compare a server's answers with recorded ones, or record them.
     Exchange(exchange::ExchangeArgs),
+    /// Print everything that a kubeproof server stores, for `serve --from-log`.
+    Export(export::ExportArgs),
     /// Print the JSON Schema of scenario files, by which editors complete and check them.
     Schema,
     /// Print a script for a shell that completes commands and flags.
@@ -64,6 +69,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Controllers(args) => controllers::run(args),
         Command::Webhooks(args) => webhooks::run(args),
         Command::Exchange(args) => exchange::exchange(args),
+        Command::Export(args) => export::export(args),
         Command::Schema => {
             let schema = kubeproof::scenario::schema();
             out::say(&format!("{schema:#}")).map(|()| ExitCode::SUCCESS)
@@ -83,14 +89,26 @@ pub(crate) fn main() -> ExitCode {
 /// An error and what it comes from. Some errors end with their cause, which is then not repeated.
 fn in_words(error: &anyhow::Error) -> String {
     let mut words = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if words.ends_with(&cause) {
+    for cause in error.chain() {
+        let refused = match cause.downcast_ref() {
+            Some(kube::Error::Api(status)) => Some(status),
+            _ => None,
+        };
+        // The client's own words for a refusal are those of a debugger.
+        let told = match refused {
+            Some(status) => format!("{} {}", status.code, status.message),
+            None => cause.to_string(),
+        };
+        if words.ends_with(&told) {
             continue;
         }
         if !words.is_empty() {
             words.push_str(": ");
         }
-        words.push_str(&cause);
+        words.push_str(&told);
+        if refused.is_some() {
+            break;
+        }
     }
     words
 }

@@ -5,11 +5,16 @@
 //! `transcript` or an `error`. A step, request or fault stands behind the commit that it came
 //! `after`. Nothing in it depends on the machine, so the log of a replay has the same bytes.
 //!
+//! A server writes a log of its own ([`Recorder`]): it begins with the [`ServerState`](kubeproof_apiserver::ServerState)
+//! of the moment, and goes on with each commit as it comes.
+//!
 //! - `format`: the lines
+//! - `recorder`: the log of a server
 //! - `replay`: the run of a log once more, and where it differs
 //! - `state`: what there was at some moment of a log
 
 mod format;
+mod recorder;
 mod replay;
 mod state;
 
@@ -22,6 +27,7 @@ use crate::scenario::ScenarioFile;
 use crate::wire::Exchange;
 
 pub use format::{LogError, Recipe, ScenarioText};
+pub use recorder::Recorder;
 pub use replay::{Replay, replay};
 pub use state::{Moment, State};
 

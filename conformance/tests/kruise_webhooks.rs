@@ -115,7 +115,7 @@ fn workloads_run_with_webhooks_and_controllers_of_other_processes() {
         names,
     ]));
     assert!(
-        line.starts_with("running advanced-statefulset, cloneset "),
+        line.starts_with("running advanced-statefulset and cloneset against "),
         "{line}"
     );
     let run = output(&["run", "--kubeconfig", path, &scenarios[0], &scenarios[1]]);

@@ -190,7 +190,7 @@ fn a_log_is_written_replayed_and_opened_by_the_program() {
     let log = path.with_extension("jsonl");
     let (path, log) = (path.to_str().unwrap(), log.to_str().unwrap());
     // There is no golden beside it: it fails, and leaves its log.
-    let run = output(&["run", path, "--log", log]);
+    let run = output(&["run", path, "--record", log]);
     assert_eq!(run.status.code(), Some(1), "{run:?}");
     let replayed = output(&["replay", log]);
     assert!(replayed.status.success(), "{replayed:?}");
@@ -222,11 +222,9 @@ fn a_log_is_written_replayed_and_opened_by_the_program() {
     let then = get(&url, &before, "");
     assert!(then.contains("\"name\":\"a\""), "{then}");
     terminate(child);
-    let conflict = output(&["serve", "--log", log, "--nodes", "1"]);
-    assert_eq!(conflict.status.code(), Some(2));
 }
 
 /// `serve` with a log at a revision.
 fn opened(log: &str, rv: &str) -> (std::process::Child, String) {
-    serve(&["--log", log, "--at", rv])
+    serve(&["--from-log", log, "--at", rv])
 }

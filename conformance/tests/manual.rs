@@ -65,3 +65,35 @@ fn manual_pages_are_written_for_every_command() {
         page(&format!("kubeproof-{command}.1"));
     }
 }
+
+#[test]
+fn flags_by_their_former_names_are_taken_and_not_shown() {
+    for (command, former, present) in [
+        ("serve", "--log", "--from-log"),
+        ("run", "--log", "--record"),
+        ("run", "--logs", "--record-dir"),
+        ("explore", "--logs", "--record-dir"),
+        ("run", "--controller", "--program"),
+        ("run", "--quiet", "--settle-after"),
+        ("explore", "--controller", "--program"),
+        ("explore", "--quiet", "--settle-after"),
+    ] {
+        let help = stdout(&output(&[command, "--help"]));
+        let shows = |flag: &str| help.contains(&format!("{flag} <"));
+        assert!(
+            shows(present) && !shows(former),
+            "{command} {former}: {help}"
+        );
+        let value = match former {
+            "--quiet" => "soon",
+            _ => "",
+        };
+        let refused = output(&[command, former, value]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            !said.contains("unexpected argument"),
+            "{command} {former}: {said}"
+        );
+    }
+}

@@ -3,7 +3,7 @@
 #[path = "support/process.rs"]
 mod process;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
@@ -77,6 +77,108 @@ fn scenarios_run_with_the_controllers_of_the_cluster() {
     assert!(said.ends_with("1 passed, 0 failed\n"), "{said}");
     assert_eq!(left(&url), 0, "no namespace is left");
     terminate(controllers);
+    terminate(server);
+}
+
+#[test]
+fn controllers_say_what_runs_and_end_with_their_server_if_asked_to() {
+    let path = kubeconfig("remote-ends");
+    let alone = ["--controllers", "none", "--kubeconfig-out", &path];
+    let (server, url) = serve(&alone);
+    let run = |more: &[&str]| {
+        let controllers = ["controllers", "--kubeconfig", &path];
+        let mut command = kubeproof(&[&controllers[..], more].concat());
+        start(command.stderr(Stdio::piped()))
+    };
+    for (flags, running) in [
+        (&["--controllers", "deployment"][..], "deployment"),
+        (
+            &["--controllers", "deployment,replicaset,job"],
+            "deployment, replicaset and job",
+        ),
+        (
+            &["--controllers", "job", "--nodes", "1", "--pace", "real"],
+            "job and 1 node",
+        ),
+        (&["--controllers", "none", "--nodes", "2"], "2 nodes"),
+    ] {
+        let (child, line) = run(flags);
+        let wanted = format!("running {running} against {url}/ (v1.36.2)\n");
+        assert_eq!(line, wanted);
+        terminate(child);
+    }
+    let nothing = output(&[
+        "controllers",
+        "--kubeconfig",
+        &path,
+        "--controllers",
+        "none",
+    ]);
+    assert_eq!(nothing.status.code(), Some(2));
+    let said = String::from_utf8(nothing.stderr).unwrap();
+    assert!(said.contains("there is nothing to run"), "{said}");
+
+    let (forever, _) = run(&["--controllers", "job"]);
+    let (bound, _) = run(&["--controllers", "job", "--exit-on-disconnect=1s"]);
+    terminate(server);
+    let ended = bound.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let wanted = format!("error: the API server at {url}/ could not be reached for 1s\n");
+    assert!(said.ends_with(&wanted), "{said}");
+    let mut forever = forever;
+    let mut stderr = forever.stderr.take().unwrap();
+    terminate(forever);
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    let cap = "a watch that fails is begun again after 30s at most";
+    assert!(said.starts_with(cap), "{said}");
+}
+
+#[test]
+fn refusals_are_told_in_words() {
+    let path = kubeconfig("remote-words");
+    let flags = ["--tls", "--token", "secret", "--kubeconfig-out", &path];
+    let (server, _) = serve(&flags);
+    let webhooks = ["webhooks", "--kubeconfig", &path];
+    let undefined = output(&webhooks);
+    let said = String::from_utf8(undefined.stderr).unwrap();
+    assert!(
+        said.starts_with(
+            "error: OpenKruise's definitions are not installed in the API server at https://"
+        ),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("\"clonesets.apps.kruise.io\" not found\n"),
+        "{said}"
+    );
+    // Somebody whom the server knows and permits nothing.
+    let config = std::fs::read_to_string(&path).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&config).unwrap();
+    config["users"][0]["user"] = serde_json::json!({"token": "secret", "as": "nobody"});
+    std::fs::write(&path, config.to_string()).unwrap();
+    for command in [
+        &webhooks[..],
+        &["export", "--kubeconfig", &path],
+        &[
+            "run",
+            "--kubeconfig",
+            &path,
+            &format!("{SCENARIOS}gc/gc-policy-switch.yaml"),
+        ],
+    ] {
+        let refused = output(command);
+        let said = [refused.stdout, refused.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert_ne!(refused.status.code(), Some(0), "{said}");
+        assert!(said.contains("403 "), "{command:?}: {said}");
+        assert!(
+            said.contains("User \"nobody\" cannot"),
+            "{command:?}: {said}"
+        );
+        assert!(!said.contains("Status {"), "{command:?}: {said}");
+    }
     terminate(server);
 }
 
@@ -195,6 +297,9 @@ fn a_server_that_refuses_or_is_not_there_is_named() {
             .stderr(Stdio::piped()),
     );
     let mut told = BufReader::new(forbidden.stderr.take().expect("it is piped"));
+    let mut greeting = String::new();
+    told.read_line(&mut greeting)
+        .expect("it says how to end it");
     let mut line = String::new();
     told.read_line(&mut line)
         .expect("it tells of the first refusal");

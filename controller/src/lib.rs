@@ -74,4 +74,5 @@ mod worker;
 
 pub use error::Error;
 pub use manager::{CONTROLLERS, KRUISE_CONTROLLERS, Manager, Options, Restarter};
+pub use mirror::BACKOFF_MAX as RETRY_MAX;
 pub use supervisor::{Ended, panic_message};

@@ -18,8 +18,8 @@ use crate::shared::Shared;
 const BATCH_EVENTS_MAX: usize = 1024;
 /// The wait after the first failure; doubled by each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(800);
-/// No wait is longer.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The longest wait of a controller before it begins a watch again that has failed.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// Namespace (empty at cluster scope) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

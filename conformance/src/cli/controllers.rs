@@ -3,37 +3,62 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use kube::Client;
+use kubeproof::scenario::HumanDuration;
 use kubeproof::testbed::ROOT_CA;
 use kubeproof::{quota_usage, type_checking};
 use kubeproof_apiserver::Clock;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::namespace;
-use kubeproof_controller::node::{LEASE_RENEWAL, Timings};
+use kubeproof_controller::node::LEASE_RENEWAL;
 use kubeproof_controller::statefulset::Settings;
-use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
+use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, RETRY_MAX};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
 use super::out;
+use super::pace::{Pace, PaceArgs};
+
+/// How often it is asked whether the API server is there.
+const POLL: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub(super) struct ControllersArgs {
-    /// Names the API server and who the controllers are to it.
+    /// Names the API server, and the user as whom the controllers ask it.
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// The controllers that run: all, or names between commas.
-    #[arg(long, value_name = "all|NAME,...", default_value = "all")]
+    /// The controllers that run: all, none, or names between commas.
+    #[arg(long, value_name = "all|none|NAME,...", default_value = "all")]
     controllers: String,
-    /// Simulated nodes with their scheduler, for a server that has none. Nobody but themselves looks into their
-    /// containers: logs and exec are a server's, which asks kubelets at their addresses.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// Simulated nodes with their scheduler, for a server that has none. kubectl cannot look into their
+    /// containers: for logs and exec a server asks kubelets at their addresses.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     nodes: usize,
+    #[command(flatten)]
+    pace: PaceArgs,
+    /// End with exit code 2 once the API server could not be reached for so long [default when given without a
+    /// value: 10s]. Without this flag the controllers retry for ever.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10s"
+    )]
+    exit_on_disconnect: Option<HumanDuration>,
     #[command(flatten)]
     kruise_gates: KruiseGates,
 }
@@ -53,29 +78,71 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     let url = config.cluster_url.clone();
     // The controllers log what goes wrong; their client would log it a second time.
-    super::service::prepare(LevelFilter::WARN);
+    super::service::prepare(LevelFilter::WARN, false);
     // Whoever cannot be reached now is better told of than waited for.
     let version = super::kubeconfig::version(&config).await?;
     if args.controllers == "all" && serves_kruise(&config).await? {
         controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
     }
-    let names = controllers.join(", ");
-    let (client, mut options) = options(config, controllers, args.nodes)?;
+    let running = in_words(&controllers, args.nodes);
+    let running = running.context("there is nothing to run: name --controllers or --nodes")?;
+    let (client, mut options) = options(config, controllers, args.nodes, args.pace.pace)?;
     options.kruise = args.kruise_gates.read();
     options.kruise_daemon = options.kruise.daemon;
-    let manager = Manager::start_supervised(client, options)?;
-    let nodes = match args.nodes {
-        0 => String::new(),
-        1 => " and 1 node".to_owned(),
-        nodes => format!(" and {nodes} nodes"),
+    let manager = Manager::start_supervised(client.clone(), options)?;
+    out::say(&format!("running {running} against {url} ({version})"))?;
+    out::note(&match args.exit_on_disconnect {
+        None => format!(
+            "a watch that fails is begun again after {} at most; Ctrl-C or SIGTERM ends the controllers",
+            HumanDuration(RETRY_MAX)
+        ),
+        Some(limit) => {
+            format!("Ctrl-C, SIGTERM or {limit} without the API server end the controllers")
+        }
+    });
+    let ended = tokio::select! {
+        _ = tokio::signal::ctrl_c() => Ok(()),
+        _ = terminate.recv() => Ok(()),
+        limit = disconnected(&client, args.exit_on_disconnect) => {
+            Err(anyhow::anyhow!("the API server at {url} could not be reached for {limit}"))
+        }
     };
-    out::say(&format!("running {names}{nodes} against {url} ({version})"))?;
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
     manager.shutdown().await;
-    Ok(())
+    ended
+}
+
+/// The controllers and nodes as a list; `None` if there are none.
+fn in_words(controllers: &[String], nodes: usize) -> Option<String> {
+    let nodes = match nodes {
+        0 => None,
+        1 => Some("1 node".to_owned()),
+        nodes => Some(format!("{nodes} nodes")),
+    };
+    let mut all: Vec<String> = controllers.iter().cloned().chain(nodes).collect();
+    let last = all.pop()?;
+    Some(match all.as_slice() {
+        [] => last,
+        all => format!("{} and {last}", all.join(", ")),
+    })
+}
+
+/// Completes once nothing at the server's address has answered for as long as the limit, which it returns;
+/// never without one.
+async fn disconnected(client: &Client, limit: Option<HumanDuration>) -> HumanDuration {
+    let Some(limit) = limit else {
+        return std::future::pending().await;
+    };
+    let mut answered = Instant::now();
+    loop {
+        tokio::time::sleep(POLL.min(limit.0)).await;
+        let asked = tokio::time::timeout(limit.0.max(POLL), client.apiserver_version());
+        match asked.await {
+            // A refusal is an answer.
+            Ok(Ok(_) | Err(kube::Error::Api(_))) => answered = Instant::now(),
+            _ if answered.elapsed() >= limit.0 => return limit,
+            _ => {}
+        }
+    }
 }
 
 /// The client and the options of a manager of these controllers, and nodes, against the server of
@@ -84,19 +151,20 @@ pub(super) fn options(
     config: kube::Config,
     controllers: Vec<String>,
     nodes: usize,
-) -> anyhow::Result<(kube::Client, Options)> {
+    pace: Pace,
+) -> anyhow::Result<(Client, Options)> {
     let root_ca = config.root_cert.as_deref().map_or(ROOT_CA.to_owned(), pem);
     let clock = Clock::real();
     let options = Options {
         controllers,
         nodes,
         default_storage_class: true,
-        timings: Timings::default(),
+        timings: pace.timings(),
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),
         root_ca,
         statefulset: Settings::default(),
-        namespace: namespace::Settings::default(),
+        namespace: pace.namespace(),
         kruise: Gates::default(),
         kruise_daemon: Gates::default().daemon,
         check_types: type_checking::check,
@@ -104,12 +172,12 @@ pub(super) fn options(
         count_usage: quota_usage::count,
         now: Arc::new(move || clock.now()),
     };
-    Ok((kube::Client::try_from(config)?, options))
+    Ok((Client::try_from(config)?, options))
 }
 
 /// Whether OpenKruise's kinds are defined there.
 pub(super) async fn serves_kruise(config: &kube::Config) -> anyhow::Result<bool> {
-    let client = kube::Client::try_from(config.clone())?;
+    let client = Client::try_from(config.clone())?;
     let groups = client.list_api_groups().await?.groups;
     Ok(groups.iter().any(|group| group.name == kruise::GROUP))
 }

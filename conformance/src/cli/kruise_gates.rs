@@ -3,6 +3,8 @@
 use clap::Args;
 use kubeproof_controller::kruise::Gates;
 
+use super::out;
+
 #[derive(Args)]
 pub(super) struct KruiseGates {
     /// Feature gates of OpenKruise, as its manager's --feature-gates has them; `AllAlpha` and
@@ -16,7 +18,9 @@ impl KruiseGates {
     pub(super) fn read(&self) -> Gates {
         let text = self.text.as_deref().unwrap_or_default();
         for name in Gates::without_effect(text) {
-            eprintln!("feature gate {name} has no effect: what it is about is not here");
+            out::note(&format!(
+                "feature gate {name} has no effect: what it is about is not here"
+            ));
         }
         text.parse().expect("the text has been checked")
     }

@@ -10,6 +10,16 @@ use kube::{Client, Config};
 pub(super) async fn config(path: &Path) -> anyhow::Result<Config> {
     let kubeconfig = Kubeconfig::read_from(path)
         .with_context(|| format!("cannot use {} as a kubeconfig", path.display()))?;
+    of(kubeconfig).await
+}
+
+/// The current context in the kubeconfig that kubectl would use.
+pub(super) async fn usual() -> anyhow::Result<Config> {
+    let kubeconfig = Kubeconfig::read();
+    of(kubeconfig.context("there is no kubeconfig; name one with --kubeconfig")?).await
+}
+
+async fn of(kubeconfig: Kubeconfig) -> anyhow::Result<Config> {
     let options = KubeConfigOptions::default();
     Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
 }
@@ -20,12 +30,6 @@ pub(super) async fn config(path: &Path) -> anyhow::Result<Config> {
 /// When it cannot be reached, or refuses whom the kubeconfig names.
 pub(super) async fn version(config: &Config) -> anyhow::Result<String> {
     let version = Client::try_from(config.clone())?.apiserver_version().await;
-    let version = version.map_err(|error| match error {
-        kube::Error::Api(status) => {
-            anyhow::Error::msg(format!("{} {}", status.code, status.message))
-        }
-        other => other.into(),
-    });
     let version =
         version.with_context(|| format!("cannot use the API server at {}", config.cluster_url))?;
     Ok(version.git_version)

@@ -17,7 +17,7 @@ pub(super) struct ReplayArgs {
     /// The logs of runs.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Replay each so many times.
+    /// Replay each log N times.
     #[arg(long, value_name = "N", default_value_t = 1)]
     times: u32,
 }

@@ -3,6 +3,7 @@
 use std::backtrace::Backtrace;
 use std::io::Write as _;
 
+use kubeproof_apiserver::REQUEST_LOG;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -10,11 +11,15 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Logs to standard error what goes wrong in the server, and in the controllers from `controllers`
-/// on; shows panics with their backtraces; raises the limit of open files as far as it goes.
-pub(super) fn prepare(controllers: LevelFilter) {
-    let own = Targets::new()
+/// on, and if `requests`, each request; shows panics with their backtraces; raises the limit of open files
+/// as far as it goes.
+pub(super) fn prepare(controllers: LevelFilter, requests: bool) {
+    let mut own = Targets::new()
         .with_target("kubeproof_apiserver", LevelFilter::WARN)
         .with_target("kubeproof_controller", controllers);
+    if requests {
+        own = own.with_target(REQUEST_LOG, LevelFilter::INFO);
+    }
     // Nobody may read the log any more, which is no reason to panic.
     let stderr = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)

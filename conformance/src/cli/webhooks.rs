@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use kube::Client;
 use kubeproof::kruise::{self, TlsWebhook};
@@ -14,15 +14,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::kruise_gates::KruiseGates;
+use super::{listen, out};
 
 #[derive(Args)]
 pub(super) struct WebhooksArgs {
-    /// Names the API server that is to ask, and who may tell it so. OpenKruise's definitions are there
-    /// already.
+    /// Names the API server that is to ask, and a user who may register webhooks there. OpenKruise's
+    /// definitions have to be installed.
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// Where to listen; port 0 takes any free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    /// Where to listen: a name or address, and a port; port 0 takes any free one.
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = listen::address)]
     listen: SocketAddr,
     /// By which name or address the API server reaches this machine [default: the address of --listen].
     #[arg(long, value_name = "HOST")]
@@ -42,9 +43,10 @@ pub(super) fn run(args: WebhooksArgs) -> anyhow::Result<ExitCode> {
 async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
     // Before anything is printed, so that a signal sent right after is not lost.
     let mut terminate = signal(SignalKind::terminate())?;
-    super::service::prepare(LevelFilter::WARN);
+    super::service::prepare(LevelFilter::WARN, false);
     let config = super::kubeconfig::config(&args.kubeconfig).await?;
     super::kubeconfig::version(&config).await?;
+    let url = config.cluster_url.clone();
     let client = Client::try_from(config)?;
     let listener = TcpListener::bind(args.listen)
         .await
@@ -70,13 +72,20 @@ async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
     };
     let told = async {
         // They answer while the server is told of them: what is stored may have to be converted.
-        kruise::register(&client, &base, &authority)
-            .await
-            .context("cannot register the webhooks")?;
-        println!(
+        let registered = kruise::register(&client, &base, &authority).await;
+        if let Err(kube::Error::Api(status)) = &registered
+            && status.is_not_found()
+        {
+            bail!(
+                "OpenKruise's definitions are not installed in the API server at {url}: {}",
+                status.message
+            );
+        }
+        registered.context("cannot register the webhooks")?;
+        out::say(&format!(
             "answering for {} on {base}",
             kubeproof_controller::kruise::GROUP
-        );
+        ))?;
         shutdown.await;
         kruise::withdraw(&client)
             .await

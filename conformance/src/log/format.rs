@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kubeproof_apiserver::meta::GroupVersionResource;
-use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_apiserver::{EventType, JournalEntry, StateError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -43,6 +43,14 @@ pub enum LogError {
     /// The plan in it cannot be read.
     #[error("the plan in the log: {0}")]
     Plan(#[from] PlanError),
+    /// The state in it cannot be read.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The log of a server, which many have written to.
+    #[error(
+        "this is the log of a server, which cannot be replayed: open it with `kubeproof serve --from-log`"
+    )]
+    Server,
     /// A moment that the log does not have.
     #[error("{0}")]
     Moment(String),
@@ -214,20 +222,11 @@ pub(super) struct Violated<'a> {
 
 impl<'a> Commit<'a> {
     pub(super) fn of(entry: &'a JournalEntry) -> Self {
-        let GroupVersionResource {
-            group,
-            version,
-            resource,
-        } = &entry.gvr;
-        let resource = match group.as_str() {
-            "" => format!("{version}/{resource}"),
-            group => format!("{group}/{version}/{resource}"),
-        };
         Self {
             rv: entry.rv,
             time: time_text(entry.time),
             event: entry.event.as_str().into(),
-            resource,
+            resource: entry.gvr.to_path(),
             by: (&*entry.user_agent).into(),
             object: Cow::Borrowed(&entry.object),
         }
@@ -235,17 +234,11 @@ impl<'a> Commit<'a> {
 
     /// The entry of a journal; `None` for a line that is none. The object before is left out.
     pub(super) fn to_entry(&self) -> Option<JournalEntry> {
-        let (group_version, resource) = self.resource.rsplit_once('/')?;
-        let (group, version) = group_version.split_once('/').unwrap_or(("", group_version));
         let types = [EventType::Added, EventType::Modified, EventType::Deleted];
         Some(JournalEntry {
             rv: self.rv,
             time: self.time.parse().ok()?,
-            gvr: GroupVersionResource {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                resource: resource.to_owned(),
-            },
+            gvr: GroupVersionResource::from_path(&self.resource)?,
             event: types
                 .into_iter()
                 .find(|event| event.as_str() == self.event)?,
@@ -266,17 +259,26 @@ pub(super) fn time_text(time: Timestamp) -> String {
     time.to_string()
 }
 
-/// The lines of a log; the first is its recipe.
-pub(super) fn read(text: &str) -> Result<(Recipe, Vec<Line<'static>>), LogError> {
-    let mut lines = text.lines().enumerate().map(|(index, line)| {
+/// The lines of a text that follow `before` others, each with its number.
+pub(super) fn further(
+    text: &str,
+    before: usize,
+) -> impl Iterator<Item = Result<(usize, Line<'static>), LogError>> {
+    text.lines().zip(before + 1..).map(|(line, number)| {
         let read: Result<Line<'static>, _> = serde_json::from_str(line);
+        let read = read.map(|line| (number, line));
         read.map_err(|error| LogError::Line {
-            number: index + 1,
+            number,
             message: error.to_string(),
         })
-    });
+    })
+}
+
+/// The recipe of a log, and its other lines.
+pub(super) fn read(text: &str) -> Result<(Recipe, Vec<(usize, Line<'static>)>), LogError> {
+    let mut lines = further(text, 0);
     let recipe = match lines.next().transpose()? {
-        Some(Line::Log(recipe)) => recipe,
+        Some((_, Line::Log(recipe))) => recipe,
         _ => {
             return Err(LogError::Line {
                 number: 1,

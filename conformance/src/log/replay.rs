@@ -1,5 +1,7 @@
 //! The run of a log once more.
 
+use kubeproof_apiserver::ServerState;
+
 use super::format::{LogError, read};
 use super::record;
 
@@ -29,6 +31,9 @@ pub enum Replay {
 /// # Errors
 /// [`LogError`] when the text is no log, or that of a testbed.
 pub fn replay(text: &str) -> Result<Replay, LogError> {
+    if ServerState::is_begun_by(text) {
+        return Err(LogError::Server);
+    }
     let (recipe, _) = read(text)?;
     let (file, options) = recipe.scenario()?;
     let (_, again) = record(&file, &options);

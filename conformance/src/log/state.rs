@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
+use kubeproof_apiserver::{ApiServer, ApiServerBuilder, Clock, JournalEntry, ServerState};
 
-use super::format::{Line, LogError, Recipe, read};
+use super::format::{Line, LogError, Step, further, read};
 use crate::scenario::HumanDuration;
 
 /// A moment of a log.
@@ -17,6 +17,8 @@ pub enum Moment {
     Time(Timestamp),
     /// So long after the beginning.
     Since(HumanDuration),
+    /// So long after a step of the scenario began, by the number of the step.
+    Step(u64, HumanDuration),
     /// In the end.
     End,
 }
@@ -34,72 +36,89 @@ impl FromStr for Moment {
         if let Some(since) = text.strip_prefix('+') {
             return since.parse().map(Self::Since);
         }
+        if let Some((step, since)) = text.split_once('+')
+            && let Ok(step) = step.parse()
+        {
+            return since.parse().map(|since| Self::Step(step, since));
+        }
         Err(format!(
-            "{text:?} is no revision (57), time (2026-01-01T00:10:00Z) or time since the beginning (+10m)"
+            "{text:?} is no revision (57), time (2026-01-01T00:10:00Z), time since the beginning (+10m) \
+             or since a step (1+5s)"
         ))
     }
 }
 
+/// What a log begins with.
+#[derive(Clone, Debug)]
+enum Beginning {
+    /// A fresh server with this seed.
+    Fresh(u64),
+    /// What a server stored when it began to write the log.
+    Held(ServerState),
+}
+
+/// What a log tells, in order.
+struct Told {
+    beginning: Beginning,
+    began: Timestamp,
+    steps: Vec<Step<'static>>,
+    commits: Vec<JournalEntry>,
+}
+
 /// The writes of a log up to some moment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct State {
-    recipe: Recipe,
+    beginning: Beginning,
     began: Timestamp,
     /// When that moment is.
     pub time: Timestamp,
     /// The version of the last write before it.
     pub rv: u64,
     commits: Vec<JournalEntry>,
+    /// Whether it is how everything ended.
+    is_end: bool,
 }
 
 impl State {
-    /// What `text`, a log, has at `moment`.
+    /// What `text`, a log or the [`ServerState`] of a server, has at `moment`.
     ///
     /// # Errors
-    /// [`LogError`] when the text is no log, or has no such moment.
+    /// [`LogError`] when the text is neither, or has no such moment.
     pub fn read(text: &str, moment: Moment) -> Result<Self, LogError> {
-        let (recipe, lines) = read(text)?;
-        let mut commits = Vec::new();
-        for (index, line) in lines.iter().enumerate() {
-            if let Line::Commit(commit) = line {
-                let entry = commit.to_entry().ok_or_else(|| LogError::Line {
-                    number: index + 2,
-                    message: "this is no commit".to_owned(),
-                })?;
-                commits.push(entry);
-            }
-        }
-        let nothing = || LogError::Moment("the log has no commits".to_owned());
-        let last = commits.last().ok_or_else(nothing)?.clone();
-        let began: Timestamp = recipe.began.parse().map_err(|_| LogError::Line {
-            number: 1,
-            message: format!("{:?} is no time", recipe.began),
-        })?;
-        let time = match moment {
-            Moment::Revision(rv) => {
-                let found = commits.iter().rfind(|entry| entry.rv <= rv);
-                let found = found.filter(|_| rv <= last.rv).ok_or_else(|| {
-                    let first = commits[0].rv;
-                    LogError::Moment(format!(
-                        "the log has no revision {rv}; it has {first} to {}",
-                        last.rv
-                    ))
-                })?;
-                let time = found.time;
-                commits.retain(|entry| entry.rv <= rv);
-                time
-            }
-            Moment::Time(_) | Moment::Since(_) | Moment::End => {
-                let time = match moment {
-                    Moment::Time(time) => time,
-                    Moment::Since(since) => began.checked_add(since.0).unwrap_or(Timestamp::MAX),
-                    Moment::Revision(_) | Moment::End => last.time,
-                };
-                commits.retain(|entry| entry.time <= time);
-                time
+        let Told {
+            beginning,
+            began,
+            steps,
+            mut commits,
+        } = told(text)?;
+        let (first, end, end_time) = match (&beginning, commits.first(), commits.last()) {
+            (Beginning::Held(state), _, Some(last)) => (state.revision(), last.rv, last.time),
+            (Beginning::Held(state), _, None) => (state.revision(), state.revision(), began),
+            (Beginning::Fresh(_), Some(first), Some(last)) => (first.rv, last.rv, last.time),
+            (Beginning::Fresh(_), _, _) => {
+                return Err(LogError::Moment("the log has no commits".to_owned()));
             }
         };
-        let rv = commits.last().map_or(0, |entry| entry.rv);
+        let time = match moment {
+            Moment::Revision(rv) if !(first..=end).contains(&rv) => {
+                let message = format!("the log has no revision {rv}; it has {first} to {end}");
+                return Err(LogError::Moment(message));
+            }
+            Moment::Revision(rv) => {
+                commits.retain(|entry| entry.rv <= rv);
+                commits.last().map_or(began, |entry| entry.time)
+            }
+            Moment::Time(time) => time,
+            Moment::Since(since) => after(began, since),
+            Moment::Step(number, since) => after(begin_of(&steps, number)?, since),
+            Moment::End => end_time,
+        };
+        commits.retain(|entry| entry.time <= time || moment == Moment::End);
+        let begun = match &beginning {
+            Beginning::Held(state) => state.revision(),
+            Beginning::Fresh(_) => 0,
+        };
+        let rv = commits.last().map_or(begun, |entry| entry.rv);
         if time < began {
             let message = format!("the log begins at {began}");
             return Err(LogError::Moment(message));
@@ -110,22 +129,96 @@ impl State {
             return Err(LogError::Moment(message));
         }
         Ok(Self {
-            recipe,
+            beginning,
             began,
             time,
             rv,
             commits,
+            is_end: moment == Moment::End,
         })
     }
 
-    /// Lets a server that `builder` is for hold what there was: objects with their versions, and the past that
-    /// led to them. Its clock goes on from there in real time.
+    /// Builds the server of `builder` with the objects of that moment, their versions, and the past that the
+    /// log has.
+    ///
+    /// Its clock goes on from there in real time, with one exception: the end of the log of a server, or of
+    /// its state, is continued by the clock of `builder`, as after a restart.
     #[must_use]
-    pub fn open(&self, builder: kubeproof_apiserver::ApiServerBuilder) -> ApiServer {
+    pub fn open(&self, builder: ApiServerBuilder) -> ApiServer {
         let clock = Clock::real_from(self.began);
-        let server = builder.seed(self.recipe.seed).clock(clock).build();
+        let (builder, has_own_time) = match &self.beginning {
+            Beginning::Fresh(seed) => (builder.seed(*seed).clock(clock), true),
+            Beginning::Held(state) if self.is_end => (builder.holding(state.clone()), false),
+            Beginning::Held(state) => (builder.holding(state.clone()).clock(clock), true),
+        };
+        let server = builder.build();
         server.restore(&self.commits);
-        server.jump(self.time.duration_since(server.clock().now()));
+        if has_own_time {
+            server.jump(self.time.duration_since(server.clock().now()));
+        }
         server
     }
+}
+
+/// Reads a log, or the state of a server with what it has written since.
+fn told(text: &str) -> Result<Told, LogError> {
+    let (beginning, began, lines) = match ServerState::is_begun_by(text) {
+        true => {
+            let (state, rest) = ServerState::read(text)?;
+            let read = text.len() - rest.len();
+            let number = text[..read].lines().count();
+            // A server that was killed may have left a part of a line.
+            let (rest, _) = rest.rsplit_once('\n').unwrap_or_default();
+            let lines: Result<Vec<_>, _> = further(rest, number).collect();
+            (Beginning::Held(state.clone()), state.time(), lines?)
+        }
+        false => {
+            let (recipe, lines) = read(text)?;
+            let began = recipe.began.parse().map_err(|_| LogError::Line {
+                number: 1,
+                message: format!("{:?} is no time", recipe.began),
+            })?;
+            (Beginning::Fresh(recipe.seed), began, lines)
+        }
+    };
+    let mut told = Told {
+        beginning,
+        began,
+        steps: Vec::new(),
+        commits: Vec::new(),
+    };
+    for (number, line) in lines {
+        match line {
+            Line::Step(step) => told.steps.push(step),
+            Line::Commit(commit) => {
+                let entry = commit.to_entry().ok_or_else(|| LogError::Line {
+                    number,
+                    message: "this is no commit".to_owned(),
+                })?;
+                told.commits.push(entry);
+            }
+            _ => {}
+        }
+    }
+    // Servers write them as they come, from several tables.
+    told.commits.sort_by_key(|entry| entry.rv);
+    Ok(told)
+}
+
+fn after(time: Timestamp, since: HumanDuration) -> Timestamp {
+    time.checked_add(since.0).unwrap_or(Timestamp::MAX)
+}
+
+/// When the step of that number began.
+fn begin_of(steps: &[Step<'_>], number: u64) -> Result<Timestamp, LogError> {
+    let heading = format!("{number}. ");
+    let step = steps.iter().find(|step| step.words.starts_with(&heading));
+    let time = step.and_then(|step| step.time.parse().ok());
+    time.ok_or_else(|| {
+        let known: Vec<&str> = steps.iter().map(|step| &*step.words).collect();
+        LogError::Moment(match known.as_slice() {
+            [] => format!("the log has no step {number}, nor any other"),
+            known => format!("the log has no step {number}; it has\n{}", known.join("\n")),
+        })
+    })
 }

@@ -6,7 +6,7 @@ use crate::log::{self, Happened};
 impl Testbed {
     /// The log of what happened so far, as [`crate::log`] describes it; requests are in it if
     /// [`TestbedBuilder::notes_requests`](super::TestbedBuilder::notes_requests) asks for them. It is replayed by running the test
-    /// again, which writes the same log if its controllers are deterministic; `kubeproof serve --log` opens it.
+    /// again, which writes the same log if its controllers are deterministic; `kubeproof serve --from-log` opens it.
     ///
     /// # Errors
     /// [`TestbedError::NotSimulated`]

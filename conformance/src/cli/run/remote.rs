@@ -15,6 +15,7 @@ use kubeproof_apiserver::Clock;
 use kubeproof_controller::Manager;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::super::pace::Pace;
 use super::super::{controllers, kubeconfig, out};
 use super::finished::{Finished, in_json, in_words};
 
@@ -80,7 +81,7 @@ async fn run_until_signal(
         "none of these scenarios can be run on the cluster"
     );
     let client = Client::try_from(config.clone())?;
-    let (own_client, options) = controllers::options(config, names, 0)?;
+    let (own_client, options) = controllers::options(config, names, 0, Pace::Real)?;
     let manager = Manager::start(own_client, options)?;
     let namespaces = Namespaces::default();
     let finished = tokio::select! {
@@ -109,7 +110,7 @@ async fn either(interrupt: &mut Signal, terminate: &mut Signal) {
 
 /// Removes what interrupted runs have left; returns what there is to be said then.
 async fn remove(namespaces: &Namespaces, client: &Client) -> anyhow::Error {
-    eprintln!("interrupted: removing namespaces");
+    out::note("interrupted: removing namespaces");
     match namespaces.remove_all(client).await {
         Ok(()) => anyhow::Error::msg("interrupted"),
         Err(remaining) => {

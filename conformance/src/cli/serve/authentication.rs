@@ -2,12 +2,21 @@
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
 const NAME: &str = "extension-apiserver-authentication";
 const NAMESPACE: &str = "kube-system";
+
+/// Removes what another server has published, whose authority was another.
+pub(super) async fn withdraw(client: &Client) -> anyhow::Result<()> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
+    match api.delete(NAME, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        deleted => deleted.map(drop).context(NAME),
+    }
+}
 
 /// Publishes `authority`, in PEM, as the one that client certificates are signed by, in the form of
 /// kube-apiserver's cluster authentication trust controller. Components started with

@@ -13,16 +13,16 @@ const ADMIN_GROUP: &str = "system:masters";
 
 #[derive(Args)]
 pub(super) struct IdentityArgs {
-    /// The bearer token that requests must carry; without it anyone may do anything. kubectl and its like send one
-    /// over TLS only, so that they need --tls, too.
+    /// The bearer token of the administrator. Without it anyone may do anything. kubectl, Helm and other programs
+    /// with client-go send a token over TLS only, so they need --tls, too.
     #[arg(long)]
     pub(super) token: Option<String>,
-    /// Whether everybody may do everything, or only what roles grant them; the holder of the token
-    /// (without one, whoever shows no other) is a cluster administrator either way.
+    /// Allow everything to everybody, or only what roles grant. The holder of the token (without --token,
+    /// every client without credentials) is a cluster administrator either way.
     #[arg(long, value_name = "AlwaysAllow|RBAC", default_value = "RBAC", value_parser = authorization)]
     authorization: Authorization,
-    /// Know clients by certificates of the authorities in this file, besides those of the server's
-    /// own: the common name is the user, organizations are groups. Who shows nothing is then
+    /// Authenticate clients by certificates of the authorities in this file, and of the server's own:
+    /// the common name is the user, organizations are groups. Clients without credentials are then
     /// anonymous.
     #[arg(long, value_name = "FILE", requires = "tls")]
     client_ca_file: Option<PathBuf>,
@@ -38,20 +38,20 @@ pub(super) struct IdentityArgs {
         requires = "service_account_signing_key_file"
     )]
     service_account_key_file: Vec<PathBuf>,
-    /// Issue tokens of service accounts in this name; tokens of further issuers count too. May be
-    /// repeated [default: https://kubernetes.default.svc].
+    /// Issue tokens of service accounts in this name. May be repeated: tokens of further issuers are
+    /// accepted [default: https://kubernetes.default.svc].
     #[arg(long, value_name = "URL")]
     service_account_issuer: Vec<String>,
-    /// Draw uids, names and keys from this seed, so that they are the same in every run; anybody can
-    /// then foretell tokens [default: from the machine's randomness].
+    /// Draw uids, names and keys from this seed, so that they are the same in every run. Tokens can then
+    /// be predicted [default: the machine's randomness].
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Listen beyond this machine although no credentials are asked for: everybody who reaches the
-    /// port is a cluster administrator.
+    /// Listen beyond this machine without asking for credentials: everybody who reaches the port is a
+    /// cluster administrator.
     #[arg(long)]
     allow_everybody: bool,
-    /// Answer requests for this name too when no credentials are asked for; those for names that a web
-    /// page may have chosen are refused. May be repeated.
+    /// Without credentials, also answer requests for this host name. Requests for unknown names are
+    /// refused, as a web page may have made them. May be repeated.
     #[arg(long, value_name = "NAME")]
     own_host: Vec<String>,
 }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::api::ApiError;
 use crate::testbed::WATCHED;
 
 /// By this label a namespace is known as one that a run has made, and may remove.
@@ -24,13 +25,19 @@ const REMOVAL_POLL: Duration = Duration::from_millis(200);
 pub enum NamespaceError {
     /// The server refused a request, or did not answer.
     #[error(transparent)]
-    Api(#[from] kube::Error),
+    Api(ApiError),
     /// There is one of that name which no run has made.
     #[error("it exists already, and no run of kubeproof has made it")]
     Foreign,
     /// It does not go.
     #[error("it was deleted and is still there after {0} s")]
     Remains(u64),
+}
+
+impl From<kube::Error> for NamespaceError {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(error.into())
+    }
 }
 
 /// The namespaces that runs have made and not removed yet, each with the finalizers that its scenario

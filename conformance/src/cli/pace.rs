@@ -1,14 +1,29 @@
-//! How much time a served cluster takes for what it does.
+//! How much time a cluster takes for what it does.
 
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use kubeproof_controller::namespace;
 use kubeproof_controller::node::{self, Timings};
 
 /// A simulated pod starts and gets ready at once, but takes a moment to stop: `kubectl delete` looks
 /// for the pod after its request, and would take one recreated meanwhile for the old one.
 const POD_STOP: Duration = Duration::from_millis(300);
+
+#[derive(Args)]
+pub(super) struct PaceArgs {
+    /// How much time things take. `fast`: hardly any. `real`: as much as on a machine; a kubelet asks
+    /// its runtime once a second, images and containers take their time, processes without a handler for SIGTERM
+    /// (sleep, tail, a shell without trap) are killed when the grace period is over, and a namespace is
+    /// emptied some seconds after its deletion.
+    #[arg(
+        long,
+        value_name = "fast|real",
+        default_value = "fast",
+        hide_possible_values = true
+    )]
+    pub(super) pace: Pace,
+}
 
 /// The pace of nodes, and of whoever waits for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,0 +1,70 @@
+//! Objects and stages out of files.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kubeproof::scenario::read_objects;
+use kubeproof_apiserver::{ApiServer, FieldValidation, Manifests};
+use kubeproof_controller::node::Stage;
+
+use crate::cli::out;
+
+/// How many files of `--load` are read before their turn.
+const FILES_AHEAD: usize = 8;
+
+/// Reads stages; whatever else is in the files is left alone.
+pub(super) fn stages(paths: &[PathBuf]) -> anyhow::Result<Vec<Stage>> {
+    let mut stages = Vec::new();
+    for root in paths {
+        let before = stages.len();
+        for file in Manifests::files(root)? {
+            for object in read_objects(&file).map_err(anyhow::Error::msg)? {
+                if object["kind"] == "Stage" {
+                    let stage = Stage::parse(&object);
+                    stages.push(stage.with_context(|| format!("cannot use {}", file.display()))?);
+                }
+            }
+        }
+        ensure!(
+            stages.len() > before,
+            "--stages {}: there is no Stage in it",
+            root.display()
+        );
+    }
+    Ok(stages)
+}
+
+/// Creates the objects in the files and directories of `paths`.
+pub(super) async fn load(
+    server: &ApiServer,
+    paths: &[PathBuf],
+    validation: FieldValidation,
+) -> anyhow::Result<()> {
+    let mut loader = server.loader().field_validation(validation);
+    for root in paths {
+        // Files are read ahead on other threads; their objects are created in order.
+        let read = |file: PathBuf| async {
+            let manifests = tokio::task::spawn_blocking(move || Manifests::new().read(&file));
+            manifests.await.context("reading a file does not panic")
+        };
+        let files = stream::iter(Manifests::files(root)?);
+        let mut files = files.map(read).buffered(FILES_AHEAD);
+        let mut is_empty = true;
+        while let Some(manifests) = files.try_next().await? {
+            for manifest in manifests? {
+                is_empty = false;
+                loader.create(manifest).await?;
+            }
+        }
+        ensure!(
+            !is_empty,
+            "--load {}: there is no object in it",
+            root.display()
+        );
+    }
+    for warning in loader.finish().await? {
+        out::note(&format!("warning: {warning}"));
+    }
+    Ok(())
+}

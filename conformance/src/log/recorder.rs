@@ -1,0 +1,71 @@
+//! The log that a server writes while it serves.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use kubeproof_apiserver::{ApiServer, on_deep_stack};
+
+use super::format::{Commit, Line};
+
+/// Only its owner reads what may hold Secrets.
+#[cfg(unix)]
+const OWNER_ONLY: u32 = 0o600;
+
+/// Writes down what a server with a journal holds, and each commit from then on.
+///
+/// [`State`](super::State) reads it. Commits stand in the order in which they were made known: of two
+/// resources that are written at the same time a later version may come first.
+#[derive(Debug)]
+pub struct Recorder {
+    server: ApiServer,
+    file: File,
+    /// The version that the log begins with.
+    from: u64,
+}
+
+impl Recorder {
+    /// Begins the log of `server` at `path`; what was there before is replaced when the new log is whole.
+    /// The server's journal is this recorder's alone from then on.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn begin(server: &ApiServer, path: &Path) -> io::Result<Self> {
+        let state = server.state();
+        // What the log begins with has no need of the commits that led there.
+        drop(server.take_journal());
+        let mut new = path.as_os_str().to_owned();
+        new.push(".new");
+        let new = PathBuf::from(new);
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, OWNER_ONLY);
+        let mut file = options.open(&new)?;
+        file.write_all(state.to_text().as_bytes())?;
+        std::fs::rename(&new, path)?;
+        Ok(Self {
+            server: server.clone(),
+            file,
+            from: state.revision(),
+        })
+    }
+
+    /// Writes the commits that have come since the last call, and returns how many.
+    ///
+    /// # Errors
+    /// When the file cannot be written; these commits are lost to it.
+    pub fn write(&mut self) -> io::Result<usize> {
+        let entries = self.server.take_journal();
+        let from = self.from;
+        let (text, count) = on_deep_stack(move || {
+            let entries = entries.iter().filter(|entry| entry.rv > from);
+            let lines: Vec<String> = entries
+                .map(|entry| Line::Commit(Commit::of(entry)).to_text() + "\n")
+                .collect();
+            (lines.concat(), lines.len())
+        });
+        self.file.write_all(text.as_bytes())?;
+        Ok(count)
+    }
+}
