@@ -111,13 +111,25 @@ pub struct Observed<'a> {
     pub given_rv: u64,
 }
 
+fn built_in() -> Vec<Box<dyn Property>> {
+    let mut built_in: Vec<Box<dyn Property>> = stateful_set::all();
+    built_in.extend(clone_set::all());
+    built_in.push(Box::new(unrest::WriteLoop::default()));
+    built_in
+}
+
+/// The names of the properties built in.
+pub(crate) fn built_in_names() -> Vec<String> {
+    let built_in = built_in();
+    let names = built_in.iter().map(|property| property.name().to_owned());
+    names.collect()
+}
+
 /// What is wrong with a run.
 #[doc(hidden)]
 #[must_use]
 pub fn violations(observed: Observed<'_>, stated: &Stated) -> Vec<Violation> {
-    let mut built_in: Vec<Box<dyn Property>> = stateful_set::all();
-    built_in.extend(clone_set::all());
-    built_in.push(Box::new(unrest::WriteLoop::default()));
+    let mut built_in = built_in();
     let mut made: Vec<_> = stated.made.iter().map(|made| (made.0)()).collect();
     let mut observer = stated.invariants.observe();
     let mut world = World::default();

@@ -3,6 +3,7 @@
 
 mod apply;
 mod builder;
+mod conduct;
 mod crashes;
 mod error;
 mod judge;
@@ -10,6 +11,7 @@ mod logged;
 mod outside;
 mod remote;
 mod rest;
+mod simulated;
 mod snapshot;
 mod time;
 
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kubeproof_apiserver::fault::{Fault, Meeting, Point};
+use kubeproof_apiserver::fault::{Fault, Meeting};
 use kubeproof_apiserver::{
     ApiServer, Clock, FieldValidation, JournalEntry, LivelockLimits, Manifests,
 };
@@ -29,7 +31,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::api::Api;
-use crate::explore::Plan;
 use crate::generated::GeneratedNames;
 use crate::log::Recipe;
 use crate::outcome;
@@ -44,6 +45,7 @@ use crate::{credentials, kruise, nodes, quota_usage, type_checking};
 
 use apply::load;
 pub use builder::{Subject, TestbedBuilder};
+use conduct::{Conduct, Observed};
 use crashes::Crashes;
 pub(crate) use crashes::StaleReads;
 pub use error::TestbedError;
@@ -53,6 +55,7 @@ pub use outside::Outside;
 use outside::Running;
 use remote::Remote;
 pub use rest::QUIET;
+pub(crate) use rest::SETTLE_TIME_MAX;
 use snapshot::Past;
 pub use snapshot::Snapshot;
 use time::{check_runtime, is_paused};
@@ -124,6 +127,8 @@ pub struct TestbedOptions {
     pub subjects: Vec<Subject>,
     /// The user agents of those that may return.
     pub may_end: Vec<String>,
+    /// The built-in rules that may be broken.
+    pub allowed: Vec<String>,
     /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed does
     /// that has not told of it.
     pub judges: bool,
@@ -163,6 +168,7 @@ impl Default for TestbedOptions {
             made: Vec::new(),
             subjects: Vec::new(),
             may_end: Vec::new(),
+            allowed: Vec::new(),
             judges: false,
             real_time: false,
             livelock_limits: LivelockLimits::default(),
@@ -197,6 +203,8 @@ pub struct Simulated {
     notes: Notes,
     manager: Manager,
     crashes: Crashes,
+    /// What its controllers of one's own have asked for.
+    conduct: Conduct,
     /// What a log says of how this came about.
     recipe: Recipe,
     /// The program under test.
@@ -227,6 +235,7 @@ impl Testbed {
             Some(_) => Clock::real(),
         };
         options.let_end()?;
+        options.check_allowed()?;
         let mut builder = ApiServer::builder()
             .clock(clock.clone())
             .seed(options.seed)
@@ -314,7 +323,9 @@ impl Testbed {
         )
         .map_err(TestbedError::Start)?;
         nodes::connect(&server, &manager);
-        let client = kube::Client::new(wire.clone(), options.namespace.as_str());
+        let conduct = Conduct::default();
+        let observed = Observed::new(wire.clone(), &server, &conduct);
+        let client = kube::Client::new(observed, options.namespace.as_str());
         let (mut subjects, mut outside) = (options.subjects, None);
         if let Some(program) = &options.outside {
             server.record_points();
@@ -338,6 +349,7 @@ impl Testbed {
             notes,
             manager,
             crashes,
+            conduct,
             recipe,
             outside,
             options: kept,
@@ -524,77 +536,5 @@ impl Testbed {
         let mut lines = outcome::tables(&self.api, tables, &names).await?;
         lines.extend(outcome::describe(&self.api, &journal, &timeline, &names).await?);
         Ok(outcome::mask_uids(&names.mask(&lines.join("\n"))))
-    }
-}
-
-impl Simulated {
-    /// The simulated nodes' faults.
-    #[must_use]
-    pub fn faults(&self) -> &node::Faults {
-        self.manager.faults()
-    }
-
-    /// Starts the controllers anew, as after a crash.
-    pub fn restart_controllers(&self) {
-        self.manager.restart_controllers();
-    }
-
-    /// Lets something go wrong between clients and server.
-    ///
-    /// # Errors
-    /// [`TestbedError::Fault`] when the server serves no request such as the fault is about.
-    pub fn inject(&self, fault: Fault) -> Result<(), TestbedError> {
-        let checked = self.server.check_fault(&fault);
-        checked.map_err(TestbedError::Fault)?;
-        self.server.inject(fault);
-        Ok(())
-    }
-
-    /// Lets the faults of `plan` happen from now on, and notes where others could.
-    pub(crate) fn begin(&self, plan: &Plan) {
-        self.server.record_points();
-        for fault in plan.to_faults() {
-            self.server.plan(fault);
-        }
-        self.crashes.stale().set(plan.stale_reads());
-    }
-
-    /// Lets `takes` decide about each of `plans`, where its first fault would strike, whether it does.
-    #[cfg(feature = "cli")]
-    pub(crate) fn branch(
-        &self,
-        plans: &[Plan],
-        takes: impl Fn(usize) -> bool + Send + Sync + 'static,
-    ) {
-        self.server.record_points();
-        let faults = plans.iter().map(Plan::to_faults).collect();
-        let seen: Vec<_> = plans.iter().map(Plan::stale_reads).collect();
-        let stale = self.crashes.stale().clone();
-        let takes = move |index: usize| {
-            let is_taken = takes(index);
-            if is_taken {
-                stale.set(seen[index].clone());
-            }
-            is_taken
-        };
-        self.server.branch(faults, Arc::new(takes));
-    }
-
-    /// Where faults could have met somebody since the plan began.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn points(&self) -> Vec<Point> {
-        self.server.points()
-    }
-
-    /// Ends the faults of that name; false when there is none in force.
-    pub fn lift(&self, name: &str) -> bool {
-        self.server.lift(name)
-    }
-
-    /// What runs on the simulated nodes.
-    #[must_use]
-    pub fn containers(&self) -> &node::Containers {
-        self.manager.containers()
     }
 }

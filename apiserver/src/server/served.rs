@@ -77,6 +77,19 @@ impl ApiServer {
         }
     }
 
+    /// The versions in which a resource is served now; none for one that is not.
+    #[must_use]
+    pub fn served_versions(&self, group: &str, plural: &str) -> Vec<String> {
+        let mut versions = Vec::new();
+        self.each_resource(|info| {
+            let gvr = info.gvr();
+            if gvr.group == group && gvr.resource == plural {
+                versions.push(gvr.version.clone());
+            }
+        });
+        versions
+    }
+
     /// The error of a resource that is not served.
     pub(super) fn no_resource(&self, text: &str) -> NotServed {
         let served = self.resource_names();

@@ -13,7 +13,9 @@ use tokio::runtime::Handle;
 use super::{Divergence, Options, Plan, compare_outcomes, is_component, pairs, plans};
 use crate::properties::Violation;
 use crate::runner::remote::portable_outcome;
-use crate::testbed::{QUIET, Testbed, TestbedBuilder, TestbedError, write_with_causes};
+use crate::testbed::{
+    QUIET, SETTLE_TIME_MAX, Testbed, TestbedBuilder, TestbedError, write_with_causes,
+};
 
 /// How often a long exploration says how far it is.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(10);
@@ -265,7 +267,8 @@ async fn carry_through(
     plan: &Plan,
     script: &impl AsyncFn(&Testbed) -> Done,
 ) -> Result<Replay, Box<dyn Error>> {
-    testbed.settle(QUIET).await?;
+    // The script has yet to write what the controllers are to find.
+    testbed.come_to_rest(QUIET, SETTLE_TIME_MAX).await?;
     testbed.simulated()?.begin(plan);
     let given_rv = testbed.resource_version();
     script(testbed).await?;

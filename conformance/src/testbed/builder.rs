@@ -8,8 +8,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
 
-use crate::properties::{Declaration, Made, Property};
+use crate::properties::{self, Declaration, Made, Property};
 
+use super::conduct::RULES;
 use super::{TEST_AGENT, Testbed, TestbedError, TestbedOptions};
 
 /// Makes a controller's future, anew after each crash.
@@ -74,6 +75,24 @@ impl TestbedOptions {
             subject.may_end = true;
         }
         Ok(())
+    }
+}
+
+impl TestbedOptions {
+    /// Checks the names of the rules that may be broken.
+    ///
+    /// # Errors
+    /// [`TestbedError::UnknownRule`] for a name that none of them has.
+    pub(super) fn check_allowed(&self) -> Result<(), TestbedError> {
+        let mut known = properties::built_in_names();
+        known.extend(RULES.map(str::to_owned));
+        let unknown = self.allowed.iter().find(|name| !known.contains(*name));
+        unknown.map_or(Ok(()), |name| {
+            Err(TestbedError::UnknownRule {
+                name: name.clone(),
+                known,
+            })
+        })
     }
 }
 
@@ -182,6 +201,26 @@ impl TestbedBuilder {
     /// end of the testbed fails because of them, nor does an exploration whose run without faults has some.
     pub fn ignore_violations(mut self) -> Self {
         self.options.judges = false;
+        self
+    }
+
+    /// Lets one built-in rule be broken, which [`Testbed::settle`] reports otherwise. Besides the
+    /// properties of workloads there are rules for the controllers under test:
+    ///
+    /// - `no write loops`: none keeps writing an object while nobody else writes
+    /// - `no hot requeue`: none sends the same request 40 times within five minutes in which nothing
+    ///   changes
+    /// - `no idle writes`: none sends the same update or patch ten times that changes nothing;
+    ///   server-side apply is not looked at
+    /// - `no leaked watches`: none has more than 30 equal watches open
+    /// - `resources are served`: none lists or watches a resource that has no definition
+    /// - `namespaces exist`: none lists, watches or writes in a namespace that was never there
+    /// - `objects of the test are seen`: a resource that the test writes and they list or watch in some
+    ///   namespaces is asked for in one of those in which the test has written it
+    /// - `finalizers are removed`: once everything has settled, no deleted object waits for a finalizer
+    ///   that they put or removed before
+    pub fn allow(mut self, rule: &str) -> Self {
+        self.options.allowed.push(rule.to_owned());
         self
     }
 

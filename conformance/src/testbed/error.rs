@@ -51,6 +51,14 @@ pub enum TestbedError {
         /// Those that there are.
         known: Vec<&'static str>,
     },
+    /// [`TestbedBuilder::allow`](super::TestbedBuilder::allow) names a rule that there is not.
+    #[error("there is no rule {name:?} that could be broken; there are: {}", .known.join(", "))]
+    UnknownRule {
+        /// The name given.
+        name: String,
+        /// The names of the rules.
+        known: Vec<String>,
+    },
     /// A controller keeps asking within one instant. The text says who, for what, and what became of it.
     #[error("{0}")]
     Livelock(String),

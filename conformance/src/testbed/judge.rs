@@ -6,6 +6,7 @@ use kubeproof_apiserver::{JournalEntry, Livelock};
 use serde_json::Value;
 use similar::TextDiff;
 
+use super::conduct::Rest;
 use super::{Cluster, Simulated, Testbed, TestbedError};
 use crate::properties::{self, Observed, Violation};
 
@@ -15,8 +16,8 @@ const VERSIONS_SHOWN: usize = 3;
 /// The faults that the test already knows.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// How many violations.
-    violations: usize,
+    /// The violations.
+    violations: Vec<Violation>,
     /// Whether it knows the controller that loops, has panicked or has returned.
     failure: bool,
 }
@@ -32,21 +33,47 @@ impl Testbed {
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         let violations = self.violations_since(0);
-        self.told.lock().violations = violations.len();
+        self.told.lock().violations.clone_from(&violations);
         violations
     }
 
     /// The same, but the builder's properties are not asked of writes up to version `given_rv`.
     pub(crate) fn violations_since(&self, given_rv: u64) -> Vec<Violation> {
-        let points = self
-            .simulated()
-            .map_or_else(|_| Vec::new(), Simulated::points);
+        let simulated = self.simulated().ok();
+        // Requests of controllers under test are judged as they come.
+        let points = simulated.filter(|own| own.options.subjects.is_empty());
+        let points = points.map_or_else(Vec::new, Simulated::points);
         let observed = Observed {
             journal: &self.journal(),
             points: &points,
             given_rv,
         };
-        properties::violations(observed, &self.stated)
+        let mut violations = properties::violations(observed, &self.stated);
+        if let Some(cluster) = simulated {
+            violations.extend(cluster.conduct.found());
+            let allowed = &cluster.options.allowed;
+            violations.retain(|one| !allowed.contains(&one.property));
+        }
+        violations
+    }
+
+    /// Judges what can be judged only when everything has settled.
+    pub(super) fn judge_rest(&self) {
+        let Cluster::Simulated(cluster) = self.cluster() else {
+            return;
+        };
+        let subjects = cluster.options.subjects.iter();
+        let subjects: Vec<_> = subjects.map(|subject| subject.user_agent).collect();
+        if subjects.is_empty() {
+            return;
+        }
+        cluster.conduct.judge_rest(&Rest {
+            server: &cluster.server,
+            journal: &self.journal(),
+            started_rv: self.started_rv,
+            subjects: &subjects,
+            controllers: &cluster.options.controllers,
+        });
     }
 
     /// Asks for violations, and remembers that the test knows them.
@@ -54,9 +81,13 @@ impl Testbed {
     /// # Errors
     /// The violations that are new.
     pub(super) fn judge(&self) -> Result<(), TestbedError> {
-        let mut violations = self.violations_since(0);
-        let told = std::mem::replace(&mut self.told.lock().violations, violations.len());
-        let new = violations.split_off(told.min(violations.len()));
+        let violations = self.violations_since(0);
+        let mut told = self.told.lock();
+        let new = violations
+            .iter()
+            .filter(|one| !told.violations.contains(one));
+        let new: Vec<Violation> = new.cloned().collect();
+        told.violations = violations;
         match new.is_empty() {
             true => Ok(()),
             false => Err(TestbedError::Violated(new)),

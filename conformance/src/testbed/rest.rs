@@ -16,7 +16,7 @@ use crate::scenario::HumanDuration;
 #[doc(hidden)]
 pub const QUIET: Duration = Duration::from_secs(600);
 /// What has not come to rest after so long never will.
-const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A task that keeps the runtime busy is reported after this real time without a request.
 const SPINNING_TIME: Duration = Duration::from_secs(5);
 
@@ -52,13 +52,18 @@ impl Testbed {
     ) -> Result<Timestamp, TestbedError> {
         check_runtime()?;
         let last = self.come_to_rest(quiet, longest).await?;
+        self.judge_rest();
         if self.simulated().is_ok_and(|own| own.options.judges) {
             self.judge()?;
         }
         Ok(last)
     }
 
-    async fn come_to_rest(
+    /// Lets time pass until nothing was written for `quiet`, and judges nothing.
+    ///
+    /// # Errors
+    /// Those of [`Testbed::settle_within`], but for violations.
+    pub(crate) async fn come_to_rest(
         &self,
         quiet: Duration,
         longest: Duration,

@@ -1,0 +1,363 @@
+//! Mistakes of the controllers under test that show in their requests: they ask again and again,
+//! leak watches, write what is there already, or ask for what does not exist.
+//!
+//! Only controllers of the test are looked at. What they ask for is counted between them and the
+//! server; `rest` judges what cannot be judged before everything has settled.
+
+mod asked;
+mod rest;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Either, Full};
+use jiff::{SignedDuration, Timestamp};
+use kube::client::Body;
+use kubeproof_apiserver::ApiServer;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tower::{Service, ServiceExt};
+
+use crate::properties::Violation;
+use asked::{Asked, Place};
+pub(super) use rest::Rest;
+
+/// A controller that asks for the same at so many different times...
+const ASKED_MAX: u32 = 40;
+/// ... within this time, while nothing is written, does not back off.
+const ASKED_WITHIN: Duration = Duration::from_secs(300);
+/// A controller that has so many equal watches open at once leaks them.
+const WATCHES_MAX: usize = 30;
+/// So many writes of an object in a row that change nothing are a habit.
+const IDLE_WRITES_MAX: u32 = 10;
+/// Reports, which are written and read at fixed times.
+const REPORTS: &[&str] = &["events", "leases"];
+
+const HOT_REQUEUE: &str = "no hot requeue";
+const LEAKED_WATCHES: &str = "no leaked watches";
+const IDLE_WRITES: &str = "no idle writes";
+
+/// The names of the rules.
+pub(super) const RULES: [&str; 7] = [
+    HOT_REQUEUE,
+    LEAKED_WATCHES,
+    IDLE_WRITES,
+    rest::RESOURCES,
+    rest::NAMESPACES,
+    rest::SEEN,
+    rest::FINALIZERS,
+];
+
+/// What the controllers under test have asked for so far, and what was wrong with it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conduct(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The version of the last write when the last request was sent.
+    rv: u64,
+    /// How often each request was sent since then.
+    asked: BTreeMap<String, Times>,
+    /// The writes of an object that changed nothing since its version.
+    idle: BTreeMap<String, (u64, Times)>,
+    /// How many watches are open, by who has them and of what.
+    watches: BTreeMap<String, usize>,
+    places: BTreeMap<Place, Answers>,
+    found: Vec<Violation>,
+}
+
+/// How often something happened, at different times.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    count: u32,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+/// How the requests for a place were answered.
+#[derive(Debug, Default)]
+struct Answers {
+    /// The verb of the last that was neither `get` nor answered well, or of the last.
+    verb: &'static str,
+    /// Lists and watches that were answered 404.
+    missing: u32,
+    /// Whether a list or watch was answered.
+    found: bool,
+    /// Whether there was another request than `get`.
+    is_used: bool,
+}
+
+impl Times {
+    fn at(now: Timestamp) -> Self {
+        Self {
+            count: 1,
+            first: now,
+            last: now,
+        }
+    }
+
+    /// Counts once more, unless it was counted at this very time.
+    fn again(&mut self, now: Timestamp) {
+        if self.last != now {
+            self.count += 1;
+            self.last = now;
+        }
+    }
+
+    fn duration(self) -> SignedDuration {
+        self.last.duration_since(self.first)
+    }
+}
+
+impl Conduct {
+    /// What was found so far, in its order.
+    pub(super) fn found(&self) -> Vec<Violation> {
+        self.0.lock().found.clone()
+    }
+
+    fn asks(&self, asked: &Asked, (rv, now): (u64, Timestamp)) {
+        let mut state = self.0.lock();
+        if state.rv != rv {
+            state.rv = rv;
+            state.asked.clear();
+        }
+        let answers = state.places.entry(asked.place.clone()).or_default();
+        if answers.verb.is_empty() || asked.verb != "get" {
+            answers.verb = asked.verb;
+        }
+        answers.is_used |= asked.verb != "get";
+        // A watch that is opened again is no question, and what is missing has a rule of its own.
+        let is_missing = answers.missing > 0 && !answers.found;
+        if asked.verb == "watch" || is_missing || REPORTS.contains(&&*asked.place.plural) {
+            return;
+        }
+        let times = state.asked.entry(asked.signed());
+        let times = times
+            .and_modify(|times| times.again(now))
+            .or_insert(Times::at(now));
+        if times.count < ASKED_MAX {
+            return;
+        }
+        let asking = std::mem::replace(times, Times::at(now));
+        if asking.duration().unsigned_abs() <= ASKED_WITHIN {
+            let agent = &asked.place.user_agent;
+            let what = format!(
+                "{agent} asks to {asked} {} times in {:#} while nothing changes; let it wait for a change, \
+                 or back off",
+                asking.count,
+                asking.duration(),
+            );
+            state.tell(HOT_REQUEUE, what);
+        }
+    }
+
+    /// Takes note of an answer; `written_rv` is the version of an object that was written.
+    fn answered(&self, asked: &Asked, code: u16, written_rv: Option<u64>, now: Timestamp) {
+        let mut state = self.0.lock();
+        let is_list = matches!(asked.verb, "list" | "watch");
+        if let Some(answers) = state.places.get_mut(&asked.place) {
+            answers.missing += u32::from(is_list && code == 404);
+            answers.found |= is_list && (200..300).contains(&code);
+        }
+        let (Some(rv), false) = (written_rv, REPORTS.contains(&&*asked.place.plural)) else {
+            return;
+        };
+        let is_idle = rv <= asked.after_rv;
+        let key = asked.signed();
+        if !is_idle {
+            state.idle.remove(&key);
+            return;
+        }
+        let (known_rv, times) = state.idle.entry(key).or_insert((rv, Times::at(now)));
+        if *known_rv == rv {
+            times.again(now);
+        } else {
+            (*known_rv, *times) = (rv, Times::at(now));
+        }
+        if times.count == IDLE_WRITES_MAX && times.last == now {
+            // It is told once for this version.
+            times.count += 1;
+            let agent = &asked.place.user_agent;
+            let what = format!(
+                "{agent} asks to {asked} {IDLE_WRITES_MAX} times, and nothing changes; let it compare with \
+                 what it has read before it writes"
+            );
+            state.tell(IDLE_WRITES, what);
+        }
+    }
+
+    fn open(&self, asked: &Asked) -> Open {
+        let key = format!("{}{}", asked.signed(), asked.selectors);
+        let mut state = self.0.lock();
+        let open = state.watches.entry(key.clone()).or_default();
+        *open += 1;
+        if *open > WATCHES_MAX {
+            let what = format!(
+                "{} has more than {WATCHES_MAX} equal watches open: {asked}{}; let it share one, or drop \
+                 the streams that it no longer reads",
+                asked.place.user_agent, asked.selectors
+            );
+            state.tell(LEAKED_WATCHES, what);
+        }
+        drop(state);
+        Open {
+            conduct: self.clone(),
+            key,
+        }
+    }
+}
+
+impl State {
+    /// Reports something once.
+    fn tell(&mut self, rule: &str, what: String) {
+        let is_known = |own: &Violation| own.property == rule && own.what == what;
+        if !self.found.iter().any(is_known) {
+            self.found.push(Violation {
+                rv: self.rv,
+                property: rule.to_owned(),
+                what,
+            });
+        }
+    }
+}
+
+/// A watch that is open.
+struct Open {
+    conduct: Conduct,
+    key: String,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut state = self.conduct.0.lock();
+        if let Some(open) = state.watches.get_mut(&self.key) {
+            *open -= 1;
+        }
+    }
+}
+
+/// Sits between the controllers under test and the wire.
+#[derive(Clone)]
+pub(super) struct Observed<S> {
+    inner: S,
+    server: ApiServer,
+    conduct: Conduct,
+}
+
+impl<S> Observed<S> {
+    pub(super) fn new(inner: S, server: &ApiServer, conduct: &Conduct) -> Self {
+        Self {
+            inner,
+            server: server.clone(),
+            conduct: conduct.clone(),
+        }
+    }
+}
+
+impl<S, B> Observed<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
+    B: http_body::Body<Data = bytes::Bytes> + Send,
+    B::Error: std::fmt::Debug,
+{
+    async fn pass(self, request: Request<Body>) -> Result<Response<ObservedBody<B>>, Infallible> {
+        let rv = self.server.resource_version();
+        let Some(asked) = Asked::of(&request, rv) else {
+            let answer = self.inner.oneshot(request).await?;
+            return Ok(answer.map(|body| ObservedBody::new(Either::Left(body), None)));
+        };
+        let now = || self.server.clock().now();
+        self.conduct.asks(&asked, (rv, now()));
+        let answer = self.inner.oneshot(request).await?;
+        let code = answer.status().as_u16();
+        if !asked.may_be_idle || code != 200 || answer.body().size_hint().exact().is_none() {
+            self.conduct.answered(&asked, code, None, now());
+            let is_open = asked.verb == "watch" && code == 200;
+            let open = is_open.then(|| self.conduct.open(&asked));
+            return Ok(answer.map(|body| ObservedBody::new(Either::Left(body), open)));
+        }
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.expect("it is whole").to_bytes();
+        let version = serde_json::from_slice(&body).ok();
+        let version = version.and_then(|object: Versioned| object.metadata.resource_version);
+        let written_rv = version.and_then(|version| version.parse().ok());
+        self.conduct.answered(&asked, code, written_rv, now());
+        let body = ObservedBody::new(Either::Right(Full::new(body)), None);
+        Ok(Response::from_parts(head, body))
+    }
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: Option<String>,
+}
+
+impl<S, B> Service<Request<Body>> for Observed<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send,
+    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    B::Error: std::fmt::Debug,
+{
+    type Response = Response<ObservedBody<B>>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(
+        &mut self,
+        _cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(self.clone().pass(request))
+    }
+}
+
+/// An answer's body, and the watch that it is.
+pub(super) struct ObservedBody<B> {
+    inner: Either<B, Full<bytes::Bytes>>,
+    _open: Option<Open>,
+}
+
+impl<B> ObservedBody<B> {
+    fn new(inner: Either<B, Full<bytes::Bytes>>, open: Option<Open>) -> Self {
+        Self { inner, _open: open }
+    }
+}
+
+impl<B> http_body::Body for ObservedBody<B>
+where
+    B: http_body::Body<Data = bytes::Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Data = bytes::Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+        std::pin::Pin::new(&mut self.inner).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,220 @@
+//! Mistakes that can be judged only when everything has settled, and the test has written something.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kubeproof_apiserver::{ApiServer, EventType, JournalEntry};
+use serde_json::Value;
+
+use super::asked::Place;
+use super::{Answers, Conduct, State};
+use crate::testbed::TEST_AGENT;
+use crate::timeline::actor;
+
+pub(super) const RESOURCES: &str = "resources are served";
+pub(super) const NAMESPACES: &str = "namespaces exist";
+pub(super) const SEEN: &str = "objects of the test are seen";
+pub(super) const FINALIZERS: &str = "finalizers are removed";
+
+/// A controller that only looks whether there is a resource asks once.
+const MISSING_MAX: u32 = 2;
+/// Signs what is loaded into the server.
+const LOADER: &str = "kubeproof-load";
+/// The namespaces that each server has.
+const NAMESPACES_BUILT_IN: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
+/// What is loaded to set a cluster up, before any test.
+const SET_UP: &[&str] = &["customresourcedefinitions", "namespaces"];
+const GARBAGE_COLLECTOR: &str = "garbage-collector";
+/// Finalizers of the server, which the garbage collector removes.
+const OF_GARBAGE_COLLECTOR: &[&str] = &["foregroundDeletion", "orphan"];
+
+/// A cluster that has settled.
+pub(in crate::testbed) struct Rest<'a> {
+    pub(in crate::testbed) server: &'a ApiServer,
+    pub(in crate::testbed) journal: &'a [JournalEntry],
+    /// The version at which the test began.
+    pub(in crate::testbed) started_rv: u64,
+    /// The user agents of the controllers under test.
+    pub(in crate::testbed) subjects: &'a [&'static str],
+    /// The built-in controllers that run.
+    pub(in crate::testbed) controllers: &'a [String],
+}
+
+impl Conduct {
+    /// Judges a cluster that has settled.
+    pub(in crate::testbed) fn judge_rest(&self, rest: &Rest<'_>) {
+        let written = rest.written();
+        if written.is_empty() {
+            return;
+        }
+        let mut state = self.0.lock();
+        state.rv = rest.server.resource_version();
+        let found = [
+            (RESOURCES, missing_resources(&state, rest)),
+            (NAMESPACES, missing_namespaces(&state, rest)),
+            (SEEN, unseen(&state, &written)),
+            (FINALIZERS, held(rest)),
+        ];
+        for (rule, told) in found {
+            told.into_iter().for_each(|what| state.tell(rule, what));
+        }
+    }
+}
+
+impl<'a> Rest<'a> {
+    /// The objects that the test has created itself or begins with, but for its set-up.
+    fn written(&self) -> Vec<&'a JournalEntry> {
+        let is_tests = |entry: &&JournalEntry| match actor(&entry.user_agent) {
+            TEST_AGENT => entry.rv > self.started_rv,
+            LOADER => !SET_UP.contains(&&*entry.gvr.resource),
+            _ => false,
+        };
+        let created = self.journal.iter();
+        let created = created.filter(|entry| entry.event == EventType::Added);
+        created.filter(is_tests).collect()
+    }
+}
+
+fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+    object["metadata"][field].as_str().unwrap_or_default()
+}
+
+fn missing_resources(state: &State, rest: &Rest<'_>) -> Vec<String> {
+    let is_missing =
+        |(_, answers): &(&Place, &Answers)| answers.missing >= MISSING_MAX && !answers.found;
+    let missing = state.places.iter().filter(is_missing);
+    let told = missing.filter_map(|(place, _)| {
+        let versions = rest.server.served_versions(&place.group, &place.plural);
+        if versions.contains(&place.version) {
+            return None;
+        }
+        let (agent, resource, version) = (&place.user_agent, place.resource(), &place.version);
+        let remedy = match versions.as_slice() {
+            [] => "is its definition among the manifests?".to_owned(),
+            versions => format!("it serves {}", versions.join(", ")),
+        };
+        Some(format!(
+            "{agent} lists or watches {resource} in version {version}, which the server does not serve; {remedy}"
+        ))
+    });
+    told.collect()
+}
+
+fn missing_namespaces(state: &State, rest: &Rest<'_>) -> Vec<String> {
+    let mut names: BTreeSet<&str> = NAMESPACES_BUILT_IN.iter().copied().collect();
+    for entry in rest.journal {
+        // One that is gone was there.
+        if entry.gvr.resource == "namespaces" {
+            names.insert(text(&entry.object, "name"));
+        }
+    }
+    let used = state.places.iter().filter(|(_, answers)| answers.is_used);
+    let told = used.filter_map(|(place, answers)| {
+        let namespace = place.namespace.as_deref()?;
+        if names.contains(namespace) {
+            return None;
+        }
+        let (agent, verb, resource) = (&place.user_agent, answers.verb, place.resource());
+        Some(format!(
+            "{agent} asks to {verb} {resource} in namespace {namespace}, which does not exist; create it, or \
+             check which namespace the controller uses"
+        ))
+    });
+    told.collect()
+}
+
+/// Resources that controllers list or watch only where the test has written none.
+fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
+    // Who watches a resource, and where controllers ask for it at all.
+    let mut watched: BTreeMap<String, (BTreeSet<&str>, BTreeSet<Option<&str>>)> = BTreeMap::new();
+    for (place, answers) in &state.places {
+        let (agents, namespaces) = watched.entry(place.resource()).or_default();
+        namespaces.insert(place.namespace.as_deref());
+        if answers.found {
+            agents.insert(&place.user_agent);
+        }
+    }
+    let told = watched.into_iter().filter_map(|(resource, (agents, namespaces))| {
+        let is_of = |entry: &&&JournalEntry| {
+            let gvr = &entry.gvr;
+            let group = match gvr.group.as_str() {
+                "" => String::new(),
+                group => format!(".{group}"),
+            };
+            format!("{}{group}", gvr.resource) == resource
+        };
+        let mut objects = written.iter().filter(is_of).peekable();
+        let first = &objects.peek()?.object;
+        let (namespace, name) = (text(first, "namespace"), text(first, "name"));
+        let is_seen = |entry: &&JournalEntry| {
+            namespaces.contains(&Some(text(&entry.object, "namespace")))
+        };
+        if agents.is_empty() || namespaces.contains(&None) || objects.any(is_seen) {
+            return None;
+        }
+        let agents = agents.into_iter().collect::<Vec<_>>().join(" and ");
+        let namespaces = namespaces.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "{agents} lists or watches {resource} only in namespace {namespaces}, and the test has written \
+             {resource} {namespace}/{name}; check which namespace the controller uses"
+        ))
+    });
+    told.collect()
+}
+
+/// Objects that wait for a finalizer that nobody removes.
+fn held(rest: &Rest<'_>) -> Vec<String> {
+    let finalizers = |object: &Value| -> BTreeSet<String> {
+        let names = object["metadata"]["finalizers"].as_array();
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    };
+    // Who has put or removed each finalizer, and what terminates.
+    let mut handled: BTreeMap<String, &str> = BTreeMap::new();
+    let mut terminating: BTreeMap<(String, String, String), &JournalEntry> = BTreeMap::new();
+    for entry in rest.journal {
+        let object = &entry.object;
+        let key = (
+            entry.gvr.resource.clone(),
+            text(object, "namespace").to_owned(),
+            text(object, "name").to_owned(),
+        );
+        let is_terminating = !text(object, "deletionTimestamp").is_empty();
+        match is_terminating && entry.event != EventType::Deleted {
+            true => terminating.insert(key, entry),
+            false => terminating.remove(&key),
+        };
+        let agent = actor(&entry.user_agent);
+        if rest.subjects.contains(&agent) {
+            let after = finalizers(object);
+            let before = entry.previous.as_deref().map(finalizers);
+            let changed = after.symmetric_difference(before.as_ref().unwrap_or(&BTREE_EMPTY));
+            handled.extend(changed.map(|finalizer| (finalizer.clone(), agent)));
+        }
+    }
+    let collects = rest
+        .controllers
+        .iter()
+        .any(|name| name == GARBAGE_COLLECTOR);
+    let mut told = Vec::new();
+    for ((resource, namespace, name), entry) in terminating {
+        for finalizer in finalizers(&entry.object) {
+            let remedy = match handled.get(&finalizer) {
+                Some(agent) => format!("{agent} is to remove it once deletionTimestamp is set"),
+                None if OF_GARBAGE_COLLECTOR.contains(&&*finalizer) && !collects => {
+                    format!("name {GARBAGE_COLLECTOR} among TestbedBuilder::controllers")
+                }
+                None => continue,
+            };
+            let place = match namespace.as_str() {
+                "" => String::new(),
+                namespace => format!("{namespace}/"),
+            };
+            told.push(format!(
+                "{resource} {place}{name} is deleted and stays, as nobody removes finalizer {finalizer}; {remedy}"
+            ));
+        }
+    }
+    told
+}
+
+static BTREE_EMPTY: BTreeSet<String> = BTreeSet::new();

@@ -1,0 +1,79 @@
+//! The parts that only a simulated cluster has: faults, crashes, nodes.
+
+use kubeproof_apiserver::fault::{Fault, Point};
+use kubeproof_controller::node;
+
+use super::{Simulated, TestbedError};
+use crate::explore::Plan;
+
+impl Simulated {
+    /// The simulated nodes' faults.
+    #[must_use]
+    pub fn faults(&self) -> &node::Faults {
+        self.manager.faults()
+    }
+
+    /// Starts the controllers anew, as after a crash.
+    pub fn restart_controllers(&self) {
+        self.manager.restart_controllers();
+    }
+
+    /// Lets something go wrong between clients and server.
+    ///
+    /// # Errors
+    /// [`TestbedError::Fault`] when the server serves no request such as the fault is about.
+    pub fn inject(&self, fault: Fault) -> Result<(), TestbedError> {
+        let checked = self.server.check_fault(&fault);
+        checked.map_err(TestbedError::Fault)?;
+        self.server.inject(fault);
+        Ok(())
+    }
+
+    /// Lets the faults of `plan` happen from now on, and notes where others could.
+    pub(crate) fn begin(&self, plan: &Plan) {
+        self.server.record_points();
+        for fault in plan.to_faults() {
+            self.server.plan(fault);
+        }
+        self.crashes.stale().set(plan.stale_reads());
+    }
+
+    /// Lets `takes` decide about each of `plans`, where its first fault would strike, whether it does.
+    #[cfg(feature = "cli")]
+    pub(crate) fn branch(
+        &self,
+        plans: &[Plan],
+        takes: impl Fn(usize) -> bool + Send + Sync + 'static,
+    ) {
+        self.server.record_points();
+        let faults = plans.iter().map(Plan::to_faults).collect();
+        let seen: Vec<_> = plans.iter().map(Plan::stale_reads).collect();
+        let stale = self.crashes.stale().clone();
+        let takes = move |index: usize| {
+            let is_taken = takes(index);
+            if is_taken {
+                stale.set(seen[index].clone());
+            }
+            is_taken
+        };
+        self.server.branch(faults, std::sync::Arc::new(takes));
+    }
+
+    /// Where faults could have met somebody since the plan began.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn points(&self) -> Vec<Point> {
+        self.server.points()
+    }
+
+    /// Ends the faults of that name; false when there is none in force.
+    pub fn lift(&self, name: &str) -> bool {
+        self.server.lift(name)
+    }
+
+    /// What runs on the simulated nodes.
+    #[must_use]
+    pub fn containers(&self) -> &node::Containers {
+        self.manager.containers()
+    }
+}
