@@ -24,6 +24,7 @@ mod scheduler;
 mod server;
 mod sources;
 mod stages;
+mod start_error;
 mod status;
 
 use std::time::Duration;

@@ -11,9 +11,8 @@ use super::container::{Container, FileSystem, Listeners, Volume, absolute, is_pr
 use super::identity;
 use super::image::Image;
 use super::sources::{Data, SourceKind, Sources};
+use super::start_error::{PATH, start_error};
 use crate::clock::Now;
-
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The files that images are known for: a part of the image's name, a path, and what it holds.
 const PAGES: &[(&str, &str, &str)] = &[
@@ -65,6 +64,8 @@ pub(super) struct Prepared {
     pub(super) container: Container,
     /// Its main process; empty where the image decides.
     pub(super) argv: Vec<String>,
+    /// Why the runtime cannot start it.
+    pub(super) start_error: Option<String>,
 }
 
 impl Materials<'_> {
@@ -115,7 +116,17 @@ impl Materials<'_> {
             started: now,
             listeners: Listeners::default(),
         };
-        Ok(Prepared { container, argv })
+        let mounts = spec.volume_mounts.iter().flatten();
+        let mounts: Vec<String> = mounts.map(|mount| mount.mount_path.clone()).collect();
+        let start_error = match (argv.first(), Image::parse(image)) {
+            (Some(name), Ok(image)) => start_error(name, &image, &container, &mounts),
+            _ => None,
+        };
+        Ok(Prepared {
+            container,
+            argv,
+            start_error,
+        })
     }
 
     /// What determines the randomness of one run of a container.
@@ -410,6 +421,65 @@ mod tests {
             let prepared = prepare(spec, &settings()).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(prepared.argv.join(" "), argv, "{image} {args:?}");
         }
+    }
+
+    #[test]
+    fn a_base_image_without_the_program_does_not_start() {
+        for (image, command, directory, cause) in [
+            (
+                "busybox",
+                "sdkfjk",
+                "/",
+                Some("executable file not found in $PATH"),
+            ),
+            (
+                "busybox",
+                "",
+                "/",
+                Some("executable file not found in $PATH"),
+            ),
+            (
+                "busybox",
+                "/bin/bash",
+                "/",
+                Some("stat /bin/bash: no such file or directory"),
+            ),
+            (
+                "busybox",
+                "./run",
+                "/work",
+                Some("stat ./run: no such file or directory"),
+            ),
+            ("busybox", "./run", "/etc/config", None),
+            ("busybox", "/etc/config/run", "/", None),
+            ("busybox", "/bin/httpd", "/", None),
+            ("ubuntu", "bash", "/", None),
+            (
+                "alpine",
+                "$(HOSTNAME)",
+                "/",
+                Some("executable file not found in $PATH"),
+            ),
+            ("nginx", "sdkfjk", "/", None),
+            ("mine.io/own/busybox", "sdkfjk", "/", None),
+        ] {
+            let spec = json!({"name": "main", "image": image, "command": [command], "workingDir": directory,
+                "volumeMounts": [{"name": "config", "mountPath": "/etc/config"}]});
+            let prepared = prepare(spec, &settings()).unwrap_or_else(|error| panic!("{error}"));
+            let name = command.replace("$(HOSTNAME)", "web-0");
+            let message = cause.map(|cause| {
+                format!(
+                    "failed to create containerd task: failed to create shim task: OCI runtime create \
+                     failed: runc create failed: unable to start container process: error during \
+                     container init: exec: {name:?}: {cause}"
+                )
+            });
+            assert_eq!(prepared.start_error, message, "{image} {command}");
+        }
+        let path = json!({"name": "main", "image": "busybox", "command": ["sdkfjk"],
+            "env": [{"name": "PATH", "value": "/opt/bin"}]});
+        let prepared = prepare(path, &settings()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(prepared.start_error, None);
     }
 
     #[test]

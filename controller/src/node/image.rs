@@ -1,5 +1,6 @@
 //! References to images: what they name, what their image runs, and whether a registry would have it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// What a registry answers for that has no place in the DNS (RFC 2606).
@@ -7,26 +8,49 @@ const NOWHERE: &str = "invalid";
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::parse(include_str!("images.txt")));
 
+/// Whose images of known names are what they are known for.
+const OWNERS: &[&str] = &[
+    "library",
+    "docker/library",
+    "e2e-test-images",
+    "google-containers",
+    "google_containers",
+];
+
+/// The names of an image's programs.
+pub(super) type Programs = BTreeSet<&'static str>;
+
 /// What `images.txt` says.
 struct Known {
     commands: Vec<(&'static str, &'static str)>,
+    programs: BTreeMap<&'static str, Programs>,
     same: Vec<Vec<&'static str>>,
 }
 
 impl Known {
     fn parse(text: &'static str) -> Self {
         let (mut commands, mut same) = (Vec::new(), Vec::new());
+        let mut programs = BTreeMap::<_, Programs>::new();
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
                 [] => {}
                 [word, ..] if word.starts_with('#') => {}
                 ["command", name, program] => commands.push((*name, *program)),
+                ["programs", names, own @ ..] => {
+                    for name in names.split(',') {
+                        programs.entry(name).or_default().extend(own);
+                    }
+                }
                 ["same", names @ ..] => same.push(names.to_vec()),
                 _ => unreachable!("images.txt has a line of another kind: {line}"),
             }
         }
-        Self { commands, same }
+        Self {
+            commands,
+            programs,
+            same,
+        }
     }
 }
 
@@ -95,6 +119,16 @@ impl<'a> Image<'a> {
         let mut commands = KNOWN.commands.iter();
         let known = commands.find(|(known, _)| *known == name);
         known.map(|(_, command)| *command)
+    }
+
+    /// All programs that it has, if it is a base image; others are not known.
+    pub(super) fn programs(&self) -> Option<&'static Programs> {
+        let (owner, name) = self
+            .path
+            .rsplit_once('/')
+            .unwrap_or(("library", &self.path));
+        let known = KNOWN.programs.get(name);
+        known.filter(|_| OWNERS.contains(&owner))
     }
 
     /// The last part of its name.
@@ -236,6 +270,34 @@ mod tests {
             ("busybox-extras", None),
         ] {
             assert_eq!(Image::parse(text).unwrap().command(), command, "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_are_known_of_the_base_images_of_those_who_make_them() {
+        let has = |text, program| {
+            let programs = Image::parse(text).unwrap().programs();
+            programs.map(|programs| programs.contains(program))
+        };
+        for (text, program, is_there) in [
+            ("busybox:1.36", "httpd", Some(true)),
+            ("busybox", "bash", Some(false)),
+            ("public.ecr.aws/docker/library/alpine", "apk", Some(true)),
+            (
+                "registry.k8s.io/e2e-test-images/busybox:1.37.0-1",
+                "apk",
+                Some(false),
+            ),
+            ("ubuntu", "apt-get", Some(true)),
+            ("fedora", "apt-get", Some(false)),
+            ("localhost:5000/mine/busybox", "bash", None),
+            ("nginx", "nginx", None),
+        ] {
+            assert_eq!(has(text, program), is_there, "{text} {program}");
+        }
+        for (name, command) in &KNOWN.commands {
+            let program = command.trim_start_matches("/bin/");
+            assert!(KNOWN.programs[name].contains(program), "{name}");
         }
     }
 

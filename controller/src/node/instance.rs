@@ -1,11 +1,13 @@
 //! The runs of one container, and when the next one begins.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::lifecycle::after;
 use super::part::Part;
+use super::start_error;
 
 /// The latest run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +17,8 @@ pub(super) struct Instance {
     pub(super) since: Timestamp,
     /// How it ended, once it has.
     pub(super) exit: Option<Exit>,
+    /// Why the runtime could not start it, which ended it.
+    pub(super) start_error: Option<Arc<str>>,
     /// The run before.
     pub(super) last: Option<Ended>,
     pub(super) back_off: Option<BackOff>,
@@ -62,10 +66,12 @@ pub(super) struct Exit {
 }
 
 /// A run that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) since: Timestamp,
     pub(super) exit: Exit,
+    /// Why it was never started.
+    pub(super) start_error: Option<Arc<str>>,
 }
 
 /// How long a container has to wait that ends again, and since when that is so.
@@ -90,6 +96,7 @@ impl Instance {
             restarts: 0,
             since: now,
             exit: None,
+            start_error: None,
             last: None,
             back_off: None,
             probed: part.has_readiness_probe.then_some(false),
@@ -122,6 +129,16 @@ impl Instance {
         });
     }
 
+    /// The runtime could not start it.
+    pub(super) fn fail_to_start(&mut self, message: Arc<str>, now: Timestamp) {
+        self.start_error = Some(message);
+        self.exit = Some(Exit {
+            code: start_error::EXIT_CODE,
+            at: now,
+            killed: false,
+        });
+    }
+
     /// Begins the next run: after an end of its own, or else of the kubelet's making.
     pub(super) fn restart(&mut self, part: &Part, now: Timestamp) {
         self.back_off = self.exit.map(|exit| {
@@ -142,10 +159,11 @@ impl Instance {
                 at: now,
                 killed: true,
             }),
+            start_error: self.start_error.take(),
         });
         *self = Self {
             restarts: self.restarts + 1,
-            last: self.last,
+            last: self.last.take(),
             back_off: self.back_off,
             ..Self::first(part, now)
         };
@@ -159,6 +177,7 @@ impl Instance {
         let served = exit.killed
             && self
                 .last
+                .as_ref()
                 .is_some_and(|last| exit.at >= after(last.exit.at, back_off.wait));
         let lasts = exit.at <= after(back_off.since, BACK_OFF_RESET);
         (lasts && !served).then_some(back_off.wait)
@@ -197,6 +216,8 @@ impl RestartPolicy {
 pub(super) enum Halt {
     /// Its process has ended.
     Terminated,
+    /// The runtime could not start it, and is about to try again.
+    Unstarted,
     /// It has ended so often that it must wait.
     BackOff(Duration),
 }

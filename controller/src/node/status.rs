@@ -366,8 +366,13 @@ impl Report<'_> {
                 status.remove("containerID");
             }
         }
-        if let Some(Halt::BackOff(wait)) = readiness.halted.get(&container.name) {
-            self.back_off(container, &mut status, *wait);
+        match readiness.halted.get(&container.name) {
+            Some(Halt::BackOff(wait)) => self.back_off(container, &mut status, *wait),
+            Some(Halt::Unstarted) => {
+                let message = instance.start_error.as_deref().unwrap_or_default();
+                wait(&mut status, "RunContainerError", message);
+            }
+            Some(Halt::Terminated) | None => {}
         }
         status
     }
@@ -443,10 +448,16 @@ impl Report<'_> {
         let state = match exit {
             None => json!({ "running": { "startedAt": wire_time(since) } }),
             Some(exit) => {
-                json!({ "terminated": terminated(Ended { since, exit }, &id(restarts)) })
+                let start_error = instance.and_then(|instance| instance.start_error.clone());
+                let ended = Ended {
+                    since,
+                    exit,
+                    start_error,
+                };
+                json!({ "terminated": terminated(&ended, &id(restarts)) })
             }
         };
-        let last_state = match instance.and_then(|instance| instance.last) {
+        let last_state = match instance.and_then(|instance| instance.last.as_ref()) {
             Some(last) => json!({ "terminated": terminated(last, &id(restarts - 1)) }),
             None => json!({}),
         };
@@ -477,10 +488,15 @@ impl Report<'_> {
             text(&metadata.namespace),
             text(&metadata.uid),
         );
-        let waiting = json!({ "reason": "CrashLoopBackOff", "message": message });
-        status["lastState"] = status["state"].take();
-        status["state"] = json!({ "waiting": waiting });
+        self::wait(status, "CrashLoopBackOff", &message);
     }
+}
+
+/// Turns the status of a container that has ended into that of one that waits.
+fn wait(status: &mut Value, reason: &str, message: &str) {
+    let waiting = json!({ "reason": reason, "message": message });
+    status["lastState"] = status["state"].take();
+    status["state"] = json!({ "waiting": waiting });
 }
 
 /// A duration of whole seconds as Go prints it.
@@ -573,7 +589,18 @@ fn lost_status(container: &Container) -> Value {
     status
 }
 
-fn terminated(run: Ended, id: &str) -> Value {
+fn terminated(run: &Ended, id: &str) -> Value {
+    if let Some(message) = &run.start_error {
+        return json!({
+            "exitCode": run.exit.code,
+            "reason": "StartError",
+            "message": &**message,
+            // It never was.
+            "startedAt": wire_time(Timestamp::UNIX_EPOCH),
+            "finishedAt": wire_time(run.exit.at),
+            "containerID": id,
+        });
+    }
     let reason = match run.exit.code {
         0 => "Completed",
         _ => "Error",

@@ -1,4 +1,5 @@
-//! Containers that can't be made: missing references, and images that cannot be pulled.
+//! Containers that can't be made or started: missing references, images that cannot be pulled, and
+//! programs that an image lacks.
 
 use std::time::Duration;
 
@@ -6,6 +7,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
+
+use kubeproof_controller::node::{Pace, Timings};
 
 use super::{Node, condition, pass, shell, with};
 
@@ -161,5 +164,69 @@ async fn a_container_stops_for_an_image_that_cannot_be_pulled() {
          \"Foo\": invalid reference format: repository name (Foo) must be lowercase",
     ];
     assert_eq!(node.events("InspectFailed").await, inspected);
+    node.manager.shutdown().await;
+}
+
+const LACKING: &str = "failed to create containerd task: failed to create shim task: OCI runtime create \
+    failed: runc create failed: unable to start container process: error during container init: exec: \
+    \"sdkfjk\": executable file not found in $PATH";
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_the_image_lacks_cannot_be_started() {
+    let node = Node::start();
+    let image = "busybox:1.36";
+    let main = json!({ "name": "main", "image": image, "command": ["sdkfjk"] });
+    let spec = json!({ "containers": [main], "restartPolicy": "Never" });
+    node.run("once", spec).await;
+    pass(1).await;
+    assert_eq!(node.line("once").await, "Failed exit128");
+    let status = node.status("once").await;
+    let ended = &status["containerStatuses"][0]["state"]["terminated"];
+    assert_eq!(ended["reason"], "StartError");
+    assert_eq!(ended["message"], LACKING);
+    assert_eq!(ended["startedAt"], "1970-01-01T00:00:00Z");
+    assert_eq!(ended["finishedAt"], status["startTime"]);
+    let path = "spec.containers{main}";
+    let told = [
+        format!(
+            "Pulled {path} Container image \"{image}\" already present on machine and can be accessed by \
+             the pod"
+        ),
+        format!("Created {path} Container created"),
+        format!("Failed {path} Error: {LACKING}"),
+    ];
+    assert_eq!(node.course("once").await, told);
+    node.manager.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_cannot_be_started_is_tried_later_and_later() {
+    let node = Node::with(Timings {
+        pace: Some(Pace::NODE),
+        ..Timings::default()
+    });
+    let main = json!({ "name": "main", "image": "busybox:1.36", "command": ["sdkfjk"] });
+    let containers = json!([main, shell("side", "sleep 1h")]);
+    node.run("web", json!({ "containers": containers })).await;
+    let mut seen: Vec<String> = Vec::new();
+    for _ in 0..200 {
+        let line = node.line("web").await;
+        if seen.last() != Some(&line) {
+            seen.push(line);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let waits = [
+        "Pending ContainerCreating ContainerCreating",
+        "Pending RunContainerError ContainerCreating",
+        "Pending CrashLoopBackOff(1) ContainerCreating",
+        "Running CrashLoopBackOff(1) running+",
+        "Running CrashLoopBackOff(2) running+",
+    ];
+    assert_eq!(seen, waits);
+    let status = node.status("web").await;
+    let last = &status["containerStatuses"][0]["lastState"]["terminated"];
+    assert_eq!(last["reason"], "StartError");
+    assert_eq!(last["message"], LACKING);
     node.manager.shutdown().await;
 }

@@ -1,6 +1,7 @@
 //! What the kubelet tells of the ordinary course of containers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -48,12 +49,13 @@ impl Kubelet {
 }
 
 /// The containers `names` were made and started, whatever ran in their place, but for those that are
-/// held.
+/// held. Those of `unstarted` were only made.
 pub(super) fn launched(
     pod: &Pod,
     record: &Record,
     names: &[String],
     held: &BTreeMap<String, Hold>,
+    unstarted: &BTreeMap<String, Arc<str>>,
     pull: Duration,
 ) -> Vec<Notice> {
     let mut notices = replaced(pod, record, names);
@@ -64,7 +66,10 @@ pub(super) fn launched(
         }
         notices.extend(pulled(pod, name, pull));
         notices.push(Notice::of(name, "Created", "Container created"));
-        notices.push(Notice::of(name, "Started", "Container started"));
+        notices.push(match unstarted.get(name) {
+            Some(message) => Notice::warning(name, "Failed", format!("Error: {message}")),
+            None => Notice::of(name, "Started", "Container started"),
+        });
     }
     notices
 }

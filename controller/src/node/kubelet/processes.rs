@@ -60,6 +60,15 @@ pub(super) struct Processes {
     now: Now,
 }
 
+/// What has become of the containers that were to be made.
+#[derive(Default)]
+pub(super) struct Made {
+    /// Those that can't be made.
+    pub(super) failed: BTreeMap<String, Cause>,
+    /// Those that are made and can't be started, with the runtime's message.
+    pub(super) unstarted: BTreeMap<String, Arc<str>>,
+}
+
 /// The containers of one pod; dropping it ends them.
 #[derive(Default)]
 pub(super) struct PodProcesses {
@@ -389,15 +398,16 @@ fn occurrence(
 
 impl Kubelet {
     /// Makes the containers `names`, each for the run of its number and by itself: those that can't
-    /// be made are returned with the cause. What is missing for the whole pod is an error of its own.
+    /// be made or started are returned with the cause. What is missing for the whole pod is an error of
+    /// its own.
     pub(super) async fn prepare(
         &mut self,
         pod: &Arc<Pod>,
         record: &mut Record,
         names: &BTreeMap<String, i32>,
-    ) -> Result<Result<BTreeMap<String, Cause>, Missing>, kube::Error> {
+    ) -> Result<Result<Made, Missing>, kube::Error> {
         let Some(spec) = pod.spec.as_ref() else {
-            return Ok(Ok(BTreeMap::new()));
+            return Ok(Ok(Made::default()));
         };
         let sources = Sources::read(&self.ctx.client, &record.key.namespace, spec).await?;
         let host_ip = identity::host_ip(record.node);
@@ -416,7 +426,7 @@ impl Kubelet {
         }
         record.processes.volumes = volumes.clone();
         materials.volumes = &volumes;
-        let (mut prepared, mut failed) = (Vec::new(), BTreeMap::new());
+        let (mut prepared, mut result) = (Vec::new(), Made::default());
         for (list, container) in part::containers(spec) {
             let Some(restarts) = names.get(&container.name) else {
                 continue;
@@ -435,7 +445,7 @@ impl Kubelet {
                 Err(cause) => {
                     // Whatever ran in its place has been stopped for it.
                     record.processes.stop_one(&container.name);
-                    failed.insert(container.name.clone(), cause);
+                    result.failed.insert(container.name.clone(), cause);
                 }
             }
         }
@@ -448,7 +458,10 @@ impl Kubelet {
         self.processes.containers.place(&record.uid, place);
         let forwards = self.forwards(pod, &record.key);
         self.processes.forward(&record.uid, forwards);
-        for (spec, restarts, Prepared { container, argv }, ends_at_once) in prepared {
+        for (spec, restarts, made, ends_at_once) in prepared {
+            let Prepared {
+                container, argv, ..
+            } = made;
             let name = spec.name.clone();
             let (stdin, input) = Stdin::of(&spec);
             let run = Run {
@@ -461,6 +474,12 @@ impl Kubelet {
             };
             let containers = &self.processes.containers;
             containers.begin(&record.uid, &name, restarts, run.clone());
+            if let Some(message) = made.start_error {
+                run.log.close(now());
+                record.processes.stop_one(&name);
+                result.unstarted.insert(name, message.into());
+                continue;
+            }
             let process = Process {
                 restarts,
                 run,
@@ -479,7 +498,7 @@ impl Kubelet {
             };
             record.processes.running.insert(name, process);
         }
-        Ok(Ok(failed))
+        Ok(Ok(result))
     }
 
     /// Adds the volumes of a pod that are missing in `volumes`.

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 
+use super::processes::Made;
 use super::{Kubelet, Record, notices, outages};
 use crate::node::environment::Missing;
 use crate::node::hold::Hold;
@@ -103,8 +104,11 @@ impl Kubelet {
             })
             .collect();
         // Who reads the status must find the log.
-        let mut failed = match self.prepare(pod, record, &new).await? {
-            Ok(failed) => failed,
+        let Made {
+            mut failed,
+            unstarted,
+        } = match self.prepare(pod, record, &new).await? {
+            Ok(made) => made,
             Err(missing) => return Ok(Some(missing)),
         };
         for part in due {
@@ -116,6 +120,11 @@ impl Kubelet {
                     .and_modify(|instance| instance.restart(part, now))
                     .or_insert_with(|| Instance::first(part, now));
                 instance.noticed = self.timings.pace.is_none();
+                // What was told of the run before is not told of this one.
+                record.reported.halted.remove(name);
+                if let Some(message) = unstarted.get(name) {
+                    instance.fail_to_start(Arc::clone(message), now);
+                }
                 continue;
             };
             let hold = Hold::new(held.get(name), &part.image, cause, now);
@@ -132,7 +141,7 @@ impl Kubelet {
         };
         self.write(pod, record, running, now).await?;
         let pull = self.timings.pace.map_or(Duration::ZERO, |pace| pace.pull);
-        let notices = notices::launched(pod, record, names, &held, pull);
+        let notices = notices::launched(pod, record, names, &held, &unstarted, pull);
         self.tell_all(pod, notices).await;
         record.stage = Stage::Running;
         (record.instances, record.held) = (instances, held);

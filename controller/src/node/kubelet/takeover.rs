@@ -93,6 +93,7 @@ fn instance(part: &Part, status: &ContainerStatus, now: Timestamp) -> Option<Ins
     (instance.probed, instance.startup, instance.post_start) = (None, None, None);
     if let Some(ended) = ended.filter(|_| runs_once) {
         (instance.since, instance.exit) = (ended.since, Some(ended.exit));
+        instance.start_error = ended.start_error;
     }
     let last = status.last_state.as_ref();
     let last = last.and_then(|last| last.terminated.as_ref());
@@ -108,6 +109,8 @@ fn ended(state: &ContainerStateTerminated, now: Timestamp) -> Ended {
             at: state.finished_at.as_ref().map_or(now, |time| time.0),
             killed: false,
         },
+        start_error: (state.reason.as_deref() == Some("StartError"))
+            .then(|| state.message.as_deref().unwrap_or_default().into()),
     }
 }
 

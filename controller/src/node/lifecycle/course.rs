@@ -213,7 +213,12 @@ fn halt(view: &View<'_>, part: &Part, instance: &Instance, now: Timestamp) -> Op
     let exit = instance.exit?;
     // That it has ended is told before that it waits.
     let told = view.reported.halted.get(&part.name).copied();
-    let waits = told.is_some() && restart_at(view, part, instance).is_some_and(|at| now < at);
+    let next = restart_at(view, part, instance);
+    let waits = told.is_some() && next.is_some_and(|at| now < at);
     let wait = instance.waits(exit).filter(|_| waits);
-    Some(wait.map_or(told.unwrap_or(Halt::Terminated), Halt::BackOff))
+    let first = match (&instance.start_error, next) {
+        (Some(_), Some(_)) => Halt::Unstarted,
+        _ => Halt::Terminated,
+    };
+    Some(wait.map_or(told.unwrap_or(first), Halt::BackOff))
 }

@@ -304,6 +304,7 @@ fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<Strin
             Step::Report(readiness) => {
                 told.push(match readiness.halted["main"] {
                     Halt::Terminated => format!("{at} terminated"),
+                    Halt::Unstarted => format!("{at} unstarted"),
                     Halt::BackOff(wait) => format!("{at} waits {}", wait.as_secs()),
                 });
                 reported = readiness;
