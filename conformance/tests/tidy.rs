@@ -145,7 +145,7 @@ fn what_differs_from_kruise_1_6_is_a_portable_scenario_and_has_a_reason() {
         assert!(is_portable, "{name} is no portable scenario of OpenKruise");
         let cause = one["cause"].as_str().expect("a cause");
         assert!(
-            ["order", "time", "version"].contains(&cause),
+            ["order", "time", "version", "webhook"].contains(&cause),
             "{name}: {cause}"
         );
         let reason = one["because"].as_str().unwrap_or_default();

@@ -22,7 +22,8 @@ use crate::api::Api;
 /// What has not come to rest after so long never will.
 pub(super) const SETTLE_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// What an outcome tells of: group, version, kind and plural.
+/// What an outcome tells of: group, version, kind and plural. Of several versions of a resource the first
+/// that is served counts.
 pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("apps", "v1", "StatefulSet", "statefulsets"),
     ("apps", "v1", "Deployment", "deployments"),
@@ -35,6 +36,7 @@ pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("", "v1", "Event", "events"),
     ("apps.kruise.io", "v1beta1", "StatefulSet", "statefulsets"),
     ("apps.kruise.io", "v1beta1", "CloneSet", "clonesets"),
+    ("apps.kruise.io", "v1alpha1", "CloneSet", "clonesets"),
 ];
 
 /// Watches that are still behind after so long will never catch up.
@@ -73,11 +75,12 @@ impl Remote {
         let mut watches = JoinSet::new();
         let mut watched = Vec::new();
         for (group, version, kind, plural) in WATCHED {
-            if !api.serves(group, version, plural) {
-                continue;
-            }
             let gvk = GroupVersionKind::gvk(group, version, kind);
             let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+            let is_watched = watched.iter().any(|(_, name)| *name == told(&resource));
+            if is_watched || !api.serves(group, version, plural) {
+                continue;
+            }
             let objects = kube::Api::namespaced_with(client.clone(), namespace, &resource);
             watched.push((objects.clone(), told(&resource)));
             watches.spawn(follow(objects, resource, clock.clone(), Arc::clone(&seen)));
