@@ -224,6 +224,7 @@ async fn start(scenario: &Scenario, options: &RunOptions) -> Result<Testbed, Run
         statefulset: scenario.given.statefulset(),
         kruise: scenario.given.kruise(),
         default_storage_class: scenario.given.default_storage_class,
+        same_images: scenario.given.same_images.read().clone(),
         heartbeats: scenario.needs_heartbeats(),
         subjects: options.subjects.clone(),
         outside: options.outside.as_ref().map(|outside| Outside {
@@ -432,6 +433,8 @@ fn header(scenario: &Scenario) -> Vec<String> {
     if given.default_storage_class {
         lines.push("#        a default storage class with its provisioner".to_owned());
     }
+    let lists = given.same_images.lists().iter();
+    lines.extend(lists.map(|names| format!("#        one image: {}", names.join(", "))));
     if given.kruise {
         lines.push("#        OpenKruise's definitions, webhooks and controllers".to_owned());
     }

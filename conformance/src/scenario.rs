@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use kubeproof_apiserver::FieldValidation;
 use kubeproof_controller::kruise::Gates;
+use kubeproof_controller::node::{BadImageName, SameImages};
 use kubeproof_controller::statefulset::{Profile, Settings};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -117,6 +118,8 @@ pub struct Given {
     /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
     /// without a class get volumes at once.
     pub default_storage_class: bool,
+    /// Images with several names: the references of each list have the same digest.
+    pub same_images: ImageNames,
     /// How long simulated pods take.
     pub timings: Timings,
     /// Objects created before the first step.
@@ -140,12 +143,45 @@ impl Default for Given {
             feature_gates: Vec::new(),
             kruise: false,
             default_storage_class: false,
+            same_images: ImageNames::default(),
             timings: Timings::default(),
             objects: Vec::new(),
             field_validation: None,
             steps: Vec::new(),
             settle: true,
         }
+    }
+}
+
+/// Lists of references, each to one image.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
+#[serde(try_from = "Vec<Vec<String>>")]
+#[schemars(with = "Vec<Vec<String>>")]
+pub struct ImageNames {
+    lists: Vec<Vec<String>>,
+    read: SameImages,
+}
+
+impl ImageNames {
+    /// The lists as the file has them.
+    #[must_use]
+    pub fn lists(&self) -> &[Vec<String>] {
+        &self.lists
+    }
+
+    /// What the nodes make of them.
+    #[must_use]
+    pub fn read(&self) -> &SameImages {
+        &self.read
+    }
+}
+
+impl TryFrom<Vec<Vec<String>>> for ImageNames {
+    type Error = BadImageName;
+
+    fn try_from(lists: Vec<Vec<String>>) -> Result<Self, BadImageName> {
+        let read = SameImages::try_new(&lists)?;
+        Ok(Self { lists, read })
     }
 }
 

@@ -111,6 +111,8 @@ pub struct TestbedOptions {
     /// Whether there are the storage class `standard` and its provisioner, as in kind; otherwise claims
     /// without a class get volumes at once.
     pub default_storage_class: bool,
+    /// Images with several names.
+    pub same_images: node::SameImages,
     /// How long simulated pods take.
     pub timings: Timings,
     /// What is created before any controller runs, definitions of one's own kinds above all.
@@ -160,6 +162,7 @@ impl Default for TestbedOptions {
             statefulset: Settings::default(),
             kruise: None,
             default_storage_class: false,
+            same_images: node::SameImages::default(),
             timings: Timings::default(),
             manifests: Manifests::new(),
             field_validation: FieldValidation::Strict,
@@ -302,6 +305,7 @@ impl Testbed {
                 controllers,
                 nodes: options.nodes,
                 default_storage_class: options.default_storage_class,
+                same_images: options.same_images.clone(),
                 timings: node::Timings {
                     start: options.timings.start.0,
                     ready: options.timings.ready.0,

@@ -74,6 +74,8 @@ pub struct Options {
     /// `persistent-volume` runs they do in any case, for whoever binds volumes. Without it, claims
     /// without a class get a volume at once.
     pub default_storage_class: bool,
+    /// Images that have several names on the nodes and in registries.
+    pub same_images: node::SameImages,
     /// How long simulated pods take by default.
     pub timings: node::Timings,
     /// How objects move on besides; stages of pods take the
@@ -166,7 +168,11 @@ impl Manager {
         let mut manager = Self {
             tasks: JoinSet::new(),
             machines: node::Machines {
-                containers: node::Containers::of(options.nodes, options.now.clone()),
+                containers: node::Containers::of(
+                    options.nodes,
+                    options.same_images.clone(),
+                    options.now.clone(),
+                ),
                 faults: node::Faults::of(options.nodes),
             },
             restart: Arc::default(),
@@ -390,6 +396,7 @@ mod tests {
             nodes,
             default_storage_class: false,
             timings: node::Timings::default(),
+            same_images: node::SameImages::default(),
             lease_renewal: node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: String::new(),

@@ -39,7 +39,7 @@ pub use containers::{
 pub use directives::loopback;
 pub use faults::{Faults, UnknownNode};
 pub(crate) use identity::image_id;
-pub use image::familiar_name;
+pub use image::{BadImageName, SameImages, familiar_name};
 pub(crate) use image::{pull_error, reference_to};
 pub use pace::Pace;
 pub use server::Page;

@@ -41,6 +41,7 @@ impl Cluster {
             nodes: 2,
             default_storage_class: false,
             timings,
+            same_images: kubeproof_controller::node::SameImages::default(),
             lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

@@ -35,6 +35,7 @@ impl Node {
             nodes: 1,
             default_storage_class: false,
             timings: Timings::default(),
+            same_images: kubeproof_controller::node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

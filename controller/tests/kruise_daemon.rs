@@ -34,6 +34,7 @@ impl Nodes {
             nodes: 1,
             default_storage_class: false,
             timings: Timings::default(),
+            same_images: kubeproof_controller::node::SameImages::default(),
             lease_renewal: kubeproof_controller::node::LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: String::new(),

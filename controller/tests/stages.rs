@@ -26,6 +26,7 @@ fn start(stages: &[Value]) -> (Client, Manager) {
         nodes: 1,
         default_storage_class: false,
         timings: Timings::default(),
+        same_images: kubeproof_controller::node::SameImages::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: stages
             .iter()

@@ -16,7 +16,7 @@ use kubeproof::{quota_usage, type_checking};
 use kubeproof_apiserver::Clock;
 use kubeproof_controller::kruise;
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::node::LEASE_RENEWAL;
+use kubeproof_controller::node::{LEASE_RENEWAL, SameImages};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options, RETRY_MAX};
 use tokio::signal::unix::{SignalKind, signal};
@@ -160,6 +160,7 @@ pub(super) fn options(
         nodes,
         default_storage_class: true,
         timings: pace.timings(),
+        same_images: SameImages::default(),
         lease_renewal: LEASE_RENEWAL,
         stages: Vec::new(),
         root_ca,

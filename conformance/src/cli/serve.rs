@@ -20,7 +20,7 @@ use kubeproof::testbed::ROOT_CA;
 use kubeproof::{credentials, in_process, kruise, nodes, quota_usage, type_checking};
 use kubeproof_apiserver::{ApiServer, ApiServerBuilder, FieldValidation, LoadError, Tls};
 use kubeproof_controller::kruise::Gates;
-use kubeproof_controller::node::LEASE_RENEWAL;
+use kubeproof_controller::node::{LEASE_RENEWAL, SameImages};
 use kubeproof_controller::statefulset::Settings;
 use kubeproof_controller::{KRUISE_CONTROLLERS, Manager, Options};
 use tokio::net::TcpListener;
@@ -81,6 +81,9 @@ pub(super) struct ServeArgs {
     /// by default. May be repeated.
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]=HOST:PORT", value_parser = service)]
     service: Vec<Service>,
+    /// Give two names of one image the same digest. May be repeated.
+    #[arg(long, value_name = "IMAGE=IMAGE", value_parser = same_image)]
+    same_image: Vec<Vec<String>>,
     /// Forward a port of a pod to a program on this machine. A name that ends with * stands for all pods
     /// whose names begin so. May be repeated.
     #[arg(long, value_name = "NAMESPACE/POD:PORT=ADDRESS:PORT")]
@@ -176,6 +179,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
             nodes: args.nodes,
             default_storage_class: true,
             timings: args.pace().timings(),
+            same_images: SameImages::try_new(&args.same_image)?,
             lease_renewal: LEASE_RENEWAL,
             stages: load::stages(&args.stages)?,
             root_ca: tls.as_ref().map_or(ROOT_CA, Tls::authority_pem).to_owned(),
@@ -344,6 +348,13 @@ struct Service {
     name: String,
     port: u16,
     address: SocketAddr,
+}
+
+fn same_image(text: &str) -> Result<Vec<String>, String> {
+    let (one, other) = text.split_once('=').ok_or("it has no =")?;
+    let names = vec![one.to_owned(), other.to_owned()];
+    SameImages::try_new(std::slice::from_ref(&names)).map_err(|error| error.to_string())?;
+    Ok(names)
 }
 
 fn service(text: &str) -> Result<Service, String> {

@@ -46,6 +46,9 @@ pub fn unportable(scenario: &Scenario) -> Option<&'static str> {
     if given.namespace != DEFAULT_NAMESPACE || given.controllers.is_some() || own_time {
         return Some("asks for a namespace, controllers or a pace of its own");
     }
+    if !given.same_images.lists().is_empty() {
+        return Some("knows images under several names");
+    }
     let steps = || given.steps.iter().chain(&scenario.steps);
     let manifests = steps().filter_map(|step| match &step.verb {
         Verb::Apply(manifest) | Verb::Create(manifest) => Some(manifest),

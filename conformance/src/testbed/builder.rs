@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kubeproof_apiserver::{FieldValidation, LivelockLimits, Manifests};
+use kubeproof_controller::node::SameImages;
 
 use crate::properties::{self, Declaration, Made, Property};
 
@@ -139,6 +140,13 @@ impl TestbedBuilder {
     /// pods. Default: neither, and such claims get volumes at once.
     pub fn default_storage_class(mut self) -> Self {
         self.options.default_storage_class = true;
+        self
+    }
+
+    /// Images that have several names, which then have the same digest. Default: those that the nodes
+    /// know of.
+    pub fn same_images(mut self, same_images: SameImages) -> Self {
+        self.options.same_images = same_images;
         self
     }
 

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::container::{Channel, Container, Line, Log, Process, Stdin};
 use super::identity;
+use super::image::SameImages;
 use super::server::{Answer, Server};
 use crate::clock::Now;
 
@@ -28,6 +29,7 @@ pub use network::{Behind, Network, Site};
 #[derive(Clone)]
 pub struct Containers {
     nodes: usize,
+    same_images: SameImages,
     now: Now,
     /// By uid of the pod.
     pods: Arc<Mutex<BTreeMap<String, Pod>>>,
@@ -187,9 +189,10 @@ impl std::fmt::Debug for Containers {
 }
 
 impl Containers {
-    pub(crate) fn of(nodes: usize, now: Now) -> Self {
+    pub(crate) fn of(nodes: usize, same_images: SameImages, now: Now) -> Self {
         Self {
             nodes,
+            same_images,
             now,
             pods: Arc::default(),
             stops: Arc::default(),
@@ -199,6 +202,11 @@ impl Containers {
 
     pub(super) fn nodes(&self) -> usize {
         self.nodes
+    }
+
+    /// The names under which the nodes have one image.
+    pub(crate) fn same_images(&self) -> &SameImages {
+        &self.same_images
     }
 
     /// Every container that runs, by node.

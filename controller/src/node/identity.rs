@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::hash::Hasher;
 
-use super::image::Image;
+use super::image::{Image, SameImages};
 
 /// 64-bit FNV-1a: `std`'s hasher promises no stability between releases.
 struct Fnv(u64);
@@ -62,15 +62,16 @@ pub(super) fn network_namespace(pod_uid: &str) -> String {
     format!("/var/run/netns/cni-{}", parts.join("-"))
 }
 
-/// What a registry would answer for `image`: its repository and a digest.
-pub(crate) fn image_id(image: &str) -> String {
+/// What a registry would answer for `image`: its repository and a digest, which all names of one image
+/// have in common.
+pub(crate) fn image_id(image: &str, same: &SameImages) -> String {
     let Ok(known) = Image::parse(image) else {
         return format!("{image}@sha256:{}", digest(&[image]));
     };
     let repository = known.repository();
     match known.digest() {
         Some(digest) => format!("{repository}@{digest}"),
-        None => format!("{repository}@sha256:{}", digest(&[&known.canonical()])),
+        None => format!("{repository}@sha256:{}", digest(&[&known.canonical(same)])),
     }
 }
 
@@ -130,15 +131,25 @@ mod tests {
             ),
             ("localhost:5000/a/b:1", "localhost:5000/a/b"),
         ] {
-            let id = image_id(image);
+            let id = image_id(image, &SameImages::default());
             assert!(id.starts_with(&format!("{repository}@sha256:")), "{id}");
         }
         let digest = format!("sha256:{}", "0".repeat(64));
         assert_eq!(
-            image_id(&format!("a@{digest}")),
+            image_id(&format!("a@{digest}"), &SameImages::default()),
             format!("docker.io/library/a@{digest}")
         );
-        assert_eq!(image_id("nginx:alpine"), image_id("nginx:mainline-alpine"));
+        let same = SameImages::default();
+        let mainline = image_id("nginx:mainline-alpine", &same);
+        assert_eq!(image_id("nginx:alpine", &same), mainline);
+        let groups = [vec!["app:1".to_owned(), "mirror.io/app:2".to_owned()]];
+        let same = SameImages::try_new(&groups).unwrap();
+        let (one, other) = (image_id("app:1", &same), image_id("mirror.io/app:2", &same));
+        assert!(other.starts_with("mirror.io/app@"));
+        assert_eq!(
+            one.split_once('@').unwrap().1,
+            other.split_once('@').unwrap().1
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! References to images: what they name, what their image runs, and whether a registry would have it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// What a registry answers for that has no place in the DNS (RFC 2606).
 const NOWHERE: &str = "invalid";
@@ -51,6 +51,45 @@ impl Known {
             programs,
             same,
         }
+    }
+}
+
+/// References to one image under several names, besides those that the nodes know of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SameImages(Arc<[BTreeSet<String>]>);
+
+/// What cannot be a reference to an image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("image name {name:?}: {fault}")]
+pub struct BadImageName {
+    name: String,
+    fault: String,
+}
+
+impl SameImages {
+    /// The references of each of `groups` name one image. Groups with a reference in common are one.
+    ///
+    /// # Errors
+    /// [`BadImageName`] for the first that is no reference.
+    pub fn try_new(groups: &[Vec<String>]) -> Result<Self, BadImageName> {
+        let mut known: Vec<BTreeSet<String>> = Vec::new();
+        for group in groups {
+            let names = group.iter().map(|name| match Image::parse(name) {
+                Ok(image) => Ok(image.familiar()),
+                Err(fault) => Err(BadImageName {
+                    name: name.clone(),
+                    fault,
+                }),
+            });
+            let mut names: BTreeSet<String> = names.collect::<Result<_, _>>()?;
+            let (apart, joined): (Vec<_>, Vec<_>) = known
+                .into_iter()
+                .partition(|other| other.is_disjoint(&names));
+            names.extend(joined.into_iter().flatten());
+            known = apart;
+            known.push(names);
+        }
+        Ok(Self(known.into()))
     }
 }
 
@@ -145,8 +184,16 @@ impl<'a> Image<'a> {
         format!("{}/{}", self.registry, self.path)
     }
 
-    /// What all references to this image have in common.
-    pub(super) fn canonical(&self) -> String {
+    /// What all references to this image have in common, those that `same` adds included.
+    pub(super) fn canonical(&self, same: &SameImages) -> String {
+        let name = self.familiar();
+        let mut groups = same.0.iter();
+        let group = groups.find(|group| group.contains(&name));
+        group.and_then(BTreeSet::first).cloned().unwrap_or(name)
+    }
+
+    /// What all references to this image have in common that the nodes know of.
+    fn familiar(&self) -> String {
         let path = match self.registry {
             "docker.io" => self.path.trim_start_matches("library/").to_owned(),
             _ => self.repository(),
@@ -372,7 +419,11 @@ mod tests {
 
     #[test]
     fn references_to_one_image_have_one_name() {
-        let canonical = |text| Image::parse(text).unwrap().canonical();
+        let canonical = |text| {
+            Image::parse(text)
+                .unwrap()
+                .canonical(&SameImages::default())
+        };
         for (one, other) in [
             ("nginx:alpine", "docker.io/library/nginx:mainline-alpine"),
             ("nginx", "index.docker.io/nginx:latest"),
@@ -382,5 +433,30 @@ mod tests {
         }
         assert_eq!(canonical("nginx:1.27"), "nginx:1.27");
         assert_ne!(canonical("quay.io/nginx:alpine"), canonical("nginx:alpine"));
+    }
+
+    #[test]
+    fn groups_of_references_to_one_image_are_joined_by_what_they_share() {
+        let group = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let groups: [Vec<String>; 3] = [
+            group(&["app:1", "mirror.io/app:stable"]),
+            group(&["other:1", "other:2"]),
+            group(&["docker.io/library/app:1", "app:2", "nginx:mainline-alpine"]),
+        ];
+        let same = SameImages::try_new(&groups).unwrap();
+        let canonical = |text| Image::parse(text).unwrap().canonical(&same);
+        for (one, other, are_one) in [
+            ("mirror.io/app:stable", "app:2", true),
+            ("nginx:alpine", "app:1", true),
+            ("other:1", "docker.io/other:2", true),
+            ("other:1", "app:1", false),
+            ("app:3", "app:2", false),
+        ] {
+            assert_eq!(canonical(one) == canonical(other), are_one, "{one} {other}");
+        }
+        let wrong = SameImages::try_new(&[group(&["a", "B"])]).unwrap_err();
+        let message =
+            "image name \"B\": invalid reference format: repository name (B) must be lowercase";
+        assert_eq!(wrong.to_string(), message);
     }
 }

@@ -1,5 +1,7 @@
 //! The status a kubelet writes, as a strategic merge patch.
 
+mod states;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,8 +9,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition, PodStatus};
 use serde_json::{Value, json};
 
-use super::hold::Waiting;
 use super::identity;
+use super::image::SameImages;
 use super::instance::{Ended, Exit, Halt, Instance};
 use super::lifecycle::{Ending, Readiness, is_initialized};
 use super::part::{self, List, Part};
@@ -38,6 +40,8 @@ pub(super) struct Report<'a> {
     /// The status that conditions keep their transition times from.
     pub(super) before: Option<&'a PodStatus>,
     pub(super) containers: Containers<'a>,
+    /// The names under which the node has one image.
+    pub(super) same_images: &'a SameImages,
     pub(super) host_ip: &'a str,
     /// Empty until the pod has one.
     pub(super) pod_ip: &'a str,
@@ -332,7 +336,7 @@ impl Report<'_> {
                     Some(instance) => self.running_status(container, instance, readiness),
                 };
                 match readiness.held.get(&container.name) {
-                    Some(waiting) => held_status(status, waiting),
+                    Some(waiting) => states::held_status(status, waiting),
                     None => status,
                 }
             }
@@ -370,7 +374,7 @@ impl Report<'_> {
             Some(Halt::BackOff(wait)) => self.back_off(container, &mut status, *wait),
             Some(Halt::Unstarted) => {
                 let message = instance.start_error.as_deref().unwrap_or_default();
-                wait(&mut status, "RunContainerError", message);
+                states::wait(&mut status, "RunContainerError", message);
             }
             Some(Halt::Terminated) | None => {}
         }
@@ -395,7 +399,7 @@ impl Report<'_> {
         if instance.is_none() && !forced {
             // What should have run and is not known is taken for lost.
             return match is_main && self.is_initialized() {
-                true => lost_status(container),
+                true => states::lost_status(container),
                 false => self.waiting_status(container),
             };
         }
@@ -415,7 +419,7 @@ impl Report<'_> {
     }
 
     fn waiting_status(&self, container: &Container) -> Value {
-        waiting_status(
+        states::waiting_status(
             container,
             match self.init_containers().is_empty() {
                 true => "ContainerCreating",
@@ -454,17 +458,17 @@ impl Report<'_> {
                     exit,
                     start_error,
                 };
-                json!({ "terminated": terminated(&ended, &id(restarts)) })
+                json!({ "terminated": states::terminated(&ended, &id(restarts)) })
             }
         };
         let last_state = match instance.and_then(|instance| instance.last.as_ref()) {
-            Some(last) => json!({ "terminated": terminated(last, &id(restarts - 1)) }),
+            Some(last) => json!({ "terminated": states::terminated(last, &id(restarts - 1)) }),
             None => json!({}),
         };
         json!({
             "name": container.name,
             "image": image,
-            "imageID": identity::image_id(image),
+            "imageID": identity::image_id(image, self.same_images),
             "containerID": id(restarts),
             "ready": ready,
             "started": exit.is_none(),
@@ -482,29 +486,13 @@ impl Report<'_> {
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
         let message = format!(
             "back-off {} restarting failed container={} pod={}_{}({})",
-            go_duration(wait),
+            states::go_duration(wait),
             container.name,
             text(&metadata.name),
             text(&metadata.namespace),
             text(&metadata.uid),
         );
-        self::wait(status, "CrashLoopBackOff", &message);
-    }
-}
-
-/// Turns the status of a container that has ended into that of one that waits.
-fn wait(status: &mut Value, reason: &str, message: &str) {
-    let waiting = json!({ "reason": reason, "message": message });
-    status["lastState"] = status["state"].take();
-    status["state"] = json!({ "waiting": waiting });
-}
-
-/// A duration of whole seconds as Go prints it.
-fn go_duration(duration: Duration) -> String {
-    let (minutes, seconds) = (duration.as_secs() / 60, duration.as_secs() % 60);
-    match minutes {
-        0 => format!("{seconds}s"),
-        _ => format!("{minutes}m{seconds}s"),
+        states::wait(status, "CrashLoopBackOff", &message);
     }
 }
 
@@ -514,6 +502,7 @@ pub(super) fn ended_conditions(pod: &Pod, now: Timestamp) -> Vec<Value> {
         pod,
         before: pod.status.as_ref(),
         containers: Containers::Creating,
+        same_images: &SameImages::default(),
         host_ip: "",
         pod_ip: "",
         started: now,
@@ -549,69 +538,6 @@ impl Condition {
             message,
         }
     }
-}
-
-/// The status of a container that could not be made: what ran before is its last state.
-fn held_status(mut status: Value, waiting: &Waiting) -> Value {
-    if status["state"].get("terminated").is_some() {
-        status["lastState"] = status["state"].take();
-    }
-    status["state"] = json!({ "waiting": {
-        "reason": waiting.reason,
-        "message": waiting.message,
-    } });
-    status
-}
-
-fn waiting_status(container: &Container, reason: &str) -> Value {
-    json!({
-        "name": container.name,
-        "image": container.image,
-        "imageID": "",
-        "ready": false,
-        "started": false,
-        "restartCount": 0,
-        "state": { "waiting": { "reason": reason } },
-        "lastState": {},
-    })
-}
-
-/// A container that should have run by the time its pod ended.
-fn lost_status(container: &Container) -> Value {
-    let mut status = waiting_status(container, "");
-    status["state"] = json!({ "terminated": {
-        "exitCode": 137,
-        "reason": "ContainerStatusUnknown",
-        "message": "The container could not be located when the pod was terminated",
-        "startedAt": null,
-        "finishedAt": null,
-    } });
-    status
-}
-
-fn terminated(run: &Ended, id: &str) -> Value {
-    if let Some(message) = &run.start_error {
-        return json!({
-            "exitCode": run.exit.code,
-            "reason": "StartError",
-            "message": &**message,
-            // It never was.
-            "startedAt": wire_time(Timestamp::UNIX_EPOCH),
-            "finishedAt": wire_time(run.exit.at),
-            "containerID": id,
-        });
-    }
-    let reason = match run.exit.code {
-        0 => "Completed",
-        _ => "Error",
-    };
-    json!({
-        "exitCode": run.exit.code,
-        "reason": reason,
-        "startedAt": wire_time(run.since),
-        "finishedAt": wire_time(run.exit.at),
-        "containerID": id,
-    })
 }
 
 #[cfg(test)]

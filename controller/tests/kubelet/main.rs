@@ -42,6 +42,7 @@ impl Node {
             nodes: 1,
             default_storage_class: false,
             timings,
+            same_images: kubeproof_controller::node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

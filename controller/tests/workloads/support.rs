@@ -113,6 +113,7 @@ impl Cluster {
             nodes: 2,
             default_storage_class: false,
             timings: Timings::default(),
+            same_images: kubeproof_controller::node::SameImages::default(),
             lease_renewal: LEASE_RENEWAL,
             stages: Vec::new(),
             root_ca: "the certificate\n".to_owned(),

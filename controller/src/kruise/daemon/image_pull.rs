@@ -24,7 +24,7 @@ use crate::kruise::node_image::{
 };
 use crate::kruise::untyped;
 use crate::mirror::ObjectKey;
-use crate::node::{Containers, image_id, pull_error, reference_to};
+use crate::node::{Containers, SameImages, image_id, pull_error, reference_to};
 use crate::recorder::{EventType, Recorder};
 use crate::sync_error::Error;
 use crate::work_queue::{RetryDelays, WorkQueue};
@@ -120,7 +120,9 @@ impl Puller {
                         let start = begun.get(&pull).copied();
                         // What has just begun is told of before it may be over.
                         let told = match start {
-                            Some(start) => course(image, asked, start).at(now),
+                            Some(start) => {
+                                course(image, asked, start, self.containers.same_images()).at(now)
+                            }
                             None => pulling(asked, now),
                         };
                         begun.entry(pull.clone()).or_insert(now);
@@ -237,11 +239,11 @@ impl Course {
 }
 
 /// How the pull of a tag that begins at `start` goes.
-fn course(image: &str, asked: &ImageTagSpec, start: Timestamp) -> Course {
+fn course(image: &str, asked: &ImageTagSpec, start: Timestamp, same: &SameImages) -> Course {
     let before = pulling(asked, start);
     let reference = reference_to(image, &asked.tag);
     let (end, outcome) = match pull_error(&reference) {
-        None => (start, Ok(image_id(&reference))),
+        None => (start, Ok(image_id(&reference, same))),
         Some(error) => {
             let (end, message) = give_up(asked.pull_policy.as_ref(), start, error);
             (end, Err(message))
@@ -314,7 +316,7 @@ mod tests {
 
     #[test]
     fn an_image_that_is_there_is_pulled_at_once() {
-        let told = course("nginx", &asked(None, None), at(0)).at(at(0));
+        let told = course("nginx", &asked(None, None), at(0), &SameImages::default()).at(at(0));
         assert_eq!((told.phase.as_str(), told.progress), ("Succeeded", 100));
         assert_eq!((told.version, told.completion_time), (7, Some(at(0))));
         assert!(
@@ -340,9 +342,9 @@ mod tests {
             ),
         ] {
             let asked = asked(limit, deadline);
-            let before = course(image, &asked, at(0)).at(at(end - 1));
+            let before = course(image, &asked, at(0), &SameImages::default()).at(at(end - 1));
             assert_eq!(before, pulling(&asked, at(0)), "{limit:?} {deadline:?}");
-            let after = course(image, &asked, at(0)).at(at(end));
+            let after = course(image, &asked, at(0), &SameImages::default()).at(at(end));
             assert_eq!(after.phase, "Failed", "{limit:?} {deadline:?}");
             assert_eq!(after.completion_time, Some(at(end)));
             assert!(after.message.contains(says), "{}", after.message);

@@ -39,7 +39,11 @@ fn run(lines: &[&str]) -> Run {
 }
 
 fn containers() -> Containers {
-    Containers::of(1, Arc::new(|| Timestamp::from_second(4).unwrap()))
+    Containers::of(
+        1,
+        SameImages::default(),
+        Arc::new(|| Timestamp::from_second(4).unwrap()),
+    )
 }
 
 async fn read(containers: &Containers, options: LogOptions) -> Result<String, Refusal> {

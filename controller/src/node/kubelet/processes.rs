@@ -17,6 +17,7 @@ use crate::node::containers::{Place, Run, RunId};
 use crate::node::environment::{Materials, Missing, Prepared};
 use crate::node::hold::Cause;
 use crate::node::hook::{self, HookKind};
+use crate::node::image::SameImages;
 use crate::node::instance::{Exit, Halt};
 use crate::node::lifecycle::Readiness;
 use crate::node::part::{self, List};
@@ -171,6 +172,10 @@ impl Processes {
             pace,
             now,
         }
+    }
+
+    pub(super) fn same_images(&self) -> &SameImages {
+        self.containers.same_images()
     }
 
     pub(super) fn forget_claim(&mut self, uid: &str) {

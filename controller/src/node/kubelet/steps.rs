@@ -257,6 +257,7 @@ impl Kubelet {
             pod,
             before: record.written.as_ref().or(pod.status.as_ref()),
             containers,
+            same_images: self.processes.same_images(),
             host_ip: &identity::host_ip(record.node),
             pod_ip: &record.pod_ip,
             started: record.started,

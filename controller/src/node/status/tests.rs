@@ -24,6 +24,7 @@ fn patch(containers: Containers<'_>, before: Option<&PodStatus>, now: i64) -> Va
         pod: &pod(),
         before,
         containers,
+        same_images: &SameImages::default(),
         host_ip: "172.18.0.2",
         pod_ip: "10.244.1.2",
         started: at(0),
