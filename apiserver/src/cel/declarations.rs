@@ -1,4 +1,6 @@
 //! The functions an expression may call, and the types it may name.
+//!
+//! The functions are data (`declarations.txt`, written by `cargo xtask import`).
 
 use std::{
     collections::BTreeMap,
@@ -21,18 +23,6 @@ pub(super) struct Overload {
     pub variables: usize,
 }
 
-/// Types that lists of the list libraries can be sorted by.
-const SORTABLE: [&str; 8] = [
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "duration",
-    "timestamp",
-    "string",
-    "bytes",
-];
-
 static FUNCTIONS: LazyLock<BTreeMap<&str, Vec<Overload>>> = LazyLock::new(|| {
     let mut functions: BTreeMap<&str, Vec<Overload>> = BTreeMap::new();
     let lines = include_str!("declarations.txt").lines();
@@ -42,25 +32,6 @@ static FUNCTIONS: LazyLock<BTreeMap<&str, Vec<Overload>>> = LazyLock::new(|| {
             .entry(name)
             .or_default()
             .push(overload(signature.trim_start()));
-    }
-    for sortable in SORTABLE {
-        // The names that cel-go gives to durations and timestamps.
-        let named = match sortable {
-            "duration" => "google.protobuf.Duration",
-            "timestamp" => "google.protobuf.Timestamp",
-            plain => plain,
-        };
-        let sort = format!(".list_{named}_sort(list({sortable})) -> list({sortable})");
-        let by =
-            format!(".list_{named}_sortByAssociatedKeys(list(T), list({sortable})) -> list(T)");
-        functions
-            .entry("sort")
-            .or_default()
-            .push(overload(sort.leak()));
-        functions
-            .entry("@sortByAssociatedKeys")
-            .or_default()
-            .push(overload(by.leak()));
     }
     functions
 });

@@ -6,6 +6,7 @@
 
 mod bootstrap;
 mod builtin;
+mod declarations;
 mod definitions;
 mod go;
 mod json;
@@ -40,7 +41,7 @@ impl Data {
     }
 }
 
-const FILES: [Data; 6] = [
+const FILES: [Data; 7] = [
     Data {
         path: "apiserver/src/registry/resources.json",
         generate: resources::generate,
@@ -60,6 +61,10 @@ const FILES: [Data; 6] = [
     Data {
         path: "apiserver/src/endpoints/openapi/parameters.txt",
         generate: parameters::generate,
+    },
+    Data {
+        path: "apiserver/src/cel/declarations.txt",
+        generate: declarations::generate,
     },
     Data {
         path: "controller/src/template_hash/types.txt",

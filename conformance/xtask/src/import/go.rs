@@ -9,10 +9,8 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 
 use super::tree::Tree;
-use declarations::package_name;
-pub(crate) use declarations::{Declaration, Field, Type, markers};
-use token::Kind;
-use token::tokens;
+pub(crate) use declarations::{Declaration, Field, Type, markers, package_name};
+pub(crate) use token::{Kind, Token, tokens};
 
 /// The string literals of a source file, in order.
 pub(crate) fn strings(source: &str) -> Vec<String> {
