@@ -97,6 +97,8 @@ pub struct Run {
     pub meetings: Vec<Meeting>,
     /// Every request, if they were to be noted.
     pub exchanges: Vec<Exchange>,
+    /// The mistakes in what controllers of one's own asked for since the first step began.
+    pub conduct: Vec<Violation>,
 }
 
 /// A step that was taken.
@@ -141,7 +143,9 @@ impl Run {
             points: &self.points,
             given_rv: self.steps.first().map_or(0, |step| step.after_rv),
         };
-        properties::violations(observed, stated)
+        let mut violations = properties::violations(observed, stated);
+        violations.extend_from_slice(&self.conduct);
+        violations
     }
 }
 
@@ -181,7 +185,9 @@ pub(crate) fn run_between(
         let mut steps = Vec::new();
         let transcript = match prepared {
             Ok(()) => {
-                begin(testbed.simulated()?);
+                let cluster = testbed.simulated()?;
+                cluster.forget_conduct();
+                begin(cluster);
                 take_steps(&testbed, scenario, options.patience, &mut steps).await
             }
             Err(error) => {
@@ -197,6 +203,7 @@ pub(crate) fn run_between(
             refusals: testbed.refusals(),
             meetings: testbed.fault_meetings(),
             exchanges: testbed.exchanges(),
+            conduct: testbed.simulated()?.conduct(),
         };
         ended(&run);
         testbed.shutdown().await;

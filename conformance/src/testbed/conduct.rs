@@ -6,6 +6,8 @@
 
 mod asked;
 mod rest;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,6 +36,8 @@ const ASKED_WITHIN: Duration = Duration::from_secs(300);
 const WATCHES_MAX: usize = 30;
 /// So many writes of an object in a row that change nothing are a habit.
 const IDLE_WRITES_MAX: u32 = 10;
+/// How many mistakes of one kind are reported.
+const FOUND_MAX: usize = 20;
 /// Reports, which are written and read at fixed times.
 const REPORTS: &[&str] = &["events", "leases"];
 
@@ -117,6 +121,14 @@ impl Conduct {
     /// What was found so far, in its order.
     pub(super) fn found(&self) -> Vec<Violation> {
         self.0.lock().found.clone()
+    }
+
+    /// Forgets what was found and counted so far; places that were asked for stay known.
+    pub(super) fn forget(&self) {
+        let mut state = self.0.lock();
+        state.found.clear();
+        state.asked.clear();
+        state.idle.clear();
     }
 
     fn asks(&self, asked: &Asked, (rv, now): (u64, Timestamp)) {
@@ -212,10 +224,11 @@ impl Conduct {
 }
 
 impl State {
-    /// Reports something once.
+    /// Reports something once, and no more of a rule than anybody reads.
     fn tell(&mut self, rule: &str, what: String) {
-        let is_known = |own: &Violation| own.property == rule && own.what == what;
-        if !self.found.iter().any(is_known) {
+        let of_rule = self.found.iter().filter(|own| own.property == rule);
+        let is_known = of_rule.clone().any(|own| own.what == what);
+        if !is_known && of_rule.count() < FOUND_MAX {
             self.found.push(Violation {
                 rv: self.rv,
                 property: rule.to_owned(),
@@ -236,6 +249,9 @@ impl Drop for Open {
         let mut state = self.conduct.0.lock();
         if let Some(open) = state.watches.get_mut(&self.key) {
             *open -= 1;
+            if *open == 0 {
+                state.watches.remove(&self.key);
+            }
         }
     }
 }

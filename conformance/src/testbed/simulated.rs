@@ -5,6 +5,7 @@ use kubeproof_controller::node;
 
 use super::{Simulated, TestbedError};
 use crate::explore::Plan;
+use crate::properties::Violation;
 
 impl Simulated {
     /// The simulated nodes' faults.
@@ -64,6 +65,16 @@ impl Simulated {
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
         self.server.points()
+    }
+
+    /// The mistakes in what the controllers of one's own have asked for.
+    pub(crate) fn conduct(&self) -> Vec<Violation> {
+        self.conduct.found()
+    }
+
+    /// Forgets these mistakes.
+    pub(crate) fn forget_conduct(&self) {
+        self.conduct.forget();
     }
 
     /// Ends the faults of that name; false when there is none in force.

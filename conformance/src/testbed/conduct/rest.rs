@@ -17,6 +17,8 @@ pub(super) const FINALIZERS: &str = "finalizers are removed";
 
 /// A controller that only looks whether there is a resource asks once.
 const MISSING_MAX: u32 = 2;
+/// Signs what steps of scenarios write, as timelines show it.
+const SCENARIO: &str = "scenario";
 /// Signs what is loaded into the server.
 const LOADER: &str = "kubeproof-load";
 /// The namespaces that each server has.
@@ -64,7 +66,7 @@ impl<'a> Rest<'a> {
     /// The objects that the test has created itself or begins with, but for its set-up.
     fn written(&self) -> Vec<&'a JournalEntry> {
         let is_tests = |entry: &&JournalEntry| match actor(&entry.user_agent) {
-            TEST_AGENT => entry.rv > self.started_rv,
+            TEST_AGENT | SCENARIO => entry.rv > self.started_rv,
             LOADER => !SET_UP.contains(&&*entry.gvr.resource),
             _ => false,
         };

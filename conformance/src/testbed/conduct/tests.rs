@@ -1,0 +1,38 @@
+//! Scenarios with controllers of one's own.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+
+use crate::runner::{RunOptions, run_whole};
+use crate::scenario::Scenario;
+use crate::testbed::Subject;
+
+/// What is told of a controller that looks at a ConfigMap every second.
+fn told(scenario: &str) -> Vec<String> {
+    let scenario: Scenario = serde_saphyr::from_str(scenario).unwrap();
+    let poller = Subject::new("poller", |client| async move {
+        let maps = Api::<ConfigMap>::namespaced(client, "default");
+        loop {
+            let _ = maps.get_opt("a").await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let options = RunOptions {
+        subjects: vec![poller],
+        ..RunOptions::default()
+    };
+    let run = run_whole(&scenario, &options).unwrap();
+    run.transcript.as_ref().unwrap();
+    run.conduct.iter().map(|one| one.what.clone()).collect()
+}
+
+#[test]
+fn controllers_are_judged_from_the_first_step_on() {
+    let scenario = "{title: t, source: s, given: {controllers: [], nodes: 0}, steps: STEPS}";
+    let polls = "poller asks to get configmaps default/a 40 times in 39s while nothing changes; let it wait \
+        for a change, or back off";
+    assert_eq!(told(&scenario.replace("STEPS", "[advance: 2m]")), [polls]);
+    assert_eq!(told(&scenario.replace("STEPS", "[advance: 30s]")), [""; 0]);
+}
