@@ -2,12 +2,11 @@
 
 mod asker;
 mod certificates;
+pub(crate) mod course;
 pub(crate) mod devices;
 mod ingress_class;
 mod limit_ranger;
-pub(crate) mod plugin;
 pub(crate) mod plugins;
-pub(crate) mod pod_resources;
 mod pod_security;
 pub(crate) mod policy;
 mod priority;
@@ -19,18 +18,55 @@ mod storage;
 pub(crate) mod topology;
 pub(crate) mod webhook;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use plugin::{Course, Plugin};
+use crate::auth;
+use crate::metrics::admission::Plugin;
+use course::Course;
+use plugins::Tables;
+use webhook::Configurations;
 
 use crate::meta::object::{child_mut, finalizers, is_terminating, name, namespace, set_finalizers};
 use crate::meta::{GroupResource, GroupVersionResource};
 use crate::registry::catalog::ResourceInfo;
-use crate::server::Core;
+
 use crate::status::{ApiError, Cause};
 use crate::storage::ObjectKey;
+
+/// What admission takes.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) auth: auth::State,
+    /// The admission webhooks configured.
+    pub(crate) webhooks: Configurations,
+    /// What the built-in plugins look into.
+    pub(crate) tables: Tables,
+    /// Whether pods must have a service account and are shown its token.
+    pub(crate) service_accounts: bool,
+}
+
+impl State {
+    /// The state of a server that begins with `auth`, a fork of this one's.
+    pub(crate) fn forked(&self, auth: auth::State) -> Self {
+        Self {
+            auth,
+            webhooks: Configurations::default(),
+            tables: Tables::default(),
+            service_accounts: self.service_accounts,
+        }
+    }
+}
+
+impl Deref for State {
+    type Target = auth::State;
+
+    fn deref(&self) -> &auth::State {
+        &self.auth
+    }
+}
 
 /// Namespaces that no client may delete.
 const PROTECTED_NAMESPACES: [&str; 3] = ["default", "kube-public", "kube-system"];
@@ -40,17 +76,17 @@ const PROTECTED_NAMESPACES: [&str; 3] = ["default", "kube-public", "kube-system"
 /// # Errors
 /// `NotFound` or `Forbidden` for a namespace that is absent or terminating.
 pub(crate) fn admit_create(
-    core: &Core,
+    state: &State,
     resource: &ResourceInfo,
     object: &mut Value,
     course: &mut Course<'_>,
 ) -> Result<(), ApiError> {
     if resource.namespaced {
-        let admitted = admit_into(core, resource, namespace(object), name(object));
+        let admitted = admit_into(state, resource, namespace(object), name(object));
         course.asked(Plugin::NamespaceLifecycle, admitted)?;
     }
     if is_core(resource, "pods") {
-        admit_new_pod(core, object, course)?;
+        admit_new_pod(state, object, course)?;
     }
     match (
         resource.gvr().group.as_str(),
@@ -59,7 +95,7 @@ pub(crate) fn admit_create(
         ("", "persistentvolumeclaims") => {
             protect(object, "kubernetes.io/pvc-protection");
             course.passed(Plugin::StorageObjectInUseProtection);
-            storage::default_class(core, object);
+            storage::default_class(state, object);
             course.passed(Plugin::DefaultStorageClass);
         }
         ("", "nodes") => {
@@ -67,11 +103,11 @@ pub(crate) fn admit_create(
             course.passed(Plugin::TaintNodesByCondition);
         }
         ("networking.k8s.io", "ingresses") => {
-            ingress_class::default_class(core, object);
+            ingress_class::default_class(state, object);
             course.passed(Plugin::DefaultIngressClass);
         }
         ("scheduling.k8s.io", "priorityclasses") => {
-            let admitted = priority::admit_class(core, object);
+            let admitted = priority::admit_class(state, object);
             course.asked_ahead(Plugin::Priority, admitted)?;
         }
         ("", "persistentvolumes") => {
@@ -104,21 +140,25 @@ pub(crate) fn check_definition(resource: &ResourceInfo, object: &Value) -> Resul
     })
 }
 
-fn admit_new_pod(core: &Core, object: &mut Value, course: &mut Course<'_>) -> Result<(), ApiError> {
-    limit_ranger::default_pod(core, object);
+fn admit_new_pod(
+    state: &State,
+    object: &mut Value,
+    course: &mut Course<'_>,
+) -> Result<(), ApiError> {
+    limit_ranger::default_pod(state, object);
     course.passed(Plugin::LimitRanger);
-    if core.service_accounts {
-        let admitted = service_account::admit_pod(core, object);
+    if state.service_accounts {
+        let admitted = service_account::admit_pod(state, object);
         course.asked(Plugin::ServiceAccount, admitted)?;
     }
-    let admitted = priority::admit_pod(core, object);
+    let admitted = priority::admit_pod(state, object);
     course.asked(Plugin::Priority, admitted)?;
     default_toleration_seconds(object);
     course.passed(Plugin::DefaultTolerationSeconds);
-    let admitted = runtime_class::admit_pod(core, object);
+    let admitted = runtime_class::admit_pod(state, object);
     course.asked(Plugin::RuntimeClass, admitted)?;
     let node = object["spec"]["nodeName"].as_str().map(str::to_owned);
-    topology::label(core, &node.unwrap_or_default(), object);
+    topology::label(state, &node.unwrap_or_default(), object);
     course.passed(Plugin::PodTopologyLabels);
     Ok(())
 }
@@ -128,7 +168,7 @@ fn admit_new_pod(core: &Core, object: &mut Value, course: &mut Course<'_>) -> Re
 /// # Errors
 /// `Forbidden` for a second default priority class, or a claim whose volume can't grow.
 pub(crate) fn admit_update(
-    core: &Core,
+    state: &State,
     resource: &ResourceInfo,
     (object, old): (&mut Value, &Value),
     course: &mut Course<'_>,
@@ -148,11 +188,11 @@ pub(crate) fn admit_update(
         resource.gvr().resource.as_str(),
     ) {
         ("", "persistentvolumeclaims") => {
-            let admitted = storage::admit_growth(core, object, old);
+            let admitted = storage::admit_growth(state, object, old);
             course.asked_ahead(Plugin::PersistentVolumeClaimResize, admitted)
         }
         ("scheduling.k8s.io", "priorityclasses") => {
-            let admitted = priority::admit_class(core, object);
+            let admitted = priority::admit_class(state, object);
             course.asked_ahead(Plugin::Priority, admitted)
         }
         _ => Ok(()),
@@ -199,7 +239,7 @@ fn is_core(resource: &ResourceInfo, plural: &str) -> bool {
 /// # Errors
 /// `NotFound` or `Forbidden` for a namespace that is absent or terminating.
 pub(crate) fn admit_into(
-    core: &Core,
+    state: &State,
     resource: &ResourceInfo,
     own: &str,
     name: &str,
@@ -209,7 +249,7 @@ pub(crate) fn admit_into(
         version: "v1".to_owned(),
         resource: "namespaces".to_owned(),
     };
-    let found = core
+    let found = state
         .storage
         .table(&namespaces)
         .get(&ObjectKey::new(None, own));
@@ -292,13 +332,13 @@ fn taint_new_node(node: &mut Value) {
 }
 
 /// Every object of a cluster-scoped resource of version `v1`.
-fn all_of(core: &Core, group: &str, resource: &str) -> Vec<Arc<Value>> {
+fn all_of(state: &State, group: &str, resource: &str) -> Vec<Arc<Value>> {
     let gvr = GroupVersionResource {
         group: group.to_owned(),
         version: "v1".to_owned(),
         resource: resource.to_owned(),
     };
-    let snapshot = core.storage.table(&gvr).snapshot();
+    let snapshot = state.storage.table(&gvr).snapshot();
     snapshot
         .range(None, None)
         .map(|object| object.value())

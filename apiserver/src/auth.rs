@@ -11,20 +11,28 @@ mod authentication;
 mod certificate;
 pub(crate) mod escalation;
 mod impersonation;
+mod peer;
 mod rbac;
+mod requester;
 mod token_keys;
 mod tokens;
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::cluster::Cluster;
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::quoted;
+use crate::x509::Authorities;
 
 pub(crate) use authentication::{authenticate, review_token};
-pub(crate) use impersonation::{LastModes, Mode, impersonate};
-pub(crate) use rbac::{Attributes, Decision, authorize, decide, rules_of};
+pub(crate) use impersonation::{LastModes, impersonate};
+pub(crate) use peer::{Peer, check_local};
+pub(crate) use rbac::{Attributes, authorize, decide, rules_of};
+pub(crate) use requester::Requester;
 pub use token_keys::{TokenKeyError, TokenKeys};
 pub(crate) use tokens::{
     BoundKind, Claims, ISSUER, ISSUER_PATH, KEY_SET_PATH, ObjectReference, SecretClaims, Tokens,
@@ -44,6 +52,49 @@ const NODES: &str = "system:nodes";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 /// The user of a request without credentials.
 const ANONYMOUS: &str = "system:anonymous";
+
+/// What deciding about requests takes.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) cluster: Cluster,
+    /// The administrator's token; without one, everybody is the administrator.
+    pub(crate) token: Option<String>,
+    /// Whether a client on a socket without credentials is anonymous although there is no such token.
+    pub(crate) asks_for_credentials: bool,
+    /// Authorities of client certificates.
+    pub(crate) client_authorities: Option<Arc<Authorities>>,
+    /// Names of the server besides those that every server has.
+    pub(crate) own_hosts: Vec<String>,
+    pub(crate) authorization: Authorization,
+    /// Tokens issued to service accounts.
+    pub(crate) tokens: Tokens,
+    /// How each requester was last permitted to impersonate.
+    pub(crate) last_modes: LastModes,
+}
+
+impl State {
+    /// The state of a server that begins with `cluster`, a fork of this one's.
+    pub(crate) fn forked(&self, cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            token: self.token.clone(),
+            asks_for_credentials: self.asks_for_credentials,
+            client_authorities: self.client_authorities.clone(),
+            own_hosts: self.own_hosts.clone(),
+            authorization: self.authorization,
+            tokens: self.tokens.forked(),
+            last_modes: LastModes::default(),
+        }
+    }
+}
+
+impl Deref for State {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
 
 /// How it is decided what a user may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,17 +7,55 @@ pub(crate) mod deadline;
 pub(crate) mod discovery;
 pub(crate) mod handlers;
 pub(crate) mod health;
-pub(crate) mod metrics;
 pub(crate) mod negotiation;
 pub(crate) mod openapi;
-pub(crate) mod options;
 pub(crate) mod partial;
 pub(crate) mod pretty;
-pub(crate) mod request_info;
 pub(crate) mod response;
 pub(crate) mod streams;
 pub(crate) mod table;
 pub(crate) mod warnings;
 pub(crate) mod watch;
-pub(crate) mod yaml;
 pub(crate) mod zpages;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::fault::Faults;
+use crate::kubelet::Kubelet;
+use crate::store;
+
+/// What answering takes.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) store: store::State,
+    /// Who answers for the nodes' containers.
+    pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
+    /// How often a watch with nothing to deliver sends a bookmark.
+    pub(crate) bookmark_period: Duration,
+    /// What goes wrong on purpose.
+    pub(crate) faults: Faults,
+}
+
+impl State {
+    /// The state of a server that begins with `store`, a fork of this one's.
+    pub(crate) fn forked(&self, store: store::State) -> Self {
+        Self {
+            faults: Faults::new(store.clock.clone()),
+            store,
+            kubelet: Mutex::default(),
+            bookmark_period: self.bookmark_period,
+        }
+    }
+}
+
+impl Deref for State {
+    type Target = store::State;
+
+    fn deref(&self) -> &store::State {
+        &self.store
+    }
+}

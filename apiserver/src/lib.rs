@@ -1,58 +1,74 @@
 //! An in-memory Kubernetes API server with the behaviour of v1.36.
 //!
-//! - `endpoints`: discovery, health, OpenAPI, and objects as tables or metadata only
-//! - [`meta`]: names, group-version-resources, selectors, access to an object's metadata
-//! - `registry`: the facts about each resource, and its objects as cells of a table
-//! - `schema`: the fields of every kind, decoding into them, quantities
-//! - [`status`]: everything a handler may answer with instead of an object
-//! - `cel`: the expression language of validation rules
-//! - [`invariant`]: what is to hold at every revision, in CEL
-//! - `field_manager`: who owns which fields, and server-side apply
-//! - `patch`: JSON, merge and strategic merge patches
-//! - `admission`: what a cluster's default admission plugins do to writes
-//! - `auth`: who sends a request, and whether they may
-//! - `kubelet`: what the server asks of nodes
-//! - `server`: [`ApiServer`], its builder, its listener, certificates
-//! - `cancellation`: whether a client still waits for the outcome of a long request
-//! - [`certificate_authority`]: signs what CertificateSigningRequests ask for
+//! Its modules are layers. Each names only those above it in this list:
+//!
 //! - [`clock`]: time and randomness
-//! - [`fault`]: what a test has go wrong between clients and server
+//! - [`status`]: every answer of a handler that is no object
+//! - `cancellation`: whether a client still waits for the outcome of a long request
+//! - `x509`: certificates as Go judges them
 //! - `nesting`: documents that nest deeply, and stacks with room for them
-//! - `spdy`: the frames of SPDY/3.1, in which clients open streams
+//! - [`meta`]: names, group-version-resources, selectors, access to an object's metadata
+//! - `schema`: the fields of every kind, decoding into them, quantities
 //! - `storage`: objects and their past events, by resource
+//! - `cel`: the expression language of validation rules
+//! - `patch`: JSON, merge and strategic merge patches
+//! - `field_manager`: who owns which fields, and server-side apply
+//! - `yaml`: YAML as Go reads and writes it
+//! - `request`: what a request asks for
+//! - `suggestion`: errors for names that do not exist
+//! - [`fault`]: faults between clients and server that a test asks for
+//! - `registry`: the facts and the strategy of each kind, and objects as cells of a table
+//! - `metrics`: the families of `/metrics`
+//! - `webhook`: calls over HTTPS of what clients have configured
+//! - `cluster`: the state that everything above shares
+//! - `auth`: who sends a request, and whether they may
+//! - `admission`: the default admission plugins of a cluster, webhooks and policies
+//! - `store`: creates, updates and deletes objects
+//! - `apiextensions`: the controllers of CustomResourceDefinitions
 //! - [`resource_quota`]: what objects use of quotas
 //! - [`type_checking`]: the expressions of admission policies against the types of objects
-//! - `webhook`: calls over HTTPS of what clients have configured
-//! - `x509`: certificates as Go judges them
+//! - [`invariant`]: what must hold at every revision, in CEL
+//! - [`certificate_authority`]: signs what CertificateSigningRequests ask for
+//! - `spdy`: the frames of SPDY/3.1, in which clients open streams
+//! - `kubelet`: what the server asks of nodes
+//! - `endpoints`: handlers, watches, discovery, OpenAPI, health
+//! - `server`: [`ApiServer`], its builder, its listener, certificates
 
 mod admission;
+mod apiextensions;
 mod auth;
 mod cancellation;
 mod cel;
 pub mod certificate_authority;
 pub mod clock;
+mod cluster;
 mod endpoints;
 pub mod fault;
 mod field_manager;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gvk;
 pub mod invariant;
 mod kubelet;
 pub mod meta;
+mod metrics;
 mod nesting;
 mod patch;
 mod registry;
+mod request;
 pub mod resource_quota;
 mod schema;
 mod server;
 mod spdy;
 pub mod status;
 mod storage;
+mod store;
 mod suggestion;
 pub mod type_checking;
 mod webhook;
 mod x509;
+mod yaml;
 
 pub use auth::{Authorization, TokenKeyError, TokenKeys};
 pub use clock::Clock;
@@ -69,7 +85,6 @@ pub use schema::FieldValidation;
 pub use server::{
     ApiServer, ApiServerBuilder, AuthorityError, ClientCertificate, ForkError, Livelock,
     LivelockLimits, LoadError, Loader, Manifest, ManifestError, Manifests, NotServed, REQUEST_LOG,
-    SecretToken, ServerState, StateError, Tls, serve, serve_requests, serve_tls,
+    SecretToken, ServerState, StateError, Tls, Webhook, serve, serve_requests, serve_tls,
 };
 pub use storage::{EventType, JournalEntry, JournaledObject, WatchControl};
-pub use webhook::Webhook;

@@ -18,7 +18,13 @@ use serde::de::Error;
 use serde_json::Value;
 use serde_json::de::{Deserializer, SliceRead};
 
-use crate::meta::fields::resting;
+/// What a text begins with that stands for JSON: no JSON does.
+pub(crate) const AT_REST: char = '\0';
+
+/// The JSON that a text stands for.
+pub(crate) fn resting(text: &Value) -> Option<&str> {
+    text.as_str()?.strip_prefix(AT_REST)
+}
 
 /// The deepest document that Go's decoders read.
 pub(crate) const DEPTH_MAX: usize = 10_000;

@@ -1,4 +1,4 @@
-//! What is particular to each kind, and the generic store that reads and writes objects by it.
+//! What is particular to each kind.
 //!
 //! Facts about kinds (names, columns, subresources) are data in `catalog`; behaviour is a
 //! [`Strategy`] in the kind's own file.
@@ -10,7 +10,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod carried;
 pub(crate) mod catalog;
 pub(crate) mod certificate_signing_request;
-mod checks;
+pub(crate) mod checks;
 pub(crate) mod columns;
 pub(crate) mod component_status;
 mod condition;
@@ -25,6 +25,7 @@ mod csi_storage_capacity;
 pub(crate) mod custom_resource;
 mod daemon_set;
 pub(crate) mod definition;
+pub(crate) mod definitions;
 mod deployment;
 mod device_class;
 mod devices;
@@ -32,7 +33,7 @@ pub mod embedded;
 mod endpoint_slice;
 mod endpoints;
 pub(crate) mod event;
-mod flow_schema;
+pub(crate) mod flow_schema;
 mod go_struct;
 mod horizontal_pod_autoscaler;
 mod image;
@@ -56,7 +57,7 @@ pub(crate) mod pod;
 mod pod_affinity;
 mod pod_disruption_budget;
 mod pod_placement;
-mod pod_resources;
+pub(crate) mod pod_resources;
 mod pod_status;
 mod pod_template;
 mod pod_template_resource;
@@ -81,7 +82,6 @@ mod service_account;
 mod service_cidr;
 mod statefulset;
 mod storage_class;
-pub(crate) mod store;
 mod strategy;
 mod volume_attachment;
 mod volume_attributes_class;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::admission::pod_resources::{Amounts, amounts};
 use crate::admission::quota::{scopes, usage};
 use crate::meta::GroupResource;
+use crate::registry::pod_resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;
 
 /// An object in the namespace of a quota.

@@ -10,11 +10,11 @@ mod identity;
 mod listener;
 mod livelock;
 mod load;
+mod local_webhooks;
 mod manifests;
 mod offload;
 mod panics;
 mod paths;
-mod peer;
 mod served;
 mod stall;
 mod state;
@@ -23,11 +23,11 @@ mod tls;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::USER_AGENT;
@@ -40,32 +40,30 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::admission::plugins::Tables;
-use crate::admission::webhook::Configurations;
-use crate::auth::{self, Authorization, Decision, LastModes, Tokens, User};
-use crate::clock::{Clock, Entropy, nanos_between};
+use crate::apiextensions;
+use crate::auth::{self, User};
+use crate::clock::{Clock, nanos_between};
 use crate::endpoints::body::{self, ResponseBody};
 use crate::endpoints::health::Checked;
-use crate::endpoints::metrics::families::number;
-use crate::endpoints::metrics::{Ended, Metrics, RequestLabels, RequestMeter};
 use crate::endpoints::negotiation::Accepted;
 use crate::endpoints::openapi::OpenApi;
-use crate::endpoints::options::Query;
-use crate::endpoints::request_info::RequestInfo;
-use crate::endpoints::{aggregated, compression, deadline, handlers, response};
-use crate::fault::{Asked, Crash, Effect, Faults, Refusal};
+use crate::endpoints::{self, aggregated, compression, deadline, handlers, response};
+use crate::fault::{Asked, Crash, Effect, Refusal};
 use crate::kubelet::Kubelet;
+use crate::metrics::families::number;
+use crate::metrics::{Ended, RequestLabels, RequestMeter};
 use crate::nesting::{self, Roomy, Sheltered};
-use crate::registry::Passes;
-use crate::registry::catalog::{Catalog, ResourceInfo};
-use crate::registry::definition::Definitions;
+use crate::registry::catalog::ResourceInfo;
+use crate::request::Decision;
+use crate::request::RequestInfo;
+use crate::request::options::Query;
 use crate::status::ApiError;
-use crate::storage::{JournalEntry, Storage};
-use crate::webhook::{Caller, Services};
-use crate::x509::Authorities;
+use crate::storage::JournalEntry;
+use crate::store::AfterWrite;
 
 use flow_control::{Asking, Flow, FlowControl};
 use livelock::Livelocks;
+use local_webhooks::LocalWebhooks;
 use offload::{Limit, Offload};
 use panics::Panics;
 
@@ -76,8 +74,8 @@ pub use fork::ForkError;
 pub use listener::{REQUEST_LOG, serve, serve_requests, serve_tls};
 pub use livelock::{Livelock, LivelockLimits};
 pub use load::{LoadError, Loader};
+pub use local_webhooks::Webhook;
 pub use manifests::{Manifest, ManifestError, Manifests};
-pub(crate) use peer::{Peer, check_local};
 pub use served::NotServed;
 pub use state::{ServerState, StateError};
 pub use tls::{ClientCertificate, Tls};
@@ -85,78 +83,41 @@ pub use tls::{ClientCertificate, Tls};
 /// Names of the components that run beside a server.
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;
 
+/// The controllers of the server.
+const AFTER_WRITE: &[AfterWrite] = &[apiextensions::after_write, flow_control::after_write];
+
 /// What all requests share.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) clock: Clock,
-    pub(crate) entropy: Entropy,
-    pub(crate) storage: Arc<Storage>,
-    /// The built-in resources.
-    pub(crate) catalog: &'static Catalog,
-    /// Custom resources, and with them all of discovery.
-    pub(crate) definitions: Definitions,
+    state: endpoints::State,
     /// The OpenAPI documents, made when first asked for.
-    pub(crate) openapi: OpenApi,
-    /// The administrator's token; without one, everybody is the administrator.
-    pub(crate) token: Option<String>,
-    /// Whether a client on a socket without credentials is anonymous although there is no such token.
-    pub(crate) asks_for_credentials: bool,
-    /// Authorities of client certificates.
-    pub(crate) client_authorities: Option<Arc<Authorities>>,
-    /// Names of the server besides those that every server has.
-    pub(crate) own_hosts: Vec<String>,
-    pub(crate) authorization: Authorization,
-    /// Whether pods must have a service account and are shown its token.
-    pub(crate) service_accounts: bool,
-    /// Tokens issued to service accounts.
-    pub(crate) tokens: Tokens,
+    openapi: OpenApi,
     /// Signs what certificate signing requests ask for.
     pub(crate) authority: Arc<LazyAuthority>,
     /// The URL under which others reach the server, if it has one.
-    pub(crate) external_url: OnceLock<String>,
-    /// How each requester was last permitted to impersonate.
-    pub(crate) last_modes: LastModes,
+    external_url: OnceLock<String>,
     /// The components that run beside the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
-    /// Who answers for the nodes' containers.
-    pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
-    pub(crate) metrics: Arc<Metrics>,
     /// How often the checks of health were made.
-    pub(crate) checked: Checked,
+    checked: Checked,
     /// When the server was made.
-    pub(crate) started: Timestamp,
-    /// The admission webhooks configured.
-    pub(crate) webhooks: Configurations,
-    /// What the built-in plugins of admission look into.
-    pub(crate) tables: Tables,
-    /// Where services are reached from here.
-    pub(crate) services: Services,
-    /// The gate `MaxUnavailableStatefulSet`.
-    pub(crate) max_unavailable_stateful_set: bool,
-    /// How often a watch with nothing to deliver sends a bookmark.
-    pub(crate) bookmark_period: Duration,
-    /// What goes wrong on purpose.
-    pub(crate) faults: Faults,
+    started: Timestamp,
+    local_webhooks: LocalWebhooks,
     panics: Panics,
     livelocks: Livelocks,
     flow_control: FlowControl,
-    /// The passes of what looks after the conditions of FlowSchemas.
-    pub(crate) flow_schema_passes: Passes,
     offload: Offload,
 }
 
-impl Core {
-    /// What calls of webhooks need.
-    pub(crate) fn caller(&self) -> Caller<'_> {
-        Caller {
-            services: &self.services,
-            storage: &self.storage,
-            entropy: &self.entropy,
-            clock: &self.clock,
-            metrics: &self.metrics,
-        }
-    }
+impl Deref for Core {
+    type Target = endpoints::State;
 
+    fn deref(&self) -> &endpoints::State {
+        &self.state
+    }
+}
+
+impl Core {
     /// The resource that a request is for.
     fn resource(&self, info: &RequestInfo) -> Option<Arc<ResourceInfo>> {
         if info.is_proxy() {
@@ -526,7 +487,7 @@ struct Incoming {
 impl ApiServer {
     async fn respond(&self, incoming: Incoming) -> Response<ResponseBody> {
         let request = handlers::Request {
-            core: &self.core,
+            state: &self.core,
             info: incoming.info,
             resource: incoming.resource,
             query: incoming.query,

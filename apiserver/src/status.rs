@@ -4,7 +4,7 @@ mod field;
 
 use serde_json::{Value, json};
 
-use crate::meta::{GroupKind, GroupResource};
+use crate::gvk::{GroupKind, GroupResource};
 
 pub(crate) use field::quoted;
 pub use field::{Cause, CauseReason, FieldErrors, FieldPath};

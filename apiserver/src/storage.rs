@@ -16,8 +16,8 @@ use dashmap::mapref::multiple::RefMulti;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::meta::EVENTS_GROUP;
 use crate::meta::{GroupResource, GroupVersionResource};
-use crate::registry::event;
 
 use journal::Journal;
 pub use journal::{JournalEntry, JournaledObject};
@@ -317,7 +317,7 @@ fn is_custom(resource: &GroupResource) -> bool {
 
 /// Makes the group of events that of the table they are in.
 fn canonicalize(group: &mut String) {
-    if group == event::GROUP {
+    if group == EVENTS_GROUP {
         group.clear();
     }
 }

@@ -1,6 +1,7 @@
 //! Calls of webhooks: a JSON document posted over HTTPS to where a client configuration says, and
 //! the document that comes back.
 
+mod conversion;
 mod service;
 mod tls;
 mod transport;
@@ -9,27 +10,27 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::clock::{Clock, Entropy};
-use crate::endpoints::handlers::yaml::Yaml;
-use crate::endpoints::metrics::Metrics;
+use crate::metrics::Metrics;
 use crate::nesting;
-use crate::server::{ApiServer, Core};
 use crate::storage::Storage;
-use crate::x509::Authorities;
+use crate::yaml::decode::Yaml;
 use transport::Target;
 
-pub(crate) use service::Services;
+pub(crate) use service::{ServicePort, Services};
 
-/// A webhook in this process: nothing is encrypted, and no time passes.
-pub trait Webhook: Debug + Send + Sync {
-    /// Answers a document that `server` posts to `path`. Forks share the webhook, so it may be asked by
-    /// several servers.
-    fn answer(&self, server: ApiServer, path: &str, document: Value) -> BoxFuture<'static, Value>;
+/// Services whose webhooks are in this process: nothing is encrypted, and no time passes.
+pub(crate) trait LocalServices: Debug + Send + Sync {
+    /// Posts `document` to `path` of a service; None for a service that is not in this process.
+    fn post(
+        &self,
+        service: &ServicePort,
+        path: &str,
+        document: &Value,
+    ) -> Option<BoxFuture<'static, Result<Value, CallError>>>;
 }
 
 /// What calls need of the server.
@@ -45,25 +46,14 @@ pub(crate) struct Caller<'a> {
 /// The same for who outlives a request.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedCaller {
-    services: Services,
-    storage: Arc<Storage>,
-    entropy: Entropy,
-    clock: Clock,
-    metrics: Arc<Metrics>,
+    pub(crate) services: Services,
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) entropy: Entropy,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl OwnedCaller {
-    /// What the server lends.
-    pub(crate) fn of(core: &Core) -> Self {
-        Self {
-            services: core.services.clone(),
-            storage: Arc::clone(&core.storage),
-            entropy: core.entropy.clone(),
-            clock: core.clock.clone(),
-            metrics: Arc::clone(&core.metrics),
-        }
-    }
-
     /// To call with.
     pub(crate) fn caller(&self) -> Caller<'_> {
         Caller {
@@ -136,10 +126,8 @@ pub(crate) async fn post(
     call: &Call<'_>,
     document: &Value,
 ) -> Result<Value, CallError> {
-    if let Some((webhook, path)) = caller.services.local(call.config) {
-        let server = caller.services.asking();
-        let server = server.ok_or_else(|| CallError::failed("the server is gone".to_owned()))?;
-        return Ok(webhook.answer(server, &path, document.clone()).await);
+    if let Some(answer) = caller.services.post_locally(call.config, document) {
+        return answer.await;
     }
     let target = Target::of(caller, call)?;
     let body = serde_json::to_vec(document).expect("values are JSON");
@@ -181,18 +169,4 @@ fn decoded(body: &[u8]) -> Result<Value, String> {
         "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     )))
-}
-
-/// Whether the authority that a configuration names can be read.
-///
-/// # Errors
-/// Upstream's text for why it can't.
-pub(crate) fn check_authority(config: &Value) -> Result<(), String> {
-    Authorities::read(&ca_bundle(config)).map(drop)
-}
-
-/// The certificates of a configuration's authority, in PEM.
-fn ca_bundle(config: &Value) -> Vec<u8> {
-    let bundle = config["caBundle"].as_str().unwrap_or_default();
-    STANDARD.decode(bundle).unwrap_or_default()
 }

@@ -8,9 +8,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use der::asn1::ObjectIdentifier;
 use der::{Decode, Encode, Tag, Tagged};
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio_rustls::rustls::client::verify_server_cert_signed_by_trust_anchor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -494,4 +497,18 @@ fn text(tag: Tag, bytes: &[u8]) -> String {
         }
         _ => String::from_utf8_lossy(bytes).into_owned(),
     }
+}
+
+/// Whether the authority that a `WebhookClientConfig` names can be read.
+///
+/// # Errors
+/// Upstream's text for why it can't.
+pub(crate) fn check_authority(config: &Value) -> Result<(), String> {
+    Authorities::read(&ca_bundle(config)).map(drop)
+}
+
+/// The certificates of a `WebhookClientConfig`'s authority, in PEM.
+pub(crate) fn ca_bundle(config: &Value) -> Vec<u8> {
+    let bundle = config["caBundle"].as_str().unwrap_or_default();
+    STANDARD.decode(bundle).unwrap_or_default()
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::webhook::Admission;
-use crate::auth::{self, Attributes, Authorization, Decision, User};
+use crate::auth::{self, Attributes, Authorization, User};
 use crate::cel::{Authorizer, Question, Verdict};
-use crate::endpoints::metrics::Metrics;
+use crate::metrics::Metrics;
+use crate::request::Decision;
 use crate::storage::Storage;
 
 /// Answers for the user of a request.
@@ -37,9 +38,9 @@ impl Authorizer for Asker {
                 path: path.to_owned(),
             },
         };
-        let decision = auth::decide(self.authorization, &self.storage, user, &attributes);
-        let access = self.metrics.access();
-        access.decided(self.authorization, user, &decision);
+        let (storage, access) = (&self.storage, self.metrics.access());
+        let asked = (user, &attributes);
+        let decision = auth::decide(self.authorization, storage, access, asked);
         match decision {
             Decision::Allowed(reason) => Verdict {
                 allowed: true,
@@ -57,10 +58,10 @@ impl Admission<'_> {
     /// Who answers expressions about permissions.
     pub(super) fn asker(&self) -> Arc<dyn Authorizer> {
         Arc::new(Asker {
-            authorization: self.core.authorization,
-            storage: Arc::clone(&self.core.storage),
+            authorization: self.state.authorization,
+            storage: Arc::clone(&self.state.storage),
             user: self.requester.user.clone(),
-            metrics: Arc::clone(&self.core.metrics),
+            metrics: Arc::clone(&self.state.metrics),
         })
     }
 

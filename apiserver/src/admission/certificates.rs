@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::plugin::Plugin;
 use super::plugins::Written;
-use crate::auth::{Attributes, Decision, User, authorize};
+use crate::auth::{Attributes, User, authorize};
+use crate::metrics::admission::Plugin;
 use crate::registry::certificate_signing_request::request::der_of;
+use crate::request::Decision;
 use crate::status::ApiError;
 
 const GROUP: &str = "certificates.k8s.io";
@@ -66,7 +67,7 @@ fn may(written: Written<'_>, user: &User, verb: &str, signer: &str) -> bool {
                 name,
             };
             matches!(
-                authorize(written.core, user, &attributes),
+                authorize(written.state, user, &attributes),
                 Decision::Allowed(_)
             )
         })

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::admission::State;
 use crate::meta::object::meta;
 use crate::registry::catalog::ResourceInfo;
-use crate::server::Core;
 use crate::status::{FieldErrors, FieldPath};
 use crate::storage::ObjectKey;
 
@@ -13,7 +13,7 @@ const LABEL: &str = "resource.kubernetes.io/admin-access";
 /// Faults of claims, their templates, and what is allocated to claims. Upstream asks this within
 /// validation, before all else.
 pub(crate) fn faults(
-    core: &Core,
+    state: &State,
     resource: &ResourceInfo,
     object: &Value,
     old: Option<&Value>,
@@ -39,7 +39,7 @@ pub(crate) fn faults(
     let Some(index) = asked(object).filter(|_| old.and_then(asked).is_none()) else {
         return errors;
     };
-    let namespaces = core.tables.namespaces(&core.storage);
+    let namespaces = state.tables.namespaces(&state.storage);
     let namespace = namespaces.get(&ObjectKey::new(None, meta(object, "namespace")));
     if namespace.is_some_and(|own| own.value()["metadata"]["labels"][LABEL] == "true") {
         return errors;

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::plugins::Written;
-use super::pod_resources::{Amounts, amounts, limits_of_pod, requests_of_pod};
+use crate::admission::State;
 use crate::meta::object::{child_mut, meta_mut, namespace};
+use crate::registry::pod_resources::amounts::{Amounts, amounts, limits_of_pod, requests_of_pod};
 use crate::schema::quantity::Quantity;
-use crate::server::Core;
 use crate::status::ApiError;
 
 /// Where a pod says what it did not choose by itself.
@@ -21,8 +21,8 @@ fn limits<'r>(range: &'r Value, kind: &'r str) -> impl Iterator<Item = &'r Value
 }
 
 /// Gives the containers of a new pod the requests and limits that they do not state.
-pub(super) fn default_pod(core: &Core, pod: &mut Value) {
-    let ranges = core.tables.limit_ranges(&core.storage);
+pub(super) fn default_pod(state: &State, pod: &mut Value) {
+    let ranges = state.tables.limit_ranges(&state.storage);
     if ranges.len() == 0 {
         return;
     }
@@ -115,7 +115,7 @@ pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
     if !gvr.group.is_empty() || !asks {
         return None;
     }
-    let ranges = written.core.tables.limit_ranges(&written.core.storage);
+    let ranges = written.state.tables.limit_ranges(&written.state.storage);
     if ranges.len() == 0 {
         return None;
     }

@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::plugin::{Course, Plugin};
+use super::course::Course;
 use super::{certificates, limit_ranger, pod_security};
+use crate::admission::State;
 use crate::auth::User;
 use crate::meta::GroupVersionResource;
+use crate::metrics::admission::Plugin;
 use crate::registry::catalog::ResourceInfo;
-use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::{Storage, Table};
 
@@ -54,7 +55,7 @@ fn open<'t>(held: &'t OnceLock<Arc<Table>>, plural: &str, storage: &Storage) -> 
 /// A valid object that is about to be stored, in the place of `old` if it is not new.
 #[derive(Clone, Copy)]
 pub(crate) struct Written<'a> {
-    pub(crate) core: &'a Core,
+    pub(crate) state: &'a State,
     pub(crate) resource: &'a ResourceInfo,
     /// Who writes; nobody, where the server itself does.
     pub(crate) user: Option<&'a User>,

@@ -48,7 +48,7 @@ pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
 
 /// The policy of the namespace that is written into, if it has one of its own.
 fn policy_of(written: Written<'_>) -> Option<Policy> {
-    let table = written.core.tables.namespaces(&written.core.storage);
+    let table = written.state.tables.namespaces(&written.state.storage);
     let key = ObjectKey::new(None, namespace(written.object));
     let own = table.get(&key)?;
     let (policy, _) = Policy::of(&own.value()["metadata"]["labels"]);
@@ -143,7 +143,7 @@ fn check_namespace(written: Written<'_>) -> Result<(), ApiError> {
 /// Warns of the pods that a namespace would no longer allow.
 fn warn_of_pods(written: Written<'_>, standard: &Standard) {
     let own = name(written.object);
-    let pods = written.core.tables.pods(&written.core.storage).snapshot();
+    let pods = written.state.tables.pods(&written.state.storage).snapshot();
     let mut owners = BTreeSet::new();
     // Pods of one controller are much alike, so one of each comes first.
     let (mut first, mut further) = (Vec::new(), Vec::new());

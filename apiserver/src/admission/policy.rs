@@ -132,10 +132,10 @@ impl Admission<'_> {
         match is_exempt {
             true => Vec::new(),
             false => self
-                .core
+                .state
                 .webhooks
                 .policies
-                .bound(family, &self.core.storage),
+                .bound(family, &self.state.storage),
         }
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{all_of, forbidden};
+use crate::admission::State;
 use crate::meta::object::{child_mut, name};
-use crate::server::Core;
 use crate::status::ApiError;
 
 const GROUP: &str = "scheduling.k8s.io";
@@ -15,12 +15,12 @@ const PREEMPTS: &str = "PreemptLowerPriority";
 ///
 /// # Errors
 /// `Forbidden` if there is no such class, or the pod says otherwise than its class.
-pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
+pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> {
     let refuse = |pod: &Value, message: String| forbidden("", "pods", name(pod), message);
     let asked = pod["spec"]["priorityClassName"]
         .as_str()
         .unwrap_or_default();
-    let classes = all_of(core, GROUP, CLASSES);
+    let classes = all_of(state, GROUP, CLASSES);
     let class = if asked.is_empty() {
         let defaults = classes
             .iter()
@@ -66,11 +66,11 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// `Forbidden` for a second one.
-pub(super) fn admit_class(core: &Core, class: &Value) -> Result<(), ApiError> {
+pub(super) fn admit_class(state: &State, class: &Value) -> Result<(), ApiError> {
     if class["globalDefault"] != true {
         return Ok(());
     }
-    let other = all_of(core, GROUP, CLASSES)
+    let other = all_of(state, GROUP, CLASSES)
         .into_iter()
         .find(|other| other["globalDefault"] == true && name(other) != name(class));
     let Some(other) = other else {

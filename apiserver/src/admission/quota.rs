@@ -12,8 +12,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::plugins::Written;
-use super::pod_resources::{Amounts, amounts};
 use crate::meta::object::{name, namespace};
+use crate::registry::pod_resources::amounts::{Amounts, amounts};
 use crate::schema::quantity::Quantity;
 use crate::status::ApiError;
 use crate::storage::{Change, Commit, StoredObject};
@@ -36,7 +36,7 @@ impl Written<'_> {
     ///
     /// The refusal is `Forbidden` for what is beyond a quota.
     pub(crate) fn charge(self, charge: Charge<'_>) -> Option<Result<(), ApiError>> {
-        let quotas = self.core.tables.quotas(&self.core.storage);
+        let quotas = self.state.tables.quotas(&self.state.storage);
         if quotas.len() == 0 || !self.resource.namespaced || !self.is_charged() {
             return None;
         }
@@ -55,13 +55,13 @@ impl Written<'_> {
         let Some(old) = self.old else {
             return self.subresource.is_empty();
         };
-        let core = resource.group.is_empty();
+        let state = resource.group.is_empty();
         match (&*resource.resource, self.subresource) {
-            ("pods", "") if core => {
+            ("pods", "") if state => {
                 scopes::is_terminating(old) != scopes::is_terminating(self.object)
             }
-            ("pods", "resize") | ("services" | "persistentvolumeclaims", "") => core,
-            ("persistentvolumeclaims", "status") if core => {
+            ("pods", "resize") | ("services" | "persistentvolumeclaims", "") => state,
+            ("persistentvolumeclaims", "status") if state => {
                 let allocated =
                     |claim: &Value| claim["status"]["allocatedResources"]["storage"].clone();
                 allocated(old) != allocated(self.object)
@@ -74,10 +74,10 @@ impl Written<'_> {
     /// Counts it in every quota; answers whether nobody else has changed one of them meanwhile.
     fn charge_all(self, charge: Charge<'_>) -> Result<bool, ApiError> {
         let resource = self.resource.gvr().group_resource();
-        let now = self.core.clock.now();
+        let now = self.state.clock.now();
         let new = usage::of(&resource, self.object, now);
         let old = self.old.map(|old| usage::of(&resource, old, now));
-        let table = self.core.tables.quotas(&self.core.storage);
+        let table = self.state.tables.quotas(&self.state.storage);
         let snapshot = table.snapshot();
         let mut changed = Vec::new();
         for quota in snapshot.range(Some(namespace(self.object)), None) {
@@ -99,7 +99,7 @@ impl Written<'_> {
                 key: &quota.key,
                 expected: Some(&quota),
                 change: Change::Put(next),
-                time: self.core.clock.now(),
+                time: self.state.clock.now(),
                 user_agent: charge.user_agent,
             };
             if table.commit(commit).is_err() {

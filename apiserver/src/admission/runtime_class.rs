@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{all_of, forbidden};
+use crate::admission::State;
 use crate::meta::object::{child_mut, name};
 use crate::meta::order::Ordered;
 use crate::meta::validation::path_segment_name;
-use crate::server::Core;
 use crate::status::ApiError;
 
 /// Gives a new pod the overhead and the placement of its runtime class.
 ///
 /// # Errors
 /// `Forbidden` if there is no such class, or the pod contradicts it.
-pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
+pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> {
     let own = name(pod).to_owned();
     let forbid = |why: String| Err(forbidden("", "pods", &own, why));
     let refuse = |why: String| forbid(format!("pod rejected: {why}"));
@@ -31,7 +31,7 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
         let why = format!("invalid resource name {asked:?}: [{}]", faults.join(" "));
         return Err(ApiError::stated(500, "", &why, None));
     }
-    let classes = all_of(core, "node.k8s.io", "runtimeclasses");
+    let classes = all_of(state, "node.k8s.io", "runtimeclasses");
     let Some(class) = classes.iter().find(|class| name(class) == asked) else {
         return refuse(format!("RuntimeClass {asked:?} not found"));
     };

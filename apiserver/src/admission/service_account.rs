@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::service_account_secrets::{refers_to_secrets, secret_fault};
 use super::{all_of, forbidden};
+use crate::admission::State;
 use crate::meta::object::{child_mut, name, namespace};
-use crate::server::Core;
 use crate::status::ApiError;
 
 /// The account of pods that name none.
@@ -21,7 +21,7 @@ const TOKEN_SECONDS: u32 = 3607;
 /// # Errors
 /// `Forbidden` if there is no such account, the account does not list a secret of the pod and has
 /// to, or a pod that mirrors one of a node's own has an account or a secret.
-pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
+pub(super) fn admit_pod(state: &State, pod: &mut Value) -> Result<(), ApiError> {
     let refuse = |pod: &Value, message: String| forbidden("", "pods", name(pod), message);
     let asked = pod["spec"]["serviceAccountName"].as_str();
     let asked = asked.unwrap_or_default().to_owned();
@@ -42,7 +42,7 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
         asked
     };
     let own = namespace(pod).to_owned();
-    let accounts = all_of(core, "", "serviceaccounts");
+    let accounts = all_of(state, "", "serviceaccounts");
     let account = accounts
         .iter()
         .find(|account| namespace(account) == own && name(account) == asked);
@@ -63,7 +63,7 @@ pub(super) fn admit_pod(core: &Core, pod: &mut Value) -> Result<(), ApiError> {
     }
     let wanted = |owner: &Value| owner["automountServiceAccountToken"].as_bool();
     if wanted(&pod["spec"]).or(wanted(account)).unwrap_or(true) {
-        mount_token(core, pod);
+        mount_token(state, pod);
     }
     match secret_fault(account, &pod["spec"]) {
         Some(message) => Err(refuse(pod, message)),
@@ -83,7 +83,7 @@ fn has_token(spec: &Value) -> bool {
 }
 
 /// Mounts a token in every container that has nothing in its place.
-fn mount_token(core: &Core, pod: &mut Value) {
+fn mount_token(state: &State, pod: &mut Value) {
     let volumes = pod["spec"]["volumes"].as_array();
     let mut names = volumes
         .into_iter()
@@ -93,7 +93,7 @@ fn mount_token(core: &Core, pod: &mut Value) {
     let brought = names.find(|name| name.starts_with(VOLUME_PREFIX));
     let volume = match brought {
         Some(name) => name.to_owned(),
-        None => format!("{VOLUME_PREFIX}{}", core.entropy.name_suffix()),
+        None => format!("{VOLUME_PREFIX}{}", state.entropy.name_suffix()),
     };
     let is_brought = brought.is_some();
     let mut mounted = false;

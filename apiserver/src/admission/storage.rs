@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{all_of, forbidden};
+use crate::admission::State;
 use crate::meta::object::{child_mut, meta, name};
 use crate::schema::quantity::Quantity;
-use crate::server::Core;
 use crate::status::ApiError;
 
 const GROUP: &str = "storage.k8s.io";
@@ -19,13 +19,13 @@ const IS_DEFAULT: [&str; 2] = [
 ];
 
 /// Gives a new claim that names no class the default one: of several the newest.
-pub(super) fn default_class(core: &Core, claim: &mut Value) {
+pub(super) fn default_class(state: &State, claim: &mut Value) {
     let annotation = "volume.beta.kubernetes.io/storage-class";
     let annotated = !claim["metadata"]["annotations"][annotation].is_null();
     if annotated || !claim["spec"]["storageClassName"].is_null() {
         return;
     }
-    let classes = all_of(core, GROUP, CLASSES);
+    let classes = all_of(state, GROUP, CLASSES);
     if let Some(class) = newest_default(&classes, &IS_DEFAULT) {
         let spec = child_mut(claim, "spec");
         spec.insert("storageClassName".to_owned(), name(class).into());
@@ -53,7 +53,7 @@ pub(super) fn newest_default<'c>(
 ///
 /// # Errors
 /// `Forbidden` otherwise.
-pub(super) fn admit_growth(core: &Core, new: &Value, old: &Value) -> Result<(), ApiError> {
+pub(super) fn admit_growth(state: &State, new: &Value, old: &Value) -> Result<(), ApiError> {
     let request = |claim: &Value| {
         let own = claim["spec"]["resources"]["requests"]["storage"].as_str();
         own.and_then(|own| Quantity::parse(own).ok())
@@ -67,7 +67,7 @@ pub(super) fn admit_growth(core: &Core, new: &Value, old: &Value) -> Result<(), 
     }
     let class = old["spec"]["storageClassName"].as_str().unwrap_or_default();
     let grows = |own: &Value| name(own) == class && own["allowVolumeExpansion"] == true;
-    let classes = all_of(core, GROUP, CLASSES);
+    let classes = all_of(state, GROUP, CLASSES);
     if classes.iter().any(|own| grows(own)) {
         return Ok(());
     }

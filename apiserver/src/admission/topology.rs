@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use crate::admission::State;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::child_mut;
-use crate::server::Core;
 use crate::storage::ObjectKey;
 
 const LABELS: [&str; 2] = [
@@ -13,7 +13,7 @@ const LABELS: [&str; 2] = [
 ];
 
 /// Copies the labels of the node called `node`, if there is one, to a pod or binding.
-pub(crate) fn label(core: &Core, node: &str, object: &mut Value) {
+pub(crate) fn label(state: &State, node: &str, object: &mut Value) {
     let nodes = GroupVersionResource {
         group: String::new(),
         version: "v1".to_owned(),
@@ -22,7 +22,7 @@ pub(crate) fn label(core: &Core, node: &str, object: &mut Value) {
     if node.is_empty() {
         return;
     }
-    let table = core.storage.table(&nodes);
+    let table = state.storage.table(&nodes);
     let Some(node) = table.get(&ObjectKey::new(None, node)) else {
         return;
     };

@@ -9,7 +9,7 @@ mod review;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,19 +17,20 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::plugin::{Course, Plugin};
+use super::course::Course;
 use super::policy::Policies;
-use crate::auth::User;
+use crate::admission::State;
+use crate::auth::Requester;
 use crate::cel::{Expression, Returns, Scope};
 use crate::clock::nanos_between;
-use crate::endpoints::metrics::admission::{Configured, Rejection, WebhookCall};
-use crate::endpoints::options::Query;
+use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta_mut, namespace};
-use crate::meta::{GroupVersionKind, GroupVersionResource};
+use crate::metrics::admission::Plugin;
+use crate::metrics::admission::{Configured, Rejection, WebhookCall};
 use crate::nesting;
 use crate::registry::Strategy;
 use crate::registry::catalog::ResourceInfo;
-use crate::server::Core;
+use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::{Snapshot, Storage, Table};
 use crate::webhook::{self, Call, CallError};
@@ -137,10 +138,10 @@ impl Configurations {
 }
 
 /// Forgets what was counted of webhooks and policies that a write has removed.
-pub(crate) fn after_write(core: &Core, resource: &ResourceInfo) {
+pub(crate) fn after_write(state: &State, resource: &ResourceInfo) {
     if resource.gvr().group == GROUP {
-        let configured = || core.webhooks.configured(&core.storage);
-        core.metrics.forget_names(configured);
+        let configured = || state.webhooks.configured(&state.storage);
+        state.metrics.forget_names(configured);
     }
 }
 
@@ -161,48 +162,9 @@ impl Phase {
     }
 }
 
-/// What a request does to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Create,
-    Update,
-    Delete,
-    /// A connection to what is behind an object; its options are what is looked at.
-    Connect,
-}
-
-impl Operation {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-            Self::Connect => "CONNECT",
-        }
-    }
-}
-
-/// What webhooks are told of a request, whichever object it writes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Requester<'a> {
-    pub(crate) user: &'a User,
-    pub(crate) query: &'a Query,
-    /// The namespace in the path, empty where there is none.
-    pub(crate) namespace: &'a str,
-    /// The name in the path.
-    pub(crate) name: &'a str,
-    pub(crate) subresource: &'a str,
-    /// The kind of what is written; a subresource may have one of its own.
-    pub(crate) kind: &'a GroupVersionKind,
-    /// The options in the body of a DELETE.
-    pub(crate) delete_options: Option<&'a Value>,
-    /// Where the nanoseconds are added up for which webhooks are waited for.
-    pub(crate) waited: &'a AtomicU64,
-}
-
 /// A write that webhooks may change or refuse.
 pub(crate) struct Admission<'a> {
-    pub(crate) core: &'a Core,
+    pub(crate) state: &'a State,
     pub(crate) resource: &'a ResourceInfo,
     pub(crate) strategy: &'a dyn Strategy,
     pub(crate) requester: Requester<'a>,
@@ -297,7 +259,7 @@ impl Admission<'_> {
             if round > 0 && !reinvocation.due.contains(&webhook.id) {
                 continue;
             }
-            let started = self.core.clock.now();
+            let started = self.state.clock.now();
             let asked = self.ask(
                 webhook,
                 &invocation,
@@ -353,7 +315,7 @@ impl Admission<'_> {
         let mut refused = Ok(());
         // Upstream asks all at once: each is asked, and one refusal is passed on.
         for (webhook, invocation) in matching {
-            let started = self.core.clock.now();
+            let started = self.state.clock.now();
             let asked = self.ask(webhook, &invocation, PHASE, object, old).await;
             let outcome = self.outcome(webhook, (PHASE, started), asked).map(drop);
             refused = refused.and(outcome);
@@ -376,7 +338,7 @@ impl Admission<'_> {
             );
         match is_exempt {
             true => Arc::default(),
-            false => self.core.webhooks.webhooks(phase, &self.core.storage),
+            false => self.state.webhooks.webhooks(phase, &self.state.storage),
         }
     }
 
@@ -401,13 +363,13 @@ impl Admission<'_> {
             let why = why.to_owned();
             return Err(Failure::Call { why, code: 400 });
         };
-        let uid = self.core.entropy.review_uid();
+        let uid = self.state.entropy.review_uid();
         let review = self.review(&uid, version, invocation, object, old);
         let call = Call {
             config: &webhook.client_config,
             timeout: Duration::from_secs(webhook.timeout_seconds),
         };
-        let posted = webhook::post(&self.core.caller(), &call, &review).await;
+        let posted = webhook::post(&self.state.caller(), &call, &review).await;
         let decoded = posted.and_then(|response| {
             answer::check_decodes(&response, version).map_err(CallError::failed)?;
             Ok(response)
@@ -441,7 +403,7 @@ impl Admission<'_> {
         (phase, started): (Phase, Timestamp),
         asked: Result<T, Failure>,
     ) -> Result<Option<T>, ApiError> {
-        let nanos = nanos_between(started, self.core.clock.now());
+        let nanos = nanos_between(started, self.state.clock.now());
         self.requester.waited.fetch_add(nanos, Ordering::Relaxed);
         let (code, rejection) = match &asked {
             Ok(_) => (200, None),
@@ -461,7 +423,7 @@ impl Admission<'_> {
             fails_open: asked.is_err() && rejection.is_none(),
             nanos,
         };
-        self.core.metrics.admission().named().called(call);
+        self.state.metrics.admission().named().called(call);
         match asked {
             Ok(answer) => Ok(Some(answer)),
             Err(Failure::Refused(error) | Failure::Internal(error)) => Err(error),
@@ -496,8 +458,8 @@ impl Admission<'_> {
             return Ok(());
         }
         match old {
-            None => super::admit_create(self.core, self.resource, object, course),
-            Some(old) => super::admit_update(self.core, self.resource, (object, old), course),
+            None => super::admit_create(self.state, self.resource, object, course),
+            Some(old) => super::admit_update(self.state, self.resource, (object, old), course),
         }
     }
 }

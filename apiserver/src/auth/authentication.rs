@@ -15,9 +15,9 @@ use super::{
     AUTHENTICATED, Authorization, CREDENTIAL_ID, SERVICE_ACCOUNT_PREFIX, User, certificate,
     service_account_groups,
 };
+use super::{Peer, State, check_local};
 use crate::meta::GroupVersionResource;
 use crate::meta::object::meta;
-use crate::server::{Core, Peer, check_local};
 use crate::status::{ApiError, quoted};
 use crate::storage::ObjectKey;
 
@@ -29,11 +29,11 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 /// # Errors
 /// `Unauthorized` for unknown credentials; `Forbidden` for what a web page may have sent to
 /// a server that asks for none.
-pub(crate) fn authenticate(core: &Core, parts: &Parts) -> Result<User, ApiError> {
+pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiError> {
     let peer = parts.extensions.get::<Peer>();
     let certificates = peer.map(Peer::certificates).unwrap_or_default();
-    let known = match &core.client_authorities {
-        Some(authorities) => certificate::user(core, authorities, certificates),
+    let known = match &state.client_authorities {
+        Some(authorities) => certificate::user(state, authorities, certificates),
         None => Ok(None),
     };
     if let Ok(Some(user)) = known {
@@ -50,7 +50,7 @@ pub(crate) fn authenticate(core: &Core, parts: &Parts) -> Result<User, ApiError>
         .is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
     if let Some(token) = words.next().filter(|token| is_bearer && !token.is_empty()) {
         // A server that asks for no token refuses one that it does not know all the same.
-        let reviewed = review_token(core, token, core.tokens.audiences());
+        let reviewed = review_token(state, token, state.tokens.audiences());
         return reviewed
             .map(|(user, _)| user)
             .map_err(|_| ApiError::Unauthorized);
@@ -58,9 +58,9 @@ pub(crate) fn authenticate(core: &Core, parts: &Parts) -> Result<User, ApiError>
     if known.is_err() {
         return Err(ApiError::Unauthorized);
     }
-    let is_open = core.token.is_none() && !(core.asks_for_credentials && peer.is_some());
-    if peer.is_some() && (is_open || core.authorization == Authorization::AlwaysAllow) {
-        check_local(parts, &core.own_hosts)?;
+    let is_open = state.token.is_none() && !(state.asks_for_credentials && peer.is_some());
+    if peer.is_some() && (is_open || state.authorization == Authorization::AlwaysAllow) {
+        check_local(parts, &state.own_hosts)?;
     }
     match is_open {
         true => Ok(User::admin()),
@@ -73,12 +73,12 @@ pub(crate) fn authenticate(core: &Core, parts: &Parts) -> Result<User, ApiError>
 /// # Errors
 /// Why it is refused, as TokenReview words it.
 pub(crate) fn review_token(
-    core: &Core,
+    state: &State,
     token: &str,
     audiences: &[String],
 ) -> Result<(User, Vec<String>), String> {
     const INVALID: &str = "invalid bearer token";
-    if core.token.as_deref() == Some(token) {
+    if state.token.as_deref() == Some(token) {
         return Ok((User::admin(), audiences.to_vec()));
     }
     let refused = |why: &str| format!("[{INVALID}, {why}]");
@@ -86,11 +86,11 @@ pub(crate) fn review_token(
         TokenError::Foreign => INVALID.to_owned(),
         TokenError::Refused(why) => refused(why),
     };
-    let claims = match core.tokens.claims(token) {
+    let claims = match state.tokens.claims(token) {
         Err(TokenError::Foreign) => {
-            let claims = core.tokens.secret_claims(token).map_err(told)?;
-            check_secret(core, &claims, token).map_err(|why| refused(&why))?;
-            let own = core.tokens.audiences();
+            let claims = state.tokens.secret_claims(token).map_err(told)?;
+            check_secret(state, &claims, token).map_err(|why| refused(&why))?;
+            let own = state.tokens.audiences();
             let meant = audiences.iter().filter(|audience| own.contains(audience));
             return Ok((holder_by_secret(&claims), meant.cloned().collect()));
         }
@@ -108,11 +108,11 @@ pub(crate) fn review_token(
             go_list(audiences)
         )));
     }
-    let now = core.clock.now();
+    let now = state.clock.now();
     claims.check_time(now).map_err(refused)?;
-    check_objects(core, &claims, now).map_err(|why| refused(&why))?;
+    check_objects(state, &claims, now).map_err(|why| refused(&why))?;
     if let Some(warn_after) = claims.warn_after {
-        core.metrics.access().token_used(now > warn_after);
+        state.metrics.access().token_used(now > warn_after);
     }
     Ok((holder(&claims), meant))
 }
@@ -126,7 +126,7 @@ fn go_list(items: &[String]) -> String {
 ///
 /// # Errors
 /// Upstream's text for the first that is not.
-fn check_objects(core: &Core, claims: &Claims, now: Timestamp) -> Result<(), String> {
+fn check_objects(state: &State, claims: &Claims, now: Timestamp) -> Result<(), String> {
     // An object may be looked at for a while after its deletion.
     let deadline = now
         .saturating_sub(SignedDuration::from_mins(1))
@@ -139,7 +139,7 @@ fn check_objects(core: &Core, claims: &Claims, now: Timestamp) -> Result<(), Str
         };
         let namespace = (plural != "nodes").then_some(claims.namespace.as_str());
         let key = ObjectKey::new(namespace, name);
-        let object = core.storage.table(&gvr).get(&key)?.value();
+        let object = state.storage.table(&gvr).get(&key)?.value();
         let deleted = meta(&object, "deletionTimestamp").parse::<Timestamp>();
         let is_deleted = deleted.is_ok_and(|time| time < deadline);
         Some((meta(&object, "uid").to_owned(), is_deleted))
@@ -177,7 +177,7 @@ fn check_objects(core: &Core, claims: &Claims, now: Timestamp) -> Result<(), Str
 ///
 /// # Errors
 /// Upstream's text for the first that is not so.
-fn check_secret(core: &Core, claims: &SecretClaims, token: &str) -> Result<(), String> {
+fn check_secret(state: &State, claims: &SecretClaims, token: &str) -> Result<(), String> {
     let found = |plural: &str, name: &str| {
         let gvr = GroupVersionResource {
             group: String::new(),
@@ -185,7 +185,7 @@ fn check_secret(core: &Core, claims: &SecretClaims, token: &str) -> Result<(), S
             resource: plural.to_owned(),
         };
         let key = ObjectKey::new(Some(claims.namespace.as_str()), name);
-        Some(core.storage.table(&gvr).get(&key)?.value())
+        Some(state.storage.table(&gvr).get(&key)?.value())
     };
     let is_deleted = |object: &Value| !meta(object, "deletionTimestamp").is_empty();
     let Some(secret) = found("secrets", &claims.secret).filter(|own| !is_deleted(own)) else {

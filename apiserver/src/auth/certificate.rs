@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
+use super::State;
 use super::{CREDENTIAL_ID, User};
-use crate::server::Core;
 use crate::x509::{Authorities, Certificate, Usage};
 
 /// The user that a client's chain of certificates stands for; `None` if its subject has no common name.
@@ -12,7 +12,7 @@ use crate::x509::{Authorities, Certificate, Usage};
 /// # Errors
 /// Why the certificate is refused.
 pub(super) fn user(
-    core: &Core,
+    state: &State,
     authorities: &Authorities,
     chain: &[CertificateDer<'static>],
 ) -> Result<Option<User>, String> {
@@ -20,9 +20,9 @@ pub(super) fn user(
         return Ok(None);
     };
     let leaf = Certificate::read(leaf)?;
-    let now = core.clock.now();
+    let now = state.clock.now();
     let left = leaf.expires().duration_since(now);
-    core.metrics.access().certificate_shown(left.as_secs());
+    state.metrics.access().certificate_shown(left.as_secs());
     authorities.verify(&leaf, intermediates, Usage::Client, now)?;
     let subject = leaf.subject();
     if subject.common_name.is_empty() {

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::rbac::{self, Attributes, Decision, GROUP, authorize};
+use super::Requester;
+use super::State;
+use super::rbac::{self, Attributes, GROUP, authorize};
 use super::{Authorization, MASTERS, User};
-use crate::admission::webhook::Requester;
 use crate::meta::GroupResource;
 use crate::meta::object::{meta_mut, name, namespace};
 use crate::registry::catalog::ResourceInfo;
-use crate::server::Core;
+use crate::request::Decision;
 use crate::status::{ApiError, quoted};
 
 /// Some of what a rule grants: one verb on one resource or path.
@@ -29,7 +30,7 @@ struct Right {
 /// # Errors
 /// `Forbidden` if it would grant more than they have, `NotFound` for a binding to no role.
 pub(crate) fn check(
-    core: &Core,
+    state: &State,
     requester: Requester<'_>,
     resource: &ResourceInfo,
     object: &Value,
@@ -37,12 +38,12 @@ pub(crate) fn check(
 ) -> Result<(), ApiError> {
     let user = requester.user;
     let gvr = resource.gvr();
-    let is_free = core.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
+    let is_free = state.authorization == Authorization::AlwaysAllow || user.is_in(MASTERS);
     if gvr.group != GROUP || is_free {
         return Ok(());
     }
     let check = Check {
-        core,
+        state,
         user,
         resource: gvr.group_resource(),
         namespace: namespace(object),
@@ -60,7 +61,7 @@ pub(crate) fn check(
 }
 
 struct Check<'a> {
-    core: &'a Core,
+    state: &'a State,
     user: &'a User,
     resource: GroupResource,
     namespace: &'a str,
@@ -80,7 +81,7 @@ impl Check<'_> {
             name: name.to_owned(),
         };
         matches!(
-            authorize(self.core, self.user, &attributes),
+            authorize(self.state, self.user, &attributes),
             Decision::Allowed(_)
         )
     }
@@ -133,7 +134,7 @@ impl Check<'_> {
             let message = "Namespace parameter required.";
             return Err(ApiError::BadRequest(message.to_owned()));
         }
-        let rules = rbac::rules(&self.core.storage, role, namespace);
+        let rules = rbac::rules(&self.state.storage, role, namespace);
         // Upstream names the resource of the request, not that of the role.
         let rules = rules.ok_or_else(|| ApiError::NotFound {
             resource: self.resource.clone(),
@@ -145,7 +146,7 @@ impl Check<'_> {
     /// Refuses rules that the user's own do not cover.
     fn grants(&self, rules: &Value) -> Result<(), ApiError> {
         let (own, unresolved) =
-            rbac::rules_of(self.core, self.user, self.namespace, Some(&self.resource));
+            rbac::rules_of(self.state, self.user, self.namespace, Some(&self.resource));
         let wanted = rules.as_array().into_iter().flatten().flat_map(rights);
         let missing: Vec<Right> = wanted
             .filter(|right| !own.iter().any(|rule| right.is_covered_by(rule)))

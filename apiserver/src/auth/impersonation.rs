@@ -12,13 +12,15 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 
-use super::rbac::{Attributes, Decision, authorize};
+use super::State;
+use super::rbac::{Attributes, authorize};
 use super::{ANONYMOUS, AUTHENTICATED, MASTERS, NODES, UNAUTHENTICATED, User};
 use super::{service_account, service_account_groups};
 use crate::clock::nanos_between;
-use crate::endpoints::options::is_well_escaped;
 use crate::meta::validation::{dns1123_subdomain, validate_domain_prefixed_path};
-use crate::server::Core;
+use crate::request::Decision;
+use crate::request::ImpersonationMode;
+use crate::request::options::is_well_escaped;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
 const PREFIX: &str = "impersonate-";
@@ -33,50 +35,7 @@ const MANY: usize = 4;
 /// How many requesters' last modes are remembered.
 const LAST_MODES_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("10,000 is not 0");
 
-/// A way to be permitted an impersonation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// A service account as the node that its pod runs on.
-    AssociatedNode,
-    ArbitraryNode,
-    ServiceAccount,
-    /// Any user that is neither a node nor a service account.
-    UserInfo,
-    Legacy,
-}
-
-impl Mode {
-    /// The order in which modes are tried.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::AssociatedNode,
-        Self::ArbitraryNode,
-        Self::ServiceAccount,
-        Self::UserInfo,
-        Self::Legacy,
-    ];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::AssociatedNode => "associated-node",
-            Self::ArbitraryNode => "arbitrary-node",
-            Self::ServiceAccount => "serviceaccount",
-            Self::UserInfo => "user-info",
-            Self::Legacy => "legacy",
-        }
-    }
-
-    fn is_constrained(self) -> bool {
-        self != Self::Legacy
-    }
-
-    /// The verb that is asked for on the wanted user.
-    fn verb(self) -> String {
-        match self {
-            Self::Legacy => "impersonate".to_owned(),
-            mode => format!("impersonate:{}", mode.as_str()),
-        }
-    }
-
+impl ImpersonationMode {
     fn applies(self, wanted: &User, requester: &User) -> bool {
         let is_bare = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(&wanted.name);
@@ -98,7 +57,7 @@ impl Mode {
 
 /// The mode that last permitted an impersonation, by the requester's name; it is tried first.
 #[derive(Debug)]
-pub(crate) struct LastModes(Mutex<LruCache<String, Mode>>);
+pub(crate) struct LastModes(Mutex<LruCache<String, ImpersonationMode>>);
 
 impl Default for LastModes {
     fn default() -> Self {
@@ -107,11 +66,11 @@ impl Default for LastModes {
 }
 
 impl LastModes {
-    fn of(&self, requester: &User) -> Option<Mode> {
+    fn of(&self, requester: &User) -> Option<ImpersonationMode> {
         self.0.lock().get(&requester.name).copied()
     }
 
-    fn set(&self, requester: &User, mode: Mode) {
+    fn set(&self, requester: &User, mode: ImpersonationMode) {
         self.0.lock().put(requester.name.clone(), mode);
     }
 }
@@ -122,7 +81,7 @@ impl LastModes {
 /// `Forbidden` if no mode permits the impersonation, with the refusal of the first mode tried;
 /// `BadRequest` for impersonation headers without a user name.
 pub(crate) fn impersonate(
-    core: &Core,
+    state: &State,
     requester: User,
     headers: &HeaderMap,
     attributes: &Attributes,
@@ -130,28 +89,30 @@ pub(crate) fn impersonate(
     let Some(wanted) = wanted(headers)? else {
         return Ok(requester);
     };
-    let started = core.clock.now();
-    let permitted = permitted(core, &requester, &wanted, attributes);
-    let nanos = nanos_between(started, core.clock.now());
+    let started = state.clock.now();
+    let permitted = permitted(state, &requester, &wanted, attributes);
+    let nanos = nanos_between(started, state.clock.now());
     let mode = permitted.as_ref().ok().map(|(mode, _)| *mode);
-    core.metrics.access().impersonated(mode, nanos);
+    state.metrics.access().impersonated(mode, nanos);
     permitted.map(|(_, user)| user)
 }
 
 /// The first mode that permits the impersonation, and the user as it has them.
 fn permitted(
-    core: &Core,
+    state: &State,
     requester: &User,
     wanted: &User,
     attributes: &Attributes,
-) -> Result<(Mode, User), ApiError> {
+) -> Result<(ImpersonationMode, User), ApiError> {
     let check = Check {
-        core,
+        state,
         requester,
         attributes,
     };
-    let last = core.last_modes.of(requester);
-    let others = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
+    let last = state.last_modes.of(requester);
+    let others = ImpersonationMode::ALL
+        .into_iter()
+        .filter(|mode| Some(*mode) != last);
     let mut first_refusal = None;
     for mode in last.into_iter().chain(others) {
         if !mode.applies(wanted, requester) {
@@ -160,7 +121,7 @@ fn permitted(
         match check.mode(mode, wanted) {
             Ok(user) => {
                 if last != Some(mode) {
-                    core.last_modes.set(requester, mode);
+                    state.last_modes.set(requester, mode);
                 }
                 return Ok((mode, user));
             }
@@ -220,7 +181,7 @@ fn node_name(user_name: &str) -> Option<&str> {
 }
 
 struct Check<'a> {
-    core: &'a Core,
+    state: &'a State,
     requester: &'a User,
     /// The access that the request asks for.
     attributes: &'a Attributes,
@@ -228,7 +189,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// The wanted user with the groups that it has in addition to those asked for.
-    fn mode(&self, mode: Mode, wanted: &User) -> Result<User, ApiError> {
+    fn mode(&self, mode: ImpersonationMode, wanted: &User) -> Result<User, ApiError> {
         if mode.is_constrained() {
             let verb = self.attributes.verb();
             let verb = format!("impersonate-on:{}:{verb}", mode.as_str());
@@ -251,11 +212,16 @@ impl Check<'_> {
         Ok(user)
     }
 
-    fn name(&self, mode: Mode, wanted: &User, user: &mut User) -> Result<(), ApiError> {
+    fn name(
+        &self,
+        mode: ImpersonationMode,
+        wanted: &User,
+        user: &mut User,
+    ) -> Result<(), ApiError> {
         if let (true, Some(node)) = (mode.is_constrained(), node_name(&wanted.name)) {
             user.groups = vec![NODES.to_owned()];
             // The permission for one's own node is one for every node that has the account's pods.
-            let name = if mode == Mode::AssociatedNode {
+            let name = if mode == ImpersonationMode::AssociatedNode {
                 "*"
             } else {
                 node
@@ -276,7 +242,7 @@ impl Check<'_> {
         self.permit(mode, &attributes)
     }
 
-    fn groups(&self, mode: Mode, groups: &[String]) -> Result<(), ApiError> {
+    fn groups(&self, mode: ImpersonationMode, groups: &[String]) -> Result<(), ApiError> {
         let asked = |name: &str| of(mode, group_of(mode), "groups", name);
         if mode.is_constrained() {
             let is_in = |group: &str| groups.iter().any(|own| own == group);
@@ -297,7 +263,11 @@ impl Check<'_> {
             .try_for_each(|group| self.permit(mode, &asked(group)))
     }
 
-    fn extra(&self, mode: Mode, extra: &BTreeMap<String, Vec<String>>) -> Result<(), ApiError> {
+    fn extra(
+        &self,
+        mode: ImpersonationMode,
+        extra: &BTreeMap<String, Vec<String>>,
+    ) -> Result<(), ApiError> {
         let asked = |key: &str, value: &str| {
             let mut attributes = of(mode, AUTHENTICATION, "userextras", value);
             if let Attributes::Resource { subresource, .. } = &mut attributes {
@@ -320,13 +290,13 @@ impl Check<'_> {
         pairs.try_for_each(|(key, value)| self.permit(mode, &asked(key, value)))
     }
 
-    fn permit(&self, mode: Mode, attributes: &Attributes) -> Result<(), ApiError> {
-        let clock = &self.core.clock;
+    fn permit(&self, mode: ImpersonationMode, attributes: &Attributes) -> Result<(), ApiError> {
+        let clock = &self.state.clock;
         let started = clock.now();
-        let decision = authorize(self.core, self.requester, attributes);
+        let decision = authorize(self.state, self.requester, attributes);
         let nanos = nanos_between(started, clock.now());
         let is_allowed = matches!(decision, Decision::Allowed(_));
-        let access = self.core.metrics.access();
+        let access = self.state.metrics.access();
         access.asked(mode, is_allowed, nanos);
         match decision {
             Decision::Allowed(_) => Ok(()),
@@ -336,15 +306,15 @@ impl Check<'_> {
 }
 
 /// The API group of user names and groups.
-fn group_of(mode: Mode) -> &'static str {
+fn group_of(mode: ImpersonationMode) -> &'static str {
     match mode {
-        Mode::Legacy => "",
+        ImpersonationMode::Legacy => "",
         _ => AUTHENTICATION,
     }
 }
 
 /// The permission of `mode` on a part of the wanted user.
-fn of(mode: Mode, group: &str, resource: &str, name: &str) -> Attributes {
+fn of(mode: ImpersonationMode, group: &str, resource: &str, name: &str) -> Attributes {
     Attributes::Resource {
         verb: mode.verb(),
         group: group.to_owned(),

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::State;
 use super::{Authorization, MASTERS, SERVICE_ACCOUNT_PREFIX, User};
 use crate::meta::{GroupResource, GroupVersionResource};
-use crate::server::Core;
+use crate::metrics::access::Access;
+use crate::request::{Decision, RequestInfo};
 use crate::status::{ApiError, quoted};
 use crate::storage::{ObjectKey, Storage};
 
@@ -26,13 +28,22 @@ pub(crate) enum Attributes {
     Path { verb: String, path: String },
 }
 
-/// Whether a user may.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Decision {
-    /// They may, for this reason; those who may everything need none.
-    Allowed(String),
-    /// They may not; the text says which roles could not be read, and is empty in general.
-    Denied(String),
+impl Attributes {
+    /// What authorization must allow. A namespace is in itinfo.
+    pub(crate) fn of(info: &RequestInfo) -> Self {
+        let text = |part: Option<&String>| part.cloned().unwrap_or_default();
+        let own = info.group.is_empty() && info.resource == "namespaces";
+        let namespace = if own { &info.name } else { &info.namespace };
+        let name = info.name.as_ref().or(info.selected_name.as_ref());
+        Self::Resource {
+            verb: info.asked.to_owned(),
+            group: info.group.clone(),
+            resource: info.resource.clone(),
+            subresource: text(info.subresource.as_ref()),
+            namespace: text(namespace.as_ref()),
+            name: name.cloned().unwrap_or_default(),
+        }
+    }
 }
 
 /// Rules, and who grants them to the user.
@@ -167,15 +178,34 @@ fn has(rule: &Value, field: &str, wanted: &str) -> bool {
 }
 
 /// Whether `user` may do it.
-pub(crate) fn authorize(core: &Core, user: &User, attributes: &Attributes) -> Decision {
-    let decision = decide(core.authorization, &core.storage, user, attributes);
-    let access = core.metrics.access();
-    access.decided(core.authorization, user, &decision);
+pub(crate) fn authorize(state: &State, user: &User, attributes: &Attributes) -> Decision {
+    let access = state.metrics.access();
+    decide(
+        state.authorization,
+        &state.storage,
+        access,
+        (user, attributes),
+    )
+}
+
+/// Whether `user` may do it, by the roles in `storage` where they count. Counts what an authorizer has allowed.
+pub(crate) fn decide(
+    authorization: Authorization,
+    storage: &Storage,
+    access: &Access,
+    (user, attributes): (&User, &Attributes),
+) -> Decision {
+    let decision = decision(authorization, storage, user, attributes);
+    if !user.is_privileged() && matches!(decision, Decision::Allowed(_)) {
+        match authorization {
+            Authorization::AlwaysAllow => access.allowed_by_default(),
+            Authorization::Rbac => access.allowed_by_roles(),
+        }
+    }
     decision
 }
 
-/// Whether `user` may do it, by the roles in `storage` where they count.
-pub(crate) fn decide(
+fn decision(
     authorization: Authorization,
     storage: &Storage,
     user: &User,
@@ -202,19 +232,19 @@ pub(crate) fn decide(
 /// bound and missing. Upstream names those by `asking`, the resource of the request, where it reads
 /// roles from storage rather than from its caches.
 pub(crate) fn rules_of(
-    core: &Core,
+    state: &State,
     user: &User,
     namespace: &str,
     asking: Option<&GroupResource>,
 ) -> (Vec<Value>, Option<String>) {
-    if core.authorization == Authorization::AlwaysAllow {
+    if state.authorization == Authorization::AlwaysAllow {
         let everything = [
             json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }),
             json!({ "verbs": ["*"], "nonResourceURLs": ["*"] }),
         ];
         return (everything.into(), None);
     }
-    let Grants { found, missing } = grants(&core.storage, user, namespace);
+    let Grants { found, missing } = grants(&state.storage, user, namespace);
     let rules = found.into_iter().flat_map(|grant| grant.rules);
     (rules.collect(), unresolved(&missing, asking))
 }
@@ -350,5 +380,49 @@ fn gvr(plural: &str) -> GroupVersionResource {
         group: GROUP.to_owned(),
         version: "v1".to_owned(),
         resource: plural.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorization_sees_what_no_route_serves() {
+        let asked = |method: &str, uri: &str| {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let info = RequestInfo::parse(&method.parse().unwrap(), path, query).unwrap();
+            match Attributes::of(&info) {
+                Attributes::Resource { verb, name, .. } => format!("{verb} {name}"),
+                Attributes::Path { .. } => unreachable!("a resource path"),
+            }
+        };
+        assert_eq!(asked("HEAD", "/api/v1/nodes/n"), "get n");
+        assert_eq!(asked("HEAD", "/api/v1/nodes"), "list ");
+        assert_eq!(asked("POST", "/api/v1/watch/nodes"), "watch ");
+        assert_eq!(asked("GET", "/api/v1/proxy/nodes/n/healthz"), "proxy n");
+        assert_eq!(asked("POST", "/api/v1//secrets"), "create secrets");
+        assert_eq!(
+            asked("GET", "/api/v1/nodes?fieldSelector=metadata.name%3Dn"),
+            "list n"
+        );
+        assert_eq!(
+            asked("GET", "/api/v1/nodes?fieldSelector=metadata.name!%3Dn"),
+            "list "
+        );
+        assert_eq!(
+            asked("DELETE", "/api/v1/nodes?fieldSelector=metadata.name%3Dn"),
+            "deletecollection "
+        );
+    }
+
+    #[test]
+    fn a_verb_in_the_path_needs_something_to_act_on() {
+        for path in ["/api/v1/watch", "/apis/apps/v1/watch/", "/api/v1/proxy"] {
+            assert!(RequestInfo::lacks_kind(path), "{path}");
+        }
+        for path in ["/api/v1/watch/pods", "/api/v1/pods", "/apis/watch"] {
+            assert!(!RequestInfo::lacks_kind(path), "{path}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::options::Query;
+use crate::request::options::Query;
 use crate::schema::time::quoted;
 use crate::status::ApiError;
 

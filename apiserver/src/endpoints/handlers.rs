@@ -27,7 +27,6 @@ mod subresource;
 mod token;
 mod update;
 mod watch;
-pub(crate) mod yaml;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -40,17 +39,16 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::body::ResponseBody;
-use super::metrics::{Listed, RequestMeter};
 use super::negotiation::{self, Accepted, ContentType, Produces, Transform, content_type};
-use super::options::Query;
-use super::request_info::{RequestInfo, Verb};
 use super::table::{IncludeObject, TableOptions};
 use super::{partial, response, table};
-use crate::admission::webhook::Requester;
+use crate::auth::Requester;
 use crate::auth::User;
+use crate::endpoints::State;
 use crate::fault::{Asked, View};
 use crate::field_manager::Writer;
 use crate::meta::GroupVersionKind;
+use crate::metrics::{Listed, RequestMeter};
 use crate::nesting;
 use crate::patch::PatchType;
 use crate::registry::Strategy;
@@ -59,11 +57,12 @@ use crate::registry::certificate_signing_request::CertificateSigningRequest;
 use crate::registry::conduct;
 use crate::registry::custom_resource::Conversion;
 use crate::registry::custom_resource::CustomResource;
-use crate::registry::store::{Store, Written};
+use crate::request::options::Query;
+use crate::request::{RequestInfo, Verb};
 use crate::schema::scheme;
-use crate::server::Core;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
+use crate::store::{Store, Written};
 
 /// Whether the work of a request may need a stack for deeply nested documents.
 pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> bool {
@@ -91,7 +90,7 @@ pub(crate) type Answer = Result<Response<ResponseBody>, ApiError>;
 
 /// A request for a resource, read and not yet answered.
 pub(crate) struct Request<'a> {
-    pub(crate) core: &'a Core,
+    pub(crate) state: &'a State,
     pub(crate) info: RequestInfo,
     pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) query: Query,
@@ -116,7 +115,7 @@ impl Request<'_> {
     /// How faults let this list see the server.
     fn view(&self) -> View {
         let asked = Asked::of(&self.info, &self.user_agent);
-        asked.map_or_else(View::default, |asked| self.core.faults.view(&asked))
+        asked.map_or_else(View::default, |asked| self.state.faults.view(&asked))
     }
 
     fn store(&self, dry_run: bool) -> Store<'_> {
@@ -125,7 +124,7 @@ impl Request<'_> {
             _ => self.resource.strategy(),
         };
         Store {
-            core: self.core,
+            state: self.state,
             resource: &self.resource,
             strategy,
             user_agent: &self.user_agent,
@@ -202,7 +201,7 @@ impl Request<'_> {
             let shown = self.resource.shown(stored).into_owned();
             match self.resource.conversion() {
                 Some(conversion) if Some(conversion.misses()) != misses => {
-                    conversion.fill(&self.core.caller()).await?;
+                    conversion.fill(&self.state.caller()).await?;
                 }
                 _ => return Ok(shown),
             }
@@ -242,7 +241,7 @@ impl Request<'_> {
         Ok(TableOptions {
             include_object: IncludeObject::parse(include)?,
             version: self.accepted.version,
-            ..TableOptions::new(self.core.clock.now())
+            ..TableOptions::new(self.state.clock.now())
         })
     }
 
@@ -322,7 +321,7 @@ async fn looked_up<T>(
         if conversion.misses() == misses {
             return answer;
         }
-        conversion.fill(&request.core.caller()).await?;
+        conversion.fill(&request.state.caller()).await?;
     }
 }
 

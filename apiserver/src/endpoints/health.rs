@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use parking_lot::Mutex;
 
-use super::metrics::families::Family;
+use crate::metrics::families::Family;
 
 /// Checks that all probes have, in upstream's order.
 const COMMON_CHECKS: [&str; 31] = [

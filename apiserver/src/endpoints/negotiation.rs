@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use bytes::Bytes;
 
-use super::{pretty, yaml};
+use super::pretty;
 use crate::cancellation;
 use crate::meta::fields;
 use crate::nesting;
 use crate::schema::{protobuf, write_answer};
 use crate::status::ApiError;
+use crate::yaml::encode as yaml;
 
 /// Every encoding of objects, as the messages name them.
 const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];

@@ -32,7 +32,8 @@ use super::body::ResponseBody;
 use super::{discovery, response};
 use crate::registry::catalog::{Catalog, Version};
 
-pub(crate) use self::custom::CustomKind;
+use crate::registry;
+use crate::registry::definitions::{CustomKind, Definitions};
 
 /// Keys of the documents on service account tokens.
 const ISSUER: &str = ".well-known/openid-configuration";
@@ -64,6 +65,8 @@ type Served = BTreeMap<(String, Encoding), Bytes>;
 /// The custom kinds at one time, and what follows from them once somebody asks.
 #[derive(Debug, Default)]
 struct Generation {
+    /// The definitions that declare them.
+    definitions: Option<Arc<registry::definitions::Served>>,
     custom: Vec<CustomKind>,
     index: OnceLock<Index>,
     v2_etag: OnceLock<String>,
@@ -83,8 +86,22 @@ enum Encoding {
 }
 
 impl OpenApi {
-    /// Replaces the custom kinds that the documents describe.
-    pub(crate) fn set_custom(&self, kinds: Vec<CustomKind>) {
+    /// Describes the custom kinds that `definitions` declare, if these are not the ones described.
+    pub(crate) fn follow(&self, definitions: &Definitions) {
+        let served = definitions.served();
+        let mut generation = self.generation.lock();
+        let held = generation.definitions.as_ref();
+        if held.is_none_or(|held| !Arc::ptr_eq(held, &served)) {
+            *generation = Arc::new(Generation {
+                custom: served.documented(),
+                definitions: Some(served),
+                ..Generation::default()
+            });
+        }
+    }
+
+    #[cfg(test)]
+    fn set_custom(&self, kinds: Vec<CustomKind>) {
         let generation = Generation {
             custom: kinds,
             ..Generation::default()

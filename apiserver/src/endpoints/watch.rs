@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use super::body::Dropped;
 use super::handlers::list::Selectors;
-use super::metrics::WatchMeter;
 use super::negotiation::MediaType;
 use crate::fault::{self, EventEffect, Faults, Turn, View};
 use crate::meta::GroupVersionKind;
+use crate::metrics::WatchMeter;
 use crate::registry::catalog::ResourceInfo;
 use crate::schema::protobuf;
 use crate::status::ApiError;

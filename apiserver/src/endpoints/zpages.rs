@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::body::ResponseBody;
 use super::discovery;
-use super::metrics::families::Family;
 use super::negotiation::{self, Accepted, MediaType};
 use super::response;
 use crate::auth::Authorization;
+use crate::metrics::families::Family;
 
 const COMPONENT: &str = "apiserver";
 const GROUP: &str = "config.k8s.io";

@@ -13,7 +13,7 @@ use super::branches::{Branches, Takes};
 use super::points::{Meeting, Point, Points};
 use super::{Effect, Fault, Requests};
 use crate::clock::Clock;
-use crate::endpoints::request_info::{RequestInfo, Verb};
+use crate::request::{RequestInfo, Verb};
 use crate::storage::EventType;
 
 /// So many meetings are remembered: a fault that lasts meets somebody with every request.

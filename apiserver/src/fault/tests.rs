@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::clock::Clock;
-use crate::endpoints::request_info::RequestInfo;
+use crate::request::RequestInfo;
 use crate::storage::EventType;
 
 fn asked(method: &Method, path: &str) -> Asked {

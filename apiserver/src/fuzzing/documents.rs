@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use super::{lines, object};
-use crate::endpoints::handlers::yaml::Yaml;
-use crate::endpoints::yaml;
 use crate::field_manager::{FieldManager, Force, Writer};
 use crate::meta::GroupVersionKind;
 use crate::meta::selector::{FieldSelector, LabelSelector};
 use crate::patch::{self, Outcome, PatchType};
 use crate::registry::json_path::JsonPath;
 use crate::schema::{self, FieldValidation, protobuf};
+use crate::yaml::decode::Yaml;
+use crate::yaml::encode as yaml;
 
 /// A time at which something is applied.
 const NOW: &str = "2024-01-01T00:00:00Z";

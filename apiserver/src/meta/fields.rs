@@ -10,10 +10,9 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::go_json;
-use crate::nesting;
+use crate::nesting::{self, AT_REST};
 
-/// What a text of fields begins with: no JSON does.
-const MARK: char = '\0';
+pub(crate) use crate::nesting::resting;
 
 /// The name of the field in an entry of `metadata.managedFields`.
 pub(crate) const FIELDS_V1: &str = "fieldsV1";
@@ -22,14 +21,9 @@ pub(crate) const FIELDS_V1: &str = "fieldsV1";
 pub(crate) fn at_rest(json: &str) -> Value {
     let json = go_json::escaped(json);
     let mut text = String::with_capacity(json.len() + 1);
-    text.push(MARK);
+    text.push(AT_REST);
     text.push_str(&json);
     Value::String(text)
-}
-
-/// The JSON of a value at rest.
-pub(crate) fn resting(fields: &Value) -> Option<&str> {
-    fields.as_str()?.strip_prefix(MARK)
 }
 
 /// Puts the fields of all `entries` to rest, where they are fields.

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::custom_resource::{Conversion, CustomResource};
-use super::definition::compare_versions;
 use super::horizontal_pod_autoscaler::conversion;
 use super::{Strategy, event};
+use crate::meta::version::compare as compare_versions;
 use crate::meta::{GroupVersion, GroupVersionKind, GroupVersionResource};
 use crate::schema::{self, Object};
 

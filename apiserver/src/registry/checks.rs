@@ -9,12 +9,12 @@ pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 
 /// The items of a list, none if it is no list.
-pub(super) fn items(list: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
 /// The objects in the list `map[name]`.
-pub(super) fn items_mut<'a>(
+pub(crate) fn items_mut<'a>(
     map: &'a mut Map<String, Value>,
     name: &str,
 ) -> impl Iterator<Item = &'a mut Map<String, Value>> {

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::checks::{invalid_as, text};
 use super::{Strategy, go_struct};
+use crate::meta::EVENTS_GROUP;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{child_mut, meta};
 use crate::meta::validation::{FIELD_IMMUTABLE, NameRule, qualified_name};
 use crate::status::{FieldErrors, FieldPath};
 
 /// The group whose events are stored as those of the core group.
-pub(crate) const GROUP: &str = "events.k8s.io";
+pub(crate) const GROUP: &str = EVENTS_GROUP;
 
 /// The names of a field, in the core group and in `events.k8s.io`.
 const RENAMED: [(&str, &str); 7] = [

@@ -1,7 +1,5 @@
 //! FlowSchemas of API priority and fairness.
 
-mod dangling;
-
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -14,9 +12,7 @@ use crate::meta::object::{child_mut, name};
 use crate::meta::validation::{dns1123_label, dns1123_subdomain};
 use crate::status::{FieldErrors, FieldPath};
 
-pub(super) use dangling::after_write;
-
-const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+pub(crate) const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const PRECEDENCE_MAX: i64 = 10_000;
 const VERBS: [&str; 9] = [
     "create",
@@ -37,7 +33,7 @@ const SUBJECTS: [(&str, &str); 3] = [
 ];
 
 #[derive(Debug)]
-pub(super) struct FlowSchema;
+pub(crate) struct FlowSchema;
 
 impl Strategy for FlowSchema {
     fn counts_generation(&self) -> bool {

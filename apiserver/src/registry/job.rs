@@ -12,12 +12,12 @@ use super::go_struct::{shown, shown_field};
 use super::pod_validation::validate_pod_template;
 use super::workload::{default_template, validate_labels_match};
 use super::{Context, Strategy, pod_warnings};
-use crate::endpoints::options::Propagation;
 use crate::meta::object::{child_mut, copy_field, default, meta, meta_mut, name};
 use crate::meta::selector::LabelSelector;
 use crate::meta::validation::{
     FIELD_IMMUTABLE, validate_domain_prefixed_path, validate_immutable, validate_label_selector,
 };
+use crate::request::options::Propagation;
 use crate::status::{FieldErrors, FieldPath};
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";

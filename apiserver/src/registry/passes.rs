@@ -19,7 +19,7 @@ enum State {
 
 impl Passes {
     /// Runs `pass`, and again as long as its own writes give it something to do.
-    pub(super) fn run(&self, pass: impl Fn()) {
+    pub(crate) fn run(&self, pass: impl Fn()) {
         let state = self.0.lock();
         if state.get() != State::Idle {
             state.set(State::Outdated);

@@ -9,8 +9,8 @@ use super::{
     Context, Strategy, app_armor, label_keys, pod_resources, pod_validation, pod_warnings,
 };
 use crate::clock::rfc3339;
-use crate::endpoints::options::DeleteOptions;
 use crate::meta::object::{child_mut, copy_field, default};
+use crate::request::options::DeleteOptions;
 use crate::schema::quantity::Quantity;
 use crate::status::{ApiError, FieldErrors};
 

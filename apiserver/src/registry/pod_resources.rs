@@ -1,5 +1,7 @@
 //! Amounts that a pod asks for as a whole, beside those of its containers.
 
+pub(crate) mod amounts;
+
 use std::cmp::Ordering;
 
 use serde_json::{Value, json};
@@ -7,10 +9,10 @@ use serde_json::{Value, json};
 use super::checks::{entries, is_empty, items, text};
 use super::container_validation::validate_amounts;
 use super::resource_names::is_overcommit_allowed;
-use crate::admission::pod_resources::{Amounts, amounts, of_containers};
 use crate::meta::object::{child_mut, default};
 use crate::meta::validation::qualified_name;
 use crate::status::{FieldErrors, FieldPath};
+use amounts::{Amounts, amounts, of_containers};
 
 const HUGE_PAGES: &str = "hugepages-";
 

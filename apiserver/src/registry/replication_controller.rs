@@ -6,8 +6,8 @@ use super::checks::{is_empty, not_negative};
 use super::replica_set::validate_replica_status;
 use super::workload::{MISMATCH, default_template, validate_endless_template};
 use super::{Strategy, pod_warnings};
-use crate::endpoints::options::Propagation;
 use crate::meta::object::{child_mut, default, meta_mut};
+use crate::request::options::Propagation;
 use crate::status::{FieldErrors, FieldPath};
 
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::clock::Entropy;
-use crate::endpoints::options::{DeleteOptions, Propagation};
 use crate::meta::validation::NameRule;
+use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{ApiError, FieldErrors};
 use crate::storage::Snapshot;
 

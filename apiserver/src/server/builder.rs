@@ -8,26 +8,31 @@ use parking_lot::Mutex;
 
 use super::flow_control::FlowControl;
 use super::livelock::{LivelockLimits, Livelocks};
+use super::local_webhooks::{LocalWebhooks, Webhook};
 use super::offload::Offload;
 use super::panics::Panics;
-use super::{ApiServer, Components, Core, LazyAuthority, ServerState};
+use super::{AFTER_WRITE, ApiServer, Components, Core, LazyAuthority, ServerState};
+use crate::admission;
 use crate::admission::plugins::Tables;
 use crate::admission::webhook::Configurations;
-use crate::auth::{Authorization, ISSUER, LastModes, TokenKeys, Tokens};
+use crate::auth::{self, Authorization, ISSUER, LastModes, TokenKeys, Tokens};
 use crate::certificate_authority::CertificateAuthority;
 use crate::clock::{Clock, Entropy, Seed};
+use crate::cluster::Cluster;
+use crate::endpoints;
 use crate::endpoints::health::Checked;
-use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
 use crate::endpoints::watch::BOOKMARK_PERIOD;
 use crate::fault::Faults;
+use crate::metrics::Metrics;
 use crate::registry::Passes;
 use crate::registry::bootstrap;
 use crate::registry::catalog::Catalog;
 use crate::registry::component_status;
-use crate::registry::definition::Definitions;
+use crate::registry::definitions::Definitions;
 use crate::storage::{Initial, Storage, WindowLimits};
-use crate::webhook::{Services, Webhook};
+use crate::store;
+use crate::webhook::Services;
 use crate::x509::Authorities;
 
 /// Past events remembered per resource unless told otherwise.
@@ -59,6 +64,7 @@ pub struct ApiServerBuilder {
     max_unavailable_stateful_set: bool,
     bookmark_period: Duration,
     services: Services,
+    local_webhooks: LocalWebhooks,
     token_keys: Option<TokenKeys>,
     issuers: Vec<String>,
     livelock_limits: Option<LivelockLimits>,
@@ -85,6 +91,7 @@ impl Default for ApiServerBuilder {
             max_unavailable_stateful_set: false,
             bookmark_period: BOOKMARK_PERIOD,
             services: Services::default(),
+            local_webhooks: LocalWebhooks::default(),
             token_keys: None,
             issuers: vec![ISSUER.to_owned()],
             livelock_limits: None,
@@ -257,7 +264,8 @@ impl ApiServerBuilder {
         port: u16,
         webhook: Arc<dyn Webhook>,
     ) -> Self {
-        self.services.answer(namespace, name, port, webhook);
+        let service = (namespace.to_owned(), name.to_owned(), port);
+        self.local_webhooks.add(service, webhook);
         self
     }
 
@@ -304,39 +312,59 @@ impl ApiServerBuilder {
                 _ => bootstrap::objects(resource, initial_seed, started),
             }),
         };
-        let server = ApiServer::cyclic(|weak| Core {
-            max_unavailable_stateful_set: self.max_unavailable_stateful_set,
-            bookmark_period: self.bookmark_period,
-            faults: Faults::new(self.clock.clone()),
-            clock: self.clock,
-            entropy: Entropy::seeded(drawn),
-            storage: Arc::new(Storage::new(initial, self.window, self.journal)),
-            catalog: Catalog::builtin(),
-            definitions: Definitions::new(),
-            token: self.token,
-            asks_for_credentials: self.asks_for_credentials,
-            client_authorities,
-            authority,
-            own_hosts: self.own_hosts,
-            authorization: self.authorization,
-            service_accounts: self.service_accounts,
-            openapi: OpenApi::default(),
-            tokens: Tokens::new(self.issuers, Box::new(make_keys)),
-            external_url: OnceLock::new(),
-            last_modes: LastModes::default(),
-            components,
-            kubelet: Mutex::default(),
-            metrics: Arc::new(Metrics::default()),
-            checked: Checked::default(),
-            started,
-            webhooks: Configurations::default(),
-            tables: Tables::default(),
-            services: self.services.asked_by(weak),
-            panics: Panics::default(),
-            livelocks: Livelocks::new(self.livelock_limits),
-            flow_control: FlowControl::default(),
-            flow_schema_passes: Passes::default(),
-            offload: Offload::new(),
+        let server = ApiServer::cyclic(|weak| {
+            let services = self.services;
+            let cluster = Cluster {
+                clock: self.clock.clone(),
+                entropy: Entropy::seeded(drawn),
+                storage: Arc::new(Storage::new(initial, self.window, self.journal)),
+                catalog: Catalog::builtin(),
+                definitions: Definitions::new(),
+                metrics: Arc::new(Metrics::default()),
+                services: services.with_local(self.local_webhooks.called_by(weak)),
+            };
+            let auth = auth::State {
+                cluster,
+                token: self.token,
+                asks_for_credentials: self.asks_for_credentials,
+                client_authorities,
+                own_hosts: self.own_hosts,
+                authorization: self.authorization,
+                tokens: Tokens::new(self.issuers, Box::new(make_keys)),
+                last_modes: LastModes::default(),
+            };
+            let admission = admission::State {
+                auth,
+                webhooks: Configurations::default(),
+                tables: Tables::default(),
+                service_accounts: self.service_accounts,
+            };
+            let store = store::State {
+                admission,
+                max_unavailable_stateful_set: self.max_unavailable_stateful_set,
+                flow_schema_passes: Passes::default(),
+                after_write: AFTER_WRITE,
+            };
+            let state = endpoints::State {
+                store,
+                kubelet: Mutex::default(),
+                bookmark_period: self.bookmark_period,
+                faults: Faults::new(self.clock),
+            };
+            Core {
+                state,
+                openapi: OpenApi::default(),
+                authority,
+                external_url: OnceLock::new(),
+                components,
+                checked: Checked::default(),
+                started,
+                local_webhooks: self.local_webhooks,
+                panics: Panics::default(),
+                livelocks: Livelocks::new(self.livelock_limits),
+                flow_control: FlowControl::default(),
+                offload: Offload::new(),
+            }
         });
         if let Some(state) = self.state {
             server.hold(state);

@@ -8,9 +8,9 @@ use http::{HeaderMap, Response, Uri};
 use super::Core;
 use super::flow_control::Flow;
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::options::is_well_escaped;
-use crate::endpoints::request_info::RequestInfo;
 use crate::endpoints::response;
+use crate::request::RequestInfo;
+use crate::request::options::is_well_escaped;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");

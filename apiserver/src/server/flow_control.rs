@@ -2,6 +2,7 @@
 //! schema's priority level.
 
 mod counters;
+mod dangling;
 mod dropped;
 mod level;
 mod rules;
@@ -18,15 +19,17 @@ use serde_json::Value;
 
 use crate::auth::{Attributes, User};
 use crate::clock::{Clock, nanos_between};
-use crate::endpoints::metrics::Metrics;
-use crate::endpoints::metrics::families::Family;
 use crate::meta::GroupVersionResource;
 use crate::meta::object::{meta, name};
+use crate::metrics::Metrics;
+use crate::metrics::families::Family;
 use crate::storage::{Snapshot, Storage, StoredObject, Table};
 
 use counters::Counters;
 use level::{Entry, Level, Limits, Place, Reason};
 use rules::Rules;
+
+pub(super) use dangling::after_write;
 
 /// What part of its time a request may wait for a seat.
 const WAIT_PART: u32 = 4;

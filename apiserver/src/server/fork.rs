@@ -8,17 +8,11 @@ use super::flow_control::FlowControl;
 use super::offload::Offload;
 use super::panics::Panics;
 use super::{ApiServer, Core};
-use crate::admission::plugins::Tables;
-use crate::admission::webhook::Configurations;
-use crate::auth::LastModes;
+use crate::apiextensions;
 use crate::clock::Clock;
 use crate::endpoints::health::Checked;
-use crate::endpoints::metrics::Metrics;
 use crate::endpoints::openapi::OpenApi;
-use crate::fault::Faults;
 use crate::nesting;
-use crate::registry::Passes;
-use crate::registry::definition;
 use crate::storage::{JournalEntry, WindowError};
 
 /// Why a past state cannot be opened.
@@ -88,48 +82,36 @@ impl ApiServer {
         nesting::where_stored(|| {
             core.storage.restore(entries);
             core.entropy.set_apart(core.storage.revision());
-            definition::after_fork(&self.core);
+            apiextensions::after_fork(&self.core);
         });
     }
 
     fn forked(&self, revision: Option<u64>, clock: Clock) -> Result<Self, WindowError> {
         let core = &self.core;
-        let storage = Arc::new(core.storage.fork(revision)?);
-        let forked = Self::cyclic(|weak| Core {
-            faults: Faults::new(clock.clone()),
-            clock,
-            entropy: core.entropy.forked(),
-            storage,
-            catalog: core.catalog,
-            definitions: core.definitions.forked(),
-            openapi: OpenApi::default(),
-            token: core.token.clone(),
-            asks_for_credentials: core.asks_for_credentials,
-            client_authorities: core.client_authorities.clone(),
-            own_hosts: core.own_hosts.clone(),
-            authorization: core.authorization,
-            service_accounts: core.service_accounts,
-            tokens: core.tokens.forked(),
-            authority: Arc::clone(&core.authority),
-            external_url: core.external_url.clone(),
-            last_modes: LastModes::default(),
-            components: Arc::new(Mutex::new(core.components.lock().clone())),
-            kubelet: Mutex::default(),
-            metrics: Arc::new(Metrics::default()),
-            checked: Checked::default(),
-            started: core.started,
-            webhooks: Configurations::default(),
-            tables: Tables::default(),
-            services: core.services.clone().asked_by(weak),
-            bookmark_period: core.bookmark_period,
-            max_unavailable_stateful_set: core.max_unavailable_stateful_set,
-            panics: Panics::default(),
-            livelocks: core.livelocks.forked(),
-            flow_control: FlowControl::default(),
-            flow_schema_passes: Passes::default(),
-            offload: Offload::new(),
+        let storage = core.storage.fork(revision)?;
+        let forked = Self::cyclic(|weak| {
+            let services = core.services.clone();
+            let services = services.with_local(core.local_webhooks.called_by(weak));
+            let auth = core
+                .auth
+                .forked(core.cluster.forked(storage, clock, services));
+            let store = core.store.forked(core.admission.forked(auth));
+            Core {
+                state: core.state.forked(store),
+                openapi: OpenApi::default(),
+                authority: Arc::clone(&core.authority),
+                external_url: core.external_url.clone(),
+                components: Arc::new(Mutex::new(core.components.lock().clone())),
+                checked: Checked::default(),
+                started: core.started,
+                local_webhooks: core.local_webhooks.clone(),
+                panics: Panics::default(),
+                livelocks: core.livelocks.forked(),
+                flow_control: FlowControl::default(),
+                offload: Offload::new(),
+            }
         });
-        nesting::where_stored(|| definition::after_fork(&forked.core));
+        nesting::where_stored(|| apiextensions::after_fork(&forked.core));
         Ok(forked)
     }
 }

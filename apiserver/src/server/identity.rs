@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::ApiServer;
 use crate::auth::{self, Attributes, User};
 use crate::clock::nanos_between;
-use crate::endpoints::metrics::access::Authenticated;
-use crate::endpoints::request_info::RequestInfo;
+use crate::metrics::access::Authenticated;
+use crate::request::RequestInfo;
 use crate::status::ApiError;
 
 impl ApiServer {
@@ -43,7 +43,7 @@ impl ApiServer {
                 verb: parts.method.as_str().to_lowercase(),
                 path: parts.uri.path().to_owned(),
             },
-            RequestInfo::attributes,
+            Attributes::of,
         );
         let user = auth::impersonate(&self.core, user, &parts.headers, &attributes)?;
         Ok((user, attributes))

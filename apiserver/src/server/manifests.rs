@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::endpoints::handlers::yaml::Yaml;
+use crate::yaml::decode::Yaml;
 
 /// Objects to create, in the order in which they were added.
 ///

@@ -17,9 +17,9 @@ use tokio::time::Instant;
 use super::{ApiServer, Incoming};
 use crate::cancellation::{Token, WRITE_TIMEOUT_MESSAGE};
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::request_info::{RequestInfo, Verb};
 use crate::endpoints::response;
 use crate::nesting::{self, Roomy};
+use crate::request::{RequestInfo, Verb};
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
 

@@ -13,15 +13,16 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 
 use super::{ApiServer, control, header};
-use crate::admission::plugin::Plugin;
 use crate::auth::{ISSUER, ISSUER_PATH, KEY_SET_PATH};
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::metrics::{Shown, families, process};
 use crate::endpoints::negotiation::{self, Accepted, Produces};
-use crate::endpoints::options::{Query, pairs};
 use crate::endpoints::zpages::{Facts, Page};
-use crate::endpoints::{aggregated, discovery, health, metrics, response, zpages};
+use crate::endpoints::{aggregated, discovery, health, response, zpages};
+use crate::metrics;
+use crate::metrics::admission::Plugin;
+use crate::metrics::{Shown, families, process};
 use crate::registry::catalog::Catalog;
+use crate::request::options::{Query, pairs};
 use crate::status::ApiError;
 
 /// A request for a path that names no resource.
@@ -112,6 +113,9 @@ impl ApiServer {
                 service_accounts: self.core.service_accounts,
             };
             return page.answer(facts, headers);
+        }
+        if path.starts_with("/openapi/") {
+            self.core.openapi.follow(&self.core.definitions);
         }
         if let Some(answer) = self.core.openapi.answer(path, &query_pairs, headers, now) {
             return answer;

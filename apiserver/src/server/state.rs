@@ -109,7 +109,7 @@ impl ApiServer {
                 core.storage.hold(gvr, objects);
             }
             core.entropy.set_apart(state.revision);
-            crate::registry::definition::after_fork(core);
+            crate::apiextensions::after_fork(core);
         });
     }
 }

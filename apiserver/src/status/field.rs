@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::meta::GroupKind;
+use crate::gvk::GroupKind;
 
 /// One entry of `details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]

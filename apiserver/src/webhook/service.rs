@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Caller, Webhook};
+use super::{CallError, Caller, LocalServices};
 use crate::meta::{GroupResource, GroupVersionResource};
-use crate::server::{ApiServer, WeakApiServer};
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Table};
 
@@ -16,15 +16,13 @@ use crate::storage::{ObjectKey, Table};
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// A service by namespace, name and port.
-type ServicePort = (String, String, u16);
+pub(crate) type ServicePort = (String, String, u16);
 
 /// Services that were told to the server: where they are, or what answers for them in this process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Services {
     addresses: BTreeMap<ServicePort, SocketAddr>,
-    local: BTreeMap<ServicePort, Arc<dyn Webhook>>,
-    /// The server that asks them, and that owns this.
-    asking: WeakApiServer,
+    local: Option<Arc<dyn LocalServices>>,
 }
 
 impl Services {
@@ -33,28 +31,12 @@ impl Services {
         self.addresses.insert(service, address);
     }
 
-    pub(crate) fn answer(
-        &mut self,
-        namespace: &str,
-        name: &str,
-        port: u16,
-        webhook: Arc<dyn Webhook>,
-    ) {
-        let service = (namespace.to_owned(), name.to_owned(), port);
-        self.local.insert(service, webhook);
-    }
-
-    /// The same services, asked by another server.
-    pub(crate) fn asked_by(self, server: WeakApiServer) -> Self {
+    /// These services, with those in this process.
+    pub(crate) fn with_local(self, local: Arc<dyn LocalServices>) -> Self {
         Self {
-            asking: server,
+            local: Some(local),
             ..self
         }
-    }
-
-    /// Who asks; None when that server is gone.
-    pub(super) fn asking(&self) -> Option<ApiServer> {
-        self.asking.upgrade()
     }
 
     fn get(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
@@ -62,16 +44,19 @@ impl Services {
         self.addresses.get(&service).copied()
     }
 
-    /// Who answers in this process for the service of a `WebhookClientConfig`, and the path asked
-    /// for.
-    pub(super) fn local(&self, config: &Value) -> Option<(Arc<dyn Webhook>, String)> {
+    /// Posts a document to the service of a `WebhookClientConfig`; None for one that is not in this process.
+    pub(super) fn post_locally(
+        &self,
+        config: &Value,
+        document: &Value,
+    ) -> Option<BoxFuture<'static, Result<Value, CallError>>> {
         let service = config.get("service")?;
         let text = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
         let port = service["port"]
             .as_u64()
             .and_then(|port| port.try_into().ok());
         let key = (text("namespace"), text("name"), port.unwrap_or(443));
-        Some((Arc::clone(self.local.get(&key)?), text("path")))
+        self.local.as_ref()?.post(&key, &text("path"), document)
     }
 }
 

@@ -15,7 +15,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{Call, CallError, Caller, Failed, ca_bundle, service, tls};
+use super::{Call, CallError, Caller, Failed, service, tls};
+use crate::x509::ca_bundle;
 
 /// How the server names itself to webhooks.
 const AGENT: &str = "kube-apiserver-admission";

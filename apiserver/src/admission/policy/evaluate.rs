@@ -6,8 +6,8 @@ use super::compiled::Policy;
 use crate::admission::webhook::{Admission, Invocation};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
-use crate::endpoints::metrics::admission::ConditionCheck;
 use crate::meta::GroupVersionResource;
+use crate::metrics::admission::ConditionCheck;
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
 
@@ -61,7 +61,7 @@ impl Admission<'_> {
             resource: "namespaces".to_owned(),
         };
         let key = ObjectKey::new(None, &self.namespace);
-        let found = self.core.storage.table(&gvr).get(&key);
+        let found = self.state.storage.table(&gvr).get(&key);
         let found = found.ok_or_else(|| ApiError::NotFound {
             resource: gvr.group_resource(),
             name: self.namespace.clone(),
@@ -108,19 +108,19 @@ impl Admission<'_> {
         if policy.conditions.is_empty() {
             return Ok(true);
         }
-        let started = self.core.clock.now();
+        let started = self.state.clock.now();
         let mut faults = Vec::new();
         let holds = conditions_hold(activation, policy, &mut faults);
         if holds != Ok(true) {
             // Upstream measures no conditions that all hold.
-            let nanos = nanos_between(started, self.core.clock.now());
+            let nanos = nanos_between(started, self.state.clock.now());
             let check = ConditionCheck {
                 kind: "policy",
                 name: &policy.name,
                 step: "validate",
                 operation: self.operation,
             };
-            let named = self.core.metrics.admission().named();
+            let named = self.state.metrics.admission().named();
             named.conditions(check, faults.len(), nanos);
         }
         holds

@@ -8,10 +8,10 @@ use super::{Bound, Family, config_fault, text_of};
 use crate::admission::webhook::{Admission, Invocation};
 use crate::cel::Outcome;
 use crate::clock::nanos_between;
-use crate::endpoints::metrics::admission::PolicyCheck;
 use crate::field_manager::merge_configuration;
 use crate::meta::object::name;
 use crate::meta::{GroupVersion, GroupVersionKind};
+use crate::metrics::admission::PolicyCheck;
 use crate::nesting;
 use crate::patch::JsonPatch;
 use crate::schema::{self, scheme};
@@ -162,7 +162,7 @@ impl Admission<'_> {
         }
         let mut outcome = Ok(());
         for mutation in &policy.mutations {
-            let started = self.core.clock.now();
+            let started = self.state.clock.now();
             let shown = self.in_form(Some(object), matching);
             activation.set("object", &shown);
             prepare(&mut activation, policy, param);
@@ -185,9 +185,9 @@ impl Admission<'_> {
                 policy: &policy.name,
                 binding: name(binding),
                 error_type,
-                nanos: nanos_between(started, self.core.clock.now()),
+                nanos: nanos_between(started, self.state.clock.now()),
             };
-            self.core.metrics.admission().named().mutated(check);
+            self.state.metrics.admission().named().mutated(check);
             match changed? {
                 Ok(Some(next)) => {
                     *object = self.out_of_form(next, matching);
@@ -210,7 +210,7 @@ impl Admission<'_> {
             applied[field] = shown[field].clone();
         }
         let gvr = &matching.resource;
-        let catalog = self.core.definitions.catalog();
+        let catalog = self.state.definitions.catalog();
         let info = catalog.resource(&gvr.group, &gvr.version, &gvr.resource);
         let schema = info.and_then(|info| info.schema());
         let merged = merge_configuration(schema.map(|own| &**own), shown, &applied)

@@ -20,7 +20,7 @@ impl Admission<'_> {
         if !reference.is_object() {
             return Ok(vec![Value::Null]);
         }
-        let catalog = self.core.definitions.catalog();
+        let catalog = self.state.definitions.catalog();
         let found = catalog
             .resources()
             .find(|info| info.gvk().kind == *kind && info.gvk().api_version() == *api_version);
@@ -45,7 +45,7 @@ impl Admission<'_> {
             (true, "") => Some(self.namespace.as_str()),
             (true, stated) => Some(stated),
         };
-        let table = self.core.storage.table(info.gvr());
+        let table = self.state.storage.table(info.gvr());
         let found: Vec<Value> = match reference["name"].as_str().unwrap_or_default() {
             "" => {
                 let selector = LabelSelector::from_object(&reference["selector"]);
@@ -77,7 +77,7 @@ impl Admission<'_> {
         let Some((api_version, kind)) = &policy.param_kind else {
             return Ok(());
         };
-        let catalog = self.core.definitions.catalog();
+        let catalog = self.state.definitions.catalog();
         let known = catalog
             .resources()
             .any(|info| info.gvk().kind == *kind && info.gvk().api_version() == *api_version);

@@ -8,8 +8,8 @@ use super::{Family, config_fault, text_of};
 use crate::admission::webhook::Admission;
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
-use crate::endpoints::metrics::admission::PolicyCheck;
 use crate::meta::object::name;
+use crate::metrics::admission::PolicyCheck;
 use crate::status::ApiError;
 
 /// The most bytes of a message that an expression makes.
@@ -249,12 +249,12 @@ impl Admission<'_> {
         activation: &mut Activation,
         expression: &Compiled,
     ) -> (Result<Outcome, String>, u64) {
-        let started = self.core.clock.now();
+        let started = self.state.clock.now();
         let outcome = expression
             .as_ref()
             .map_err(|why| format!("compilation error: {why}"))
             .and_then(|expression| activation.evaluate(expression));
-        (outcome, nanos_between(started, self.core.clock.now()))
+        (outcome, nanos_between(started, self.state.clock.now()))
     }
 
     /// Counts a validation of which there is something to say, with its consequence.
@@ -271,7 +271,7 @@ impl Admission<'_> {
             error_type: error_type(message),
             nanos,
         };
-        let named = self.core.metrics.admission().named();
+        let named = self.state.metrics.admission().named();
         named.validated(check, action);
     }
 }

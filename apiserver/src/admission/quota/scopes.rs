@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::admission::pod_resources::amounts;
 use crate::meta::GroupResource;
+use crate::registry::pod_resources::amounts::amounts;
 
 /// Whether all scopes of a quota have the object. What scopes say nothing about is in none.
 pub(crate) fn match_object(spec: &Value, resource: &GroupResource, object: &Value) -> bool {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::admission::pod_resources::{Amounts, amounts, limits_of_pod, requests_of_pod};
 use crate::meta::GroupResource;
+use crate::registry::pod_resources::amounts::{Amounts, amounts, limits_of_pod, requests_of_pod};
 use crate::schema::quantity::Quantity;
 
 const DEVICE_GROUP: &str = "resource.k8s.io";

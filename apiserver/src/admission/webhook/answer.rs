@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::configuration::Webhook;
 use super::matching::Invocation;
-use super::{Admission, GROUP_OF_REVIEWS, Operation, Phase};
+use super::{Admission, GROUP_OF_REVIEWS, Phase};
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::nesting;
 use crate::patch;
+use crate::request::Operation;
 use crate::schema::{self, FieldValidation};
 use crate::status::ApiError;
 

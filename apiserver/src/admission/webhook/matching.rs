@@ -3,13 +3,14 @@
 use serde_json::Value;
 
 use super::configuration::Webhook;
-use super::{Admission, Operation, Phase};
+use super::{Admission, Phase};
 use crate::cel::{Activation, Outcome};
 use crate::clock::nanos_between;
-use crate::endpoints::metrics::admission::ConditionCheck;
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupVersionKind, GroupVersionResource};
+use crate::metrics::admission::ConditionCheck;
 use crate::registry::event;
+use crate::request::Operation;
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
 
@@ -47,7 +48,7 @@ impl Admission<'_> {
                 Phase::Mutating => "admit",
                 Phase::Validating => "validate",
             };
-            let named = self.core.metrics.admission().named();
+            let named = self.state.metrics.admission().named();
             named.excluded(ConditionCheck { step, ..check });
         }
         Ok(holds.then_some(invocation))
@@ -110,12 +111,12 @@ impl Admission<'_> {
         let mut activation = Activation::new(data);
         let asker = self.asker();
         activation.set_authorizer(&asker, self.question());
-        let started = self.core.clock.now();
+        let started = self.state.clock.now();
         let mut faults = Vec::new();
         let mut fails = false;
         for condition in conditions {
             let expression = condition["expression"].as_str().unwrap_or_default();
-            let compiled = self.core.webhooks.condition(expression.trim());
+            let compiled = self.state.webhooks.condition(expression.trim());
             match compiled.and_then(|condition| activation.evaluate(&condition)) {
                 Ok(Outcome::Bool(true)) => {}
                 Ok(_) => {
@@ -127,9 +128,9 @@ impl Admission<'_> {
         }
         if fails || !faults.is_empty() {
             // Upstream measures no conditions that all hold.
-            let nanos = nanos_between(started, self.core.clock.now());
+            let nanos = nanos_between(started, self.state.clock.now());
             let check = self.condition_check(webhook, phase);
-            let named = self.core.metrics.admission().named();
+            let named = self.state.metrics.admission().named();
             named.conditions(check, faults.len(), nanos);
         }
         match faults.as_slice() {
@@ -192,7 +193,7 @@ impl Admission<'_> {
             (gvr.group == own.group && gvr.resource == own.resource)
                 || (is_event(gvr) && is_event(own))
         };
-        let catalog = self.core.definitions.catalog();
+        let catalog = self.state.definitions.catalog();
         let groups = match is_event(own) {
             true => vec!["", event::GROUP],
             false => vec![own.group.as_str()],
@@ -264,10 +265,10 @@ impl Admission<'_> {
         if let Some(object) = object.filter(|_| writes_itself) {
             return Ok(selector.matches(&object["metadata"]["labels"]));
         }
-        let namespaces = self.core.catalog.resource("", "v1", "namespaces");
+        let namespaces = self.state.catalog.resource("", "v1", "namespaces");
         let namespaces = namespaces.expect("namespaces are built in").gvr();
         let key = ObjectKey::new(None, &self.namespace);
-        let found = self.core.storage.table(namespaces).get(&key);
+        let found = self.state.storage.table(namespaces).get(&key);
         let found = found.ok_or_else(|| ApiError::NotFound {
             resource: namespaces.group_resource(),
             name: self.namespace.clone(),

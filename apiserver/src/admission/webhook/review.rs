@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::matching::Invocation;
-use super::{Admission, GROUP_OF_REVIEWS, Operation};
+use super::{Admission, GROUP_OF_REVIEWS};
 use crate::meta::{GroupVersionKind, GroupVersionResource};
+use crate::request::Operation;
 
 const OPTIONS_VERSION: &str = "meta.k8s.io/v1";
 
@@ -66,7 +67,7 @@ impl Admission<'_> {
         if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {
             return object.clone();
         }
-        let catalog = self.core.definitions.catalog();
+        let catalog = self.state.definitions.catalog();
         let form = catalog.resource(&gvr.group, &gvr.version, &gvr.resource);
         let stored = self.resource.stored(object.clone());
         form.map_or_else(|| stored.clone(), |form| form.shown(&stored).into_owned())
@@ -78,7 +79,7 @@ impl Admission<'_> {
         if gvr == self.resource.gvr() || self.requester.kind == &invocation.kind {
             return shown;
         }
-        let catalog = self.core.definitions.catalog();
+        let catalog = self.state.definitions.catalog();
         let form = catalog.resource(&gvr.group, &gvr.version, &gvr.resource);
         let stored = form.map_or_else(|| shown.clone(), |form| form.stored(shown.clone()));
         self.resource.shown(&stored).into_owned()

@@ -29,7 +29,7 @@ async fn a_webhook_with_side_effects_refuses_dry_runs_unasked_and_whatever_its_p
         (Phase::Validating, "ValidatingWebhookConfiguration"),
     ] {
         let server = ApiServer::builder().build();
-        let core = server.core();
+        let state = server.core();
         let configuration = json!({
             "apiVersion": format!("{GROUP}/v1"),
             "kind": kind,
@@ -55,10 +55,10 @@ async fn a_webhook_with_side_effects_refuses_dry_runs_unasked_and_whatever_its_p
             key: &ObjectKey::new(None, "old"),
             expected: None,
             change: Change::Put(configuration),
-            time: core.clock.now(),
+            time: state.clock.now(),
             user_agent: &Arc::from(""),
         };
-        let table = core.webhooks.table(phase, &core.storage);
+        let table = state.webhooks.table(phase, &state.storage);
         table.commit(commit).unwrap();
 
         let (code, refused) = create_config_map(&server, "?dryRun=All").await;

@@ -7,8 +7,8 @@ use crate::clock::rfc3339;
 use crate::field_manager::{FieldManager, Force};
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{meta, meta_mut};
-use crate::registry::store::{Part, Store, Written};
 use crate::status::ApiError;
+use crate::store::{Part, Store, Written};
 
 /// Times that an apply starts over when the object comes or goes meanwhile.
 const TRIES: usize = 3;
@@ -78,7 +78,7 @@ pub(super) fn merged(
         true => Force::Yes,
         false => Force::No,
     };
-    let now = rfc3339(request.core.clock.now());
+    let now = rfc3339(request.state.clock.now());
     let object = manager.apply(live, &configuration, force, &now)?;
     let object = decode::applied(request, gvk, &configuration, object)?;
     decode::check_configuration(request, duplicates)?;

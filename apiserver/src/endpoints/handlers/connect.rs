@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Request;
-use crate::endpoints::options::Query;
 use crate::meta::GroupVersionKind;
+use crate::request::options::Query;
 use crate::status::ApiError;
 
 /// The options that are switches, and those that are texts, in the order of their kinds.

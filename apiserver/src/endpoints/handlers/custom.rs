@@ -1,7 +1,7 @@
 //! What requests for custom resources are answered before any verb looks at them.
 
 use super::Request;
-use crate::endpoints::request_info::Verb;
+use crate::request::Verb;
 use crate::status::ApiError;
 
 /// Refuses what the definition does not serve.

@@ -13,17 +13,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Request;
-use super::yaml::{Yaml, unmarshal_errors};
 use crate::endpoints::negotiation::{ContentType, content_type};
-use crate::endpoints::options::field_validation;
 use crate::meta::object::meta_mut;
 use crate::meta::{GroupVersion, GroupVersionKind};
 use crate::nesting::{self, TOO_DEEP};
 use crate::registry::carried;
+use crate::request::options::field_validation;
 use crate::schema::number::overflowing;
 use crate::schema::protobuf::{self, Envelope};
 use crate::schema::{self, Decoded, FieldValidation, Object, scheme};
 use crate::status::ApiError;
+use crate::yaml::decode::{Yaml, unmarshal_errors};
 
 use kind::{TypeMeta, check_custom, check_kind, foreign_version, type_meta, type_of};
 pub(super) use patched::{applied, patched};

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Request, decode};
-use crate::endpoints::options::DeleteOptions;
 use crate::endpoints::response;
 use crate::meta::object::{meta, name};
 use crate::registry::conduct;
-use crate::registry::store::Deleted;
+use crate::request::options::DeleteOptions;
+use crate::store::Deleted;
 
 pub(super) async fn delete(request: &Request<'_>) -> Answer {
     let body = decode::delete_options(request)?;

@@ -2,8 +2,8 @@
 
 use super::list;
 use super::{Answer, Request, decode, looked_up};
-use crate::endpoints::options::DeleteOptions;
 use crate::meta::object;
+use crate::request::options::DeleteOptions;
 
 /// The same options apply to every object, one by one; one that is gone already is passed over.
 pub(super) async fn delete_collection(request: &Request<'_>) -> Answer {

@@ -7,14 +7,14 @@ use super::subresource::{admit, set_condition, success};
 use super::{Answer, Request, decode};
 use crate::clock::rfc3339;
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::options::DeleteOptions;
 use crate::endpoints::response;
 use crate::meta::object::{child_mut, is_terminating, meta, name, namespace};
 use crate::meta::selector::LabelSelector;
 use crate::meta::{GroupResource, GroupVersionKind};
 use crate::registry::catalog::ResourceInfo;
-use crate::registry::store::{Part, Store};
+use crate::request::options::DeleteOptions;
 use crate::status::{ApiError, Cause};
+use crate::store::{Part, Store};
 
 /// Evictions that a budget remembers before its controller has seen the pods go.
 const DISRUPTED_PODS_MAX: usize = 2000;
@@ -135,7 +135,7 @@ async fn disrupt(
         writer: None,
         ..*store
     };
-    let now = rfc3339(request.core.clock.now());
+    let now = rfc3339(request.state.clock.now());
     let (namespace, name) = (request.namespace(), request.name());
     let written = store.update(namespace, name, Part::Raw, |pod| {
         store.check_delete_preconditions(pod, name, &options)?;
@@ -185,7 +185,7 @@ fn count(budget: &Value, field: &str) -> i64 {
 
 /// The budgets that select the pod.
 fn budgets_of(request: &Request<'_>, pod: &Value) -> Vec<Value> {
-    let table = request.core.storage.table(budgets(request).gvr());
+    let table = request.state.storage.table(budgets(request).gvr());
     let snapshot = table.snapshot();
     let budgets = snapshot.range(Some(namespace(pod)), None);
     let selecting = budgets.filter(|budget| {
@@ -200,7 +200,7 @@ fn budgets_of(request: &Request<'_>, pod: &Value) -> Vec<Value> {
 
 fn budgets<'a>(request: &'a Request<'_>) -> &'a ResourceInfo {
     request
-        .core
+        .state
         .catalog
         .resource("policy", "v1", "poddisruptionbudgets")
         .expect("budgets are built in")
@@ -214,7 +214,7 @@ async fn take_from_budget(
 ) -> Result<(), ApiError> {
     let resource = budgets(request);
     let store = Store {
-        core: request.core,
+        state: request.state,
         resource,
         strategy: resource.strategy(),
         user_agent: &request.user_agent,
@@ -225,7 +225,7 @@ async fn take_from_budget(
         requester: None,
         view: None,
     };
-    let now = rfc3339(request.core.clock.now());
+    let now = rfc3339(request.state.clock.now());
     store
         .update(request.namespace(), budget, Part::Status, |budget| {
             check(budget)?;

@@ -11,7 +11,7 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
         let message = "the export parameter, deprecated since v1.14, is no longer supported";
         return Err(ApiError::BadRequest(message.to_owned()));
     }
-    let current = request.core.storage.revision();
+    let current = request.state.storage.revision();
     let rv = request.query.get("resourceVersion").unwrap_or_default();
     if let Some(rv) = storage_rv(rv)?
         && rv > current

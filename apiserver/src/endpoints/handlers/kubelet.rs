@@ -8,10 +8,8 @@ use serde_json::Value;
 
 use super::remote_command::{Session, Wanted};
 use super::{Answer, Request, connect, port_forward};
-use crate::auth::{Decision, authorize};
+use crate::auth::{Attributes, authorize};
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::options::Query;
-use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
 use crate::endpoints::streams::multiplexed;
 use crate::endpoints::streams::upgrade::{self, Carrier, Handshake, StatusForm};
@@ -19,9 +17,12 @@ use crate::kubelet::{
     ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, PodReference,
 };
 use crate::meta::GroupKind;
-use crate::registry::store::Store;
+use crate::request::Decision;
+use crate::request::Verb;
+use crate::request::options::Query;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::store::Store;
 
 pub(super) const NO_ADDRESS: &str = "no preferred addresses found; known addresses: []";
 
@@ -39,7 +40,7 @@ pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
         }
         node => node,
     };
-    let kubelet = request.core.kubelet.lock().clone();
+    let kubelet = request.state.kubelet.lock().clone();
     let Some(kubelet) = kubelet else {
         return Err(unreachable(request, node));
     };
@@ -219,8 +220,8 @@ fn check_creation(request: &Request<'_>) -> Result<(), ApiError> {
     if request.info.verb == Some(Verb::Create) {
         return Ok(());
     }
-    let attributes = request.info.attributes().with_verb("create".to_owned());
-    match authorize(request.core, &request.user, &attributes) {
+    let attributes = Attributes::of(&request.info).with_verb("create".to_owned());
+    match authorize(request.state, &request.user, &attributes) {
         Decision::Allowed(_) => Ok(()),
         Decision::Denied(message) => Err(ApiError::Forbidden {
             resource: request.resource.gvr().group_resource(),
@@ -240,7 +241,7 @@ pub(super) fn log(request: &Request<'_>) -> Answer {
         "" => return Ok(response::empty(204)),
         node => node,
     };
-    let kubelet = request.core.kubelet.lock().clone();
+    let kubelet = request.state.kubelet.lock().clone();
     let log = match &kubelet {
         Some(kubelet) => kubelet.logs(reference(&pod, &container), options),
         None => Err(KubeletError::Unreachable),
@@ -369,7 +370,7 @@ fn container(request: &Request<'_>, query: &Query, pod: &Value) -> Result<String
 /// Why the kubelet of `node` can't be asked.
 fn unreachable(request: &Request<'_>, node: &str) -> ApiError {
     let nodes = request
-        .core
+        .state
         .catalog
         .resource("", "v1", "nodes")
         .expect("nodes are built in");

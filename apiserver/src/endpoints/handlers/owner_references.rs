@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Request;
-use crate::endpoints::request_info::Verb;
 use crate::meta::order::Ordered;
+use crate::request::Verb;
 
 /// Drops owner references that repeat an earlier one. Upstream looks at those of a patch late,
 /// and says so.

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::{Answer, Request, apply, decode, owner_references, update};
-use crate::endpoints::options::field_validation;
 use crate::meta::GroupVersionKind;
 use crate::meta::object::{copy_field, name};
 use crate::patch::{self, PatchType};
-use crate::registry::store::Part;
+use crate::request::options::field_validation;
 use crate::schema;
 use crate::status::ApiError;
+use crate::store::Part;
 
 pub(super) async fn patch(request: &Request<'_>) -> Answer {
     patch_part(request, Part::Main).await

@@ -9,8 +9,8 @@ use crate::field_manager::FieldManager;
 use crate::meta::object::{child_mut, copy_field};
 use crate::patch::PatchType;
 use crate::registry::pod::{validate_ephemeral_containers, validate_resize};
-use crate::registry::store::{Part, Store};
 use crate::status::{ApiError, FieldErrors};
+use crate::store::{Part, Store};
 
 /// A part of a pod's spec.
 #[derive(Clone, Copy)]
@@ -110,7 +110,7 @@ fn update_owners(
 ) {
     let strategy = request.resource.strategy();
     strategy.default(wanted);
-    manager.update(current, wanted, &rfc3339(request.core.clock.now()));
+    manager.update(current, wanted, &rfc3339(request.state.clock.now()));
 }
 
 async fn write(

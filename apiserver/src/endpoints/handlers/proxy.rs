@@ -85,7 +85,7 @@ fn service(request: &Request<'_>, service: &Value, target: &Target<'_>) -> ApiEr
         Err(_) => ports().find(|port| port["name"] == target.port),
     };
     let port_name = asked.map_or("", |port| port["name"].as_str().unwrap_or_default());
-    let slices = request.core.storage.table(&GroupVersionResource {
+    let slices = request.state.storage.table(&GroupVersionResource {
         group: "discovery.k8s.io".to_owned(),
         version: "v1".to_owned(),
         resource: "endpointslices".to_owned(),

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Answer, Request, decode};
-use crate::auth::{Attributes, Decision, User, authorize, review_token, rules_of};
+use crate::auth::{Attributes, User, authorize, review_token, rules_of};
 use crate::clock::rfc3339;
 use crate::meta::GroupKind;
 use crate::meta::object::meta;
+use crate::request::Decision;
 use crate::status::{ApiError, FieldErrors};
 
 /// The review that the request's resource stands for, if it is one.
@@ -40,7 +41,7 @@ async fn read(request: &Request<'_>) -> Result<Value, ApiError> {
     let store = request.store(dry_run);
     store.set_namespace(&mut body, request.namespace())?;
     if let Some(manager) = store.field_manager() {
-        manager.create(&mut body, &rfc3339(request.core.clock.now()));
+        manager.create(&mut body, &rfc3339(request.state.clock.now()));
     }
     let asked = store.admit_below(request.resource.gvk(), &mut body);
     asked.await?;
@@ -63,9 +64,9 @@ fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiErro
     }
     let mut audiences = texts(&body["spec"]["audiences"]);
     if audiences.is_empty() {
-        audiences.extend_from_slice(request.core.tokens.audiences());
+        audiences.extend_from_slice(request.state.tokens.audiences());
     }
-    body["status"] = match review_token(request.core, token, &audiences) {
+    body["status"] = match review_token(request.state, token, &audiences) {
         Ok((user, audiences)) => json!({
             "authenticated": true, "user": user.to_user_info(), "audiences": audiences,
         }),
@@ -75,7 +76,7 @@ fn token_review(request: &Request<'_>, mut body: Value) -> Result<Value, ApiErro
 }
 
 fn self_subject_review(request: &Request<'_>, _body: Value) -> Result<Value, ApiError> {
-    let metadata = json!({ "creationTimestamp": rfc3339(request.core.clock.now()) });
+    let metadata = json!({ "creationTimestamp": rfc3339(request.state.clock.now()) });
     let status = json!({ "userInfo": request.user.to_user_info() });
     Ok(fresh(request, metadata, status))
 }
@@ -85,7 +86,7 @@ fn rules_review(request: &Request<'_>, body: Value) -> Result<Value, ApiError> {
     if namespace.is_empty() {
         return Err(ApiError::BadRequest("no namespace on request".to_owned()));
     }
-    let (rules, unresolved) = rules_of(request.core, &request.user, namespace, None);
+    let (rules, unresolved) = rules_of(request.state, &request.user, namespace, None);
     let (paths, resources): (Vec<Value>, Vec<Value>) = rules
         .into_iter()
         .partition(|rule| rule["nonResourceURLs"].is_array());
@@ -164,7 +165,7 @@ fn decided(
         });
     }
     let attributes = attributes(&body["spec"]);
-    body["status"] = match authorize(request.core, user, &attributes) {
+    body["status"] = match authorize(request.state, user, &attributes) {
         Decision::Allowed(reason) if reason.is_empty() => json!({ "allowed": true }),
         Decision::Allowed(reason) => json!({ "allowed": true, "reason": reason }),
         Decision::Denied(reason) if reason.is_empty() => json!({ "allowed": false }),

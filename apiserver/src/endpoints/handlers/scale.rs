@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Request, apply, decode, patch, update};
-use crate::admission::webhook::Requester;
+use crate::auth::Requester;
 use crate::clock::rfc3339;
 use crate::field_manager::scale::REPLICAS;
 use crate::field_manager::{self, FieldManager};
@@ -14,9 +14,9 @@ use crate::patch::PatchType;
 use crate::registry::catalog::ResourceInfo;
 use crate::registry::custom_resource::ScalePaths;
 use crate::registry::custom_resource::scale::{self, names};
-use crate::registry::store::{Part, Store, View};
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::store::{Part, Store, View};
 
 pub(super) fn get(request: &Request<'_>) -> Answer {
     let object = request
@@ -69,7 +69,7 @@ pub(super) async fn patch(request: &Request<'_>) -> Answer {
 }
 
 fn now(request: &Request<'_>) -> String {
-    rfc3339(request.core.clock.now())
+    rfc3339(request.state.clock.now())
 }
 
 fn kind(request: &Request<'_>) -> Result<GroupVersionKind, ApiError> {

@@ -10,14 +10,14 @@ use super::{
 };
 use crate::admission;
 use crate::endpoints::body::ResponseBody;
-use crate::endpoints::options::Preconditions;
-use crate::endpoints::request_info::Verb;
 use crate::endpoints::response;
 use crate::meta::GroupResource;
 use crate::meta::object::{child_mut, copy_field, meta, name};
 use crate::registry::namespace::validate_finalize;
-use crate::registry::store::{Part, Store};
+use crate::request::Verb;
+use crate::request::options::Preconditions;
 use crate::status::{ApiError, FieldErrors, FieldPath};
+use crate::store::{Part, Store};
 
 pub(super) async fn handle(request: &Request<'_>, subresource: &str, verb: Verb) -> Answer {
     let plural = request.resource.gvr().resource.as_str();
@@ -70,7 +70,7 @@ pub(super) fn success(request: &Request<'_>) -> Response<ResponseBody> {
 /// Whether something may be created below `name`.
 pub(super) fn admit(request: &Request<'_>, name: &str) -> Result<(), ApiError> {
     let namespace = request.namespace().unwrap_or_default();
-    admission::admit_into(request.core, &request.resource, namespace, name)
+    admission::admit_into(request.state, &request.resource, namespace, name)
 }
 
 /// POST of a Binding to its pod.
@@ -121,7 +121,7 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
         uid: stated("uid"),
         rv: stated("resourceVersion"),
     };
-    let pods = request.core.catalog.resource("", "v1", "pods");
+    let pods = request.state.catalog.resource("", "v1", "pods");
     let pods = pods.expect("pods are built in");
     // A binding is not a write of the pod: nobody comes to own its node.
     let store = Store {
@@ -164,14 +164,14 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
         let mut next = pod.clone();
         child_mut(&mut next, "spec").insert("nodeName".to_owned(), node.into());
         child_mut(&mut next, "status").remove("nominatedNodeName");
-        set_scheduled(&mut next, &crate::clock::rfc3339(request.core.clock.now()));
+        set_scheduled(&mut next, &crate::clock::rfc3339(request.state.clock.now()));
         for field in ["annotations", "labels"] {
             let brought = binding["metadata"][field].as_object();
             for (key, value) in brought.into_iter().flatten() {
                 child_mut(&mut next["metadata"], field).insert(key.clone(), value.clone());
             }
         }
-        admission::topology::label(request.core, node, &mut next);
+        admission::topology::label(request.state, node, &mut next);
         Ok(next)
     });
     bound.await?;

@@ -9,10 +9,10 @@ use crate::clock::{later, rfc3339};
 use crate::field_manager::FieldManager;
 use crate::meta::object::{child_mut, default, meta, meta_mut, name};
 use crate::meta::{GroupResource, GroupVersion, GroupVersionKind};
-use crate::registry::store::Store;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::ObjectKey;
+use crate::store::Store;
 
 /// How long a token is good for unless the request says so.
 const EXPIRATION_SECONDS: i64 = 3600;
@@ -37,7 +37,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     store.set_namespace(&mut body, request.namespace())?;
     subresource::admit(request, request.name())?;
     // Tokens tell whole seconds.
-    let now = request.core.clock.now();
+    let now = request.state.clock.now();
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let spec = child_mut(&mut body, "spec");
     default(spec, "expirationSeconds", EXPIRATION_SECONDS);
@@ -60,7 +60,7 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
     {
         spec.insert(
             "audiences".to_owned(),
-            json!(request.core.tokens.audiences()),
+            json!(request.state.tokens.audiences()),
         );
     }
     let metadata = meta_mut(&mut body);
@@ -84,14 +84,14 @@ pub(super) async fn create(request: &Request<'_>) -> Answer {
         warn_after: None,
         bound,
         node,
-        id: request.core.entropy.uid(),
+        id: request.state.entropy.uid(),
     };
     let expires = claims.expires;
-    if seconds == EXTENDED_SECONDS && is_extended(&claims, request.core.tokens.audiences()) {
+    if seconds == EXTENDED_SECONDS && is_extended(&claims, request.state.tokens.audiences()) {
         claims.warn_after = Some(expires);
         claims.expires = after(now, EXTENSION_SECONDS);
     }
-    let token = request.core.tokens.issue(claims);
+    let token = request.state.tokens.issue(claims);
     body["status"] = json!({ "token": token, "expirationTimestamp": rfc3339(expires) });
     meta_mut(&mut body).insert("uid".to_owned(), account.uid.into());
     request.value(201, &body)
@@ -198,7 +198,7 @@ fn bound_object(request: &Request<'_>, reference: &Value) -> Result<Bound, ApiEr
             )));
         }
     };
-    let resource = request.core.catalog.resource("", "v1", bound.plural());
+    let resource = request.state.catalog.resource("", "v1", bound.plural());
     let resource = resource.expect("core resources are built in");
     let store = Store {
         resource,
@@ -242,9 +242,9 @@ fn bound_object(request: &Request<'_>, reference: &Value) -> Result<Bound, ApiEr
 
 /// The uid of a node, empty if it does not exist.
 fn node_uid(request: &Request<'_>, name: &str) -> String {
-    let nodes = request.core.catalog.resource("", "v1", "nodes");
+    let nodes = request.state.catalog.resource("", "v1", "nodes");
     let nodes = nodes.expect("core resources are built in");
-    let table = request.core.storage.table(nodes.gvr());
+    let table = request.state.storage.table(nodes.gvr());
     let node = table.get(&ObjectKey::new(None, name));
     node.map_or_else(String::new, |node| meta(&node.value(), "uid").to_owned())
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{Answer, Request, decode, owner_references};
-use crate::endpoints::options::Preconditions;
 use crate::meta::object::{meta, meta_mut, name};
 use crate::registry::conduct;
-use crate::registry::store::{Part, Store};
+use crate::request::options::Preconditions;
 use crate::status::ApiError;
+use crate::store::{Part, Store};
 
 pub(super) async fn update(request: &Request<'_>) -> Answer {
     update_part(request, Part::Main).await

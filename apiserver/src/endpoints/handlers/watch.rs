@@ -20,7 +20,6 @@ use crate::fault::Asked;
 use crate::meta::GroupVersionKind;
 use crate::schema;
 use crate::status::{ApiError, FieldErrors, FieldPath};
-use crate::webhook::OwnedCaller;
 
 /// The least that a watch lasts unless the client says; the default lasts up to twice as long.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -54,7 +53,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         selectors,
         start: initial_events.start(rv, bookmarks),
         bookmarks,
-        bookmark_period: request.core.bookmark_period,
+        bookmark_period: request.state.bookmark_period,
         bookmark,
         timeout: timeout(request, timeout_seconds),
         render,
@@ -62,9 +61,9 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
         caller: request
             .resource
             .conversion()
-            .map(|_| OwnedCaller::of(request.core)),
+            .map(|_| request.state.owned_caller()),
         faults: Asked::of(&request.info, &request.user_agent)
-            .map(|watch| (request.core.faults.clone(), watch)),
+            .map(|watch| (request.state.faults.clone(), watch)),
         meter: request.meter.clone().watch(),
     };
     let mut response = Response::new(ResponseBody::stream(stream(watch)));
@@ -81,7 +80,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
 fn timeout(request: &Request<'_>, seconds: Option<i64>) -> Duration {
     let asked = go_seconds(seconds.unwrap_or(0));
     if asked.is_zero() {
-        let jitter = request.core.entropy.jitter();
+        let jitter = request.state.entropy.jitter();
         return MIN_REQUEST_TIMEOUT + MIN_REQUEST_TIMEOUT.mul_f64(jitter);
     }
     Duration::try_from(asked).unwrap_or(Duration::ZERO)
@@ -195,7 +194,7 @@ fn render(request: &Request<'_>) -> Result<Option<Render>, ApiError> {
         Transform::Table => {
             let options = request.table_options()?;
             let resource = Arc::clone(&request.resource);
-            let clock = request.core.clock.clone();
+            let clock = request.state.clock.clone();
             Some(Arc::new(move |object, first| {
                 let ends = !object["metadata"]["annotations"][INITIAL_EVENTS_END].is_null();
                 let include_object = match options.include_object {

@@ -1,7 +1,6 @@
 //! What the documents say of custom kinds: their schemas and paths, from their definitions.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
@@ -9,29 +8,8 @@ use super::definitions::{self, Form};
 use super::names::{api_name, capitalized, tag, with_article};
 use super::operations::{Operation, Parameter, Paths, Payload, RequestBody};
 use super::paths::{DELETE, LIST, PATCH, STATUS, WRITE};
-use crate::meta::GroupVersionKind;
 use crate::nesting;
-
-/// A kind that a CustomResourceDefinition declares, in one of its versions.
-#[derive(Clone, Debug)]
-pub(crate) struct CustomKind {
-    /// Group, version and kind.
-    pub(crate) gvk: GroupVersionKind,
-    /// The kind of its lists.
-    pub(crate) list_kind: String,
-    /// The name of the resource in paths.
-    pub(crate) plural: String,
-    /// Whether objects live in a namespace.
-    pub(crate) namespaced: bool,
-    /// Names of its subresources: `status`, `scale`.
-    pub(crate) subresources: Vec<String>,
-    /// `openAPIV3Schema` of the version in JSON, if it is structural.
-    pub(crate) schema: Option<Arc<str>>,
-    /// Whether the definition keeps unknown fields of all versions.
-    pub(crate) preserve_unknown_fields: bool,
-    /// JSON paths of `selectableFields`.
-    pub(crate) selectable_fields: Vec<String>,
-}
+use crate::registry::definitions::CustomKind;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";

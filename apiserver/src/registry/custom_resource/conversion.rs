@@ -1,4 +1,4 @@
-//! Conversion by webhook: objects of one version posted, objects of another read.
+//! Conversion by webhook: what has been converted, and what is missing. `webhook::conversion` calls the webhook.
 //!
 //! Whoever shows objects does not wait. What is not converted yet is noted as missing, and whoever
 //! asked for it converts what is missing and looks again.
@@ -6,20 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::clock::nanos_between;
-use crate::endpoints::metrics::conversion::{ConversionCall, Converted};
 use crate::meta::object::meta;
-use crate::meta::{GroupVersion, GroupVersionKind};
-use crate::status::ApiError;
-use crate::webhook::{self, Call, CallError, Caller};
 
-/// How long a webhook may take; upstream has no setting for it.
-const TIMEOUT: Duration = Duration::from_secs(30);
 /// Converted objects that are remembered.
 const HELD_MAX: usize = 10_000;
 
@@ -29,11 +21,11 @@ type Key = (u64, String);
 /// The webhook of a definition, and what it has converted so far.
 #[derive(Debug)]
 pub(crate) struct Conversion {
-    group: String,
+    pub(crate) group: String,
     /// The name of the definition.
-    definition: String,
-    client_config: Value,
-    review_versions: Vec<String>,
+    pub(crate) definition: String,
+    pub(crate) client_config: Value,
+    pub(crate) review_versions: Vec<String>,
     held: Mutex<BTreeMap<Key, Arc<Value>>>,
     missing: Mutex<BTreeMap<Key, Value>>,
     misses: AtomicU64,
@@ -83,231 +75,29 @@ impl Conversion {
         found
     }
 
-    /// Converts what is missing, one call for each version.
-    ///
-    /// # Errors
-    /// Upstream has no reason for a conversion that fails.
-    pub(crate) async fn fill(&self, caller: &Caller<'_>) -> Result<(), ApiError> {
+    /// What is missing, by version, and by the version in storage: it is missing no more.
+    pub(crate) fn take_missing(&self) -> BTreeMap<String, Vec<(u64, Value)>> {
         let missing = std::mem::take(&mut *self.missing.lock());
         let mut by_version: BTreeMap<String, Vec<(u64, Value)>> = BTreeMap::new();
         for ((rv, version), stored) in missing {
             by_version.entry(version).or_default().push((rv, stored));
         }
-        for (version, stored) in by_version {
-            let (revisions, objects): (Vec<u64>, Vec<Value>) = stored.into_iter().unzip();
-            let converted = self.convert(caller, objects, &version).await?;
-            let mut held = self.held.lock();
-            if held.len() > HELD_MAX {
-                held.clear();
-            }
-            for (rv, object) in revisions.into_iter().zip(converted) {
-                held.insert((rv, version.clone()), Arc::new(object));
-            }
+        by_version
+    }
+
+    /// Remembers objects that were converted to `version`.
+    pub(crate) fn hold(&self, version: &str, converted: impl IntoIterator<Item = (u64, Value)>) {
+        let mut held = self.held.lock();
+        if held.len() > HELD_MAX {
+            held.clear();
         }
-        Ok(())
+        for (rv, object) in converted {
+            held.insert((rv, version.to_owned()), Arc::new(object));
+        }
     }
-
-    /// Converts objects, all of one version, in one call.
-    ///
-    /// # Errors
-    /// Upstream has no reason for a conversion that fails.
-    pub(crate) async fn convert(
-        &self,
-        caller: &Caller<'_>,
-        objects: Vec<Value>,
-        version: &str,
-    ) -> Result<Vec<Value>, ApiError> {
-        let to = GroupVersion {
-            group: self.group.clone(),
-            version: version.to_owned(),
-        };
-        let kind = objects.first().map(shown_kind).unwrap_or_default();
-        let known = |own: &&String| matches!(own.as_str(), "v1" | "v1beta1");
-        let Some(review) = self.review_versions.iter().find(known) else {
-            let why = "no supported conversion review versions";
-            return Err(ApiError::Unknown(why.to_owned()));
-        };
-        let uid = caller.entropy.review_uid();
-        let document = json!({
-            "kind": "ConversionReview",
-            "apiVersion": format!("apiextensions.k8s.io/{review}"),
-            "request": {
-                "uid": uid, "desiredAPIVersion": to.to_string(), "objects": objects,
-            },
-        });
-        let call = Call {
-            config: &self.client_config,
-            timeout: TIMEOUT,
-        };
-        let started = caller.clock.now();
-        let answer = webhook::post(caller, &call, &document).await;
-        let answer = answer.map_err(|error| {
-            let why = match error {
-                CallError::Config(why) => why,
-                CallError::Failed(why) => why.to_string(),
-            };
-            (Converted::CallFailure, format!("failed: {why}"))
-        });
-        let converted = answer.and_then(|answer| {
-            let converted = read(&answer, &uid, review);
-            let converted =
-                converted.map_err(|why| (Converted::Malformed, format!("failed: {why}")))?;
-            all_restored(&objects, converted, &to)
-        });
-        let outcome = match &converted {
-            Ok(_) => Converted::Success,
-            Err((outcome, _)) => *outcome,
-        };
-        let from = objects.first().map_or("", |object| {
-            let stated = object["apiVersion"].as_str().unwrap_or_default();
-            stated.rsplit('/').next().unwrap_or_default()
-        });
-        caller.metrics.conversions().called(ConversionCall {
-            definition: &self.definition,
-            from,
-            to: version,
-            outcome,
-            nanos: nanos_between(started, caller.clock.now()),
-        });
-        converted
-            .map_err(|(_, what)| ApiError::Unknown(format!("conversion webhook for {kind} {what}")))
-    }
-}
-
-/// The converted objects with the metadata of the originals, or what is wrong with them.
-fn all_restored(
-    originals: &[Value],
-    converted: Vec<Value>,
-    to: &GroupVersion,
-) -> Result<Vec<Value>, (Converted, String)> {
-    if converted.len() != originals.len() {
-        let what = format!(
-            "returned {} objects, expected {}",
-            converted.len(),
-            originals.len()
-        );
-        return Err((Converted::Partial, what));
-    }
-    let pairs = originals.iter().zip(converted).enumerate();
-    let restored = pairs.map(|(index, (original, converted))| {
-        restored(original, converted, to).map_err(|fault| {
-            let what = format!("returned {}", fault.told(index));
-            (Converted::InvalidObject, what)
-        })
-    });
-    restored.collect()
 }
 
 fn key(stored: &Value, version: &str) -> Key {
     let rv = meta(stored, "resourceVersion").parse();
     (rv.unwrap_or(0), version.to_owned())
-}
-
-fn shown_kind(object: &Value) -> String {
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let version = GroupVersion::parse(text("apiVersion")).unwrap_or_else(|| GroupVersion {
-        group: String::new(),
-        version: String::new(),
-    });
-    let gvk = GroupVersionKind {
-        group: version.group,
-        version: version.version,
-        kind: text("kind").to_owned(),
-    };
-    format!("{}/{}, Kind={}", gvk.group, gvk.version, gvk.kind)
-}
-
-/// The converted objects of an answer.
-fn read(answer: &Value, uid: &str, review: &str) -> Result<Vec<Value>, String> {
-    let response = &answer["response"];
-    if review == "v1" {
-        let expected = "apiextensions.k8s.io/v1, Kind=ConversionReview";
-        let found = shown_kind(answer);
-        if found != expected {
-            return Err(format!(
-                "expected webhook response of {expected}, got {found}"
-            ));
-        }
-    }
-    if !response.is_object() {
-        return Err("no response provided".to_owned());
-    }
-    let found = response["uid"].as_str().unwrap_or_default();
-    if review == "v1" && found != uid {
-        return Err(format!("expected response.uid={uid:?}, got {found:?}"));
-    }
-    let text = |field: &str| response["result"][field].as_str().unwrap_or_default();
-    match (text("status"), text("message")) {
-        ("Success", _) => {}
-        (status, "") => {
-            return Err(format!(
-                "response.result.status was '{status}', not 'Success'"
-            ));
-        }
-        (_, message) => return Err(message.to_owned()),
-    }
-    let converted = response["convertedObjects"].as_array();
-    Ok(converted.cloned().unwrap_or_default())
-}
-
-/// What is wrong with a converted object.
-enum Fault {
-    Object(String),
-    Metadata(String),
-}
-
-impl Fault {
-    fn told(&self, index: usize) -> String {
-        match self {
-            Self::Object(why) => format!("invalid object at index {index}: {why}"),
-            Self::Metadata(why) => format!("invalid metadata: {why}"),
-        }
-    }
-}
-
-/// A converted object with the metadata of the original, of which only labels and annotations may
-/// change.
-fn restored(original: &Value, mut converted: Value, to: &GroupVersion) -> Result<Value, Fault> {
-    let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
-    let version = text(&converted, "apiVersion");
-    if version != to.to_string() {
-        return Err(Fault::Object(format!(
-            "invalid groupVersion (expected {to}, received {version})"
-        )));
-    }
-    let (kind, found) = (text(original, "kind"), text(&converted, "kind"));
-    if kind != found {
-        return Err(Fault::Object(format!(
-            "invalid kind (expected {kind}, received {found})"
-        )));
-    }
-    for (field, shown) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
-        let (was, is) = (meta(original, field), meta(&converted, field));
-        if was != is {
-            return Err(Fault::Object(format!(
-                "must have the same {shown}: {was} != {is}"
-            )));
-        }
-    }
-    if !converted["metadata"].is_object() {
-        let why = "missing metadata in converted object";
-        return Err(Fault::Metadata(why.to_owned()));
-    }
-    let mut metadata = original["metadata"].clone();
-    for field in ["labels", "annotations"] {
-        match &converted["metadata"][field] {
-            Value::Null => {
-                if let Some(metadata) = metadata.as_object_mut() {
-                    metadata.remove(field);
-                }
-            }
-            changed if changed.is_object() => metadata[field] = changed.clone(),
-            _ => {
-                let why = format!("invalid metadata.{field} in converted object");
-                return Err(Fault::Metadata(why));
-            }
-        }
-    }
-    converted["metadata"] = metadata;
-    Ok(converted)
 }

@@ -2,20 +2,14 @@
 
 use serde_json::Value;
 
-use super::conditions::{self, Condition};
-use super::naming::write_status;
-use crate::clock::rfc3339;
-use crate::registry::store::Store;
 use crate::status::{FieldErrors, FieldPath};
-use crate::storage::StoredObject;
 
 const APPROVED: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
-const CONFORMANT: &str = "KubernetesAPIApprovalPolicyConformant";
 
 /// What the annotation of a definition comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Approval {
+pub(crate) enum Approval {
     Missing,
     Bypassed,
     Approved,
@@ -23,7 +17,7 @@ enum Approval {
 }
 
 impl Approval {
-    fn of(annotation: &str) -> Self {
+    pub(crate) fn of(annotation: &str) -> Self {
         if annotation.is_empty() {
             return Self::Missing;
         }
@@ -36,7 +30,7 @@ impl Approval {
         }
     }
 
-    fn message(self, annotation: &str) -> String {
+    pub(crate) fn message(self, annotation: &str) -> String {
         match self {
             Self::Missing => {
                 format!("protected groups must have approval annotation {APPROVED:?}, {SEE}")
@@ -49,7 +43,7 @@ impl Approval {
         }
     }
 
-    fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Missing => "MissingAnnotation",
             Self::Bypassed => "UnapprovedAnnotation",
@@ -60,7 +54,7 @@ impl Approval {
 }
 
 /// Whether a group is one of the community's.
-pub(super) fn is_protected(group: &str) -> bool {
+pub(crate) fn is_protected(group: &str) -> bool {
     let is_within = |suffix: &str| {
         let rest = group.strip_suffix(suffix);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -68,7 +62,7 @@ pub(super) fn is_protected(group: &str) -> bool {
     is_within("k8s.io") || is_within("kubernetes.io")
 }
 
-fn annotation(definition: &Value) -> &str {
+pub(crate) fn annotation(definition: &Value) -> &str {
     let own = &definition["metadata"]["annotations"][APPROVED];
     own.as_str().unwrap_or_default()
 }
@@ -87,36 +81,4 @@ pub(super) fn validate(definition: &Value, old: Option<&Value>, errors: &mut Fie
         Approval::Invalid => errors.invalid(&path, &own.into(), &approval.message(own)),
         Approval::Bypassed | Approval::Approved => {}
     }
-}
-
-/// Tells in a condition what the annotation comes to.
-pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
-    let Some(definition) = store.table().get(&definition.key) else {
-        return;
-    };
-    let value = &*definition.fields(&["metadata.annotations", "status"]);
-    let own = annotation(value);
-    let approval = Approval::of(own);
-    let message = approval.message(own);
-    let condition = Condition {
-        condition_type: CONFORMANT,
-        status: match approval {
-            Approval::Approved => "True",
-            Approval::Missing | Approval::Bypassed | Approval::Invalid => "False",
-        },
-        reason: approval.reason(),
-        message: &message,
-    };
-    let is_told = conditions::find(value, CONFORMANT).is_some_and(|held| {
-        held["status"] == condition.status
-            && held["reason"] == condition.reason
-            && held["message"] == message
-    });
-    if is_told {
-        return;
-    }
-    let now = rfc3339(store.core.clock.now());
-    write_status(store, &definition, |next| {
-        conditions::set(next, condition, &now);
-    });
 }

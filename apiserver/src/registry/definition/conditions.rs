@@ -6,26 +6,26 @@ use crate::meta::object::child_mut;
 
 /// A condition to set.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Condition<'a> {
-    pub(super) condition_type: &'static str,
-    pub(super) status: &'static str,
-    pub(super) reason: &'static str,
-    pub(super) message: &'a str,
+pub(crate) struct Condition<'a> {
+    pub(crate) condition_type: &'static str,
+    pub(crate) status: &'static str,
+    pub(crate) reason: &'static str,
+    pub(crate) message: &'a str,
 }
 
 /// The condition of a type.
-pub(super) fn find<'d>(definition: &'d Value, condition_type: &str) -> Option<&'d Value> {
+pub(crate) fn find<'d>(definition: &'d Value, condition_type: &str) -> Option<&'d Value> {
     let mut conditions = definition["status"]["conditions"].as_array()?.iter();
     conditions.find(|condition| condition["type"] == condition_type)
 }
 
 /// Whether the condition of a type is true.
-pub(super) fn is_true(definition: &Value, condition_type: &str) -> bool {
+pub(crate) fn is_true(definition: &Value, condition_type: &str) -> bool {
     find(definition, condition_type).is_some_and(|condition| condition["status"] == "True")
 }
 
 /// Sets a condition; its time stays unless the status changes.
-pub(super) fn set(definition: &mut Value, condition: Condition<'_>, now: &str) {
+pub(crate) fn set(definition: &mut Value, condition: Condition<'_>, now: &str) {
     let status = child_mut(definition, "status");
     if !status.get("conditions").is_some_and(Value::is_array) {
         status.insert("conditions".to_owned(), json!([]));

@@ -20,7 +20,7 @@ use crate::meta::order::Ordered;
 use crate::meta::validation::{FIELD_IMMUTABLE, dns1035_label, dns1123_subdomain};
 
 use crate::status::{CauseReason, FieldErrors, FieldPath};
-use crate::webhook;
+use crate::x509;
 
 /// The versions of `ConversionReview` that a server can send.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -49,7 +49,7 @@ pub(super) fn update(new: &Value, old: &Value) -> FieldErrors {
     // What can't be read is only allowed where it was so before, or does not matter yet.
     let established = conditions::is_true(old, "Established");
     let client = &old_spec["conversion"]["webhook"]["clientConfig"];
-    let checks_authority = established && webhook::check_authority(client).is_ok();
+    let checks_authority = established && x509::check_authority(client).is_ok();
     validate_spec(spec, checks_authority, &mut errors);
     let mut immutable = |names: &[&str]| {
         let value = |spec: &Value| {
@@ -297,7 +297,7 @@ fn validate_conversion(
     } else {
         let config = &webhook["clientConfig"];
         webhook_client::validate(config, &client, errors);
-        if let (true, Err(why)) = (checks_authority, webhook::check_authority(config)) {
+        if let (true, Err(why)) = (checks_authority, x509::check_authority(config)) {
             errors.invalid(&client.child("caBundle"), &config["caBundle"], &why);
         }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Flow;
 use super::level::{Level, Reason};
-use crate::endpoints::metrics::families::{Family, Histogram, MILLISECOND, SECOND, Scale};
+use crate::metrics::families::{Family, Histogram, MILLISECOND, SECOND, Scale};
 
 const DURATIONS: Scale = Scale {
     bounds: &[

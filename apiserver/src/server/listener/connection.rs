@@ -23,8 +23,8 @@ use super::Handshake;
 use super::activity::{Activity, Counted, Expired, HEAD_TIME_MAX, Observed};
 use super::plaintext;
 use super::request_log::Logged;
+use crate::auth::Peer;
 use crate::endpoints::streams::Session;
-use crate::server::Peer;
 use crate::server::stall::StallLimit;
 
 /// Upstream's `MaxHeaderBytes` of 1 MiB, with what Go reads beyond it before it refuses a head.

@@ -4,7 +4,7 @@ use http::header::USER_AGENT;
 use http::{Request, Uri};
 use tokio::time::Instant;
 
-use crate::endpoints::request_info::RequestInfo;
+use crate::request::RequestInfo;
 use crate::server::header;
 
 /// The target of these lines, which are of the level `INFO`.

@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::kind::{check_custom, type_meta, unconvertible};
 use super::{custom, disowns, with_type_meta};
 use crate::endpoints::handlers::Request;
-use crate::endpoints::options::field_validation;
 use crate::meta::object::meta;
 use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::nesting;
 use crate::patch::{self, Outcome, Patched};
 use crate::registry::carried;
 use crate::registry::custom_resource::CustomResource;
+use crate::request::options::field_validation;
 use crate::schema::{self, Decoded, FieldValidation};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 

@@ -1,0 +1,42 @@
+//! The condition of definitions in groups of the community's: whether somebody has approved them.
+
+use super::naming::write_status;
+use crate::clock::rfc3339;
+use crate::registry::definition::approval::{Approval, annotation};
+use crate::registry::definition::conditions::{self, Condition};
+use crate::storage::StoredObject;
+use crate::store::Store;
+
+const CONFORMANT: &str = "KubernetesAPIApprovalPolicyConformant";
+
+/// Tells in a condition what the annotation comes to.
+pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
+    let Some(definition) = store.table().get(&definition.key) else {
+        return;
+    };
+    let value = &*definition.fields(&["metadata.annotations", "status"]);
+    let own = annotation(value);
+    let approval = Approval::of(own);
+    let message = approval.message(own);
+    let condition = Condition {
+        condition_type: CONFORMANT,
+        status: match approval {
+            Approval::Approved => "True",
+            Approval::Missing | Approval::Bypassed | Approval::Invalid => "False",
+        },
+        reason: approval.reason(),
+        message: &message,
+    };
+    let is_told = conditions::find(value, CONFORMANT).is_some_and(|held| {
+        held["status"] == condition.status
+            && held["reason"] == condition.reason
+            && held["message"] == message
+    });
+    if is_told {
+        return;
+    }
+    let now = rfc3339(store.state.clock.now());
+    write_status(store, &definition, |next| {
+        conditions::set(next, condition, &now);
+    });
+}

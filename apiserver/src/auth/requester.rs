@@ -1,0 +1,27 @@
+//! Who asks for a write, and in which request.
+
+use std::sync::atomic::AtomicU64;
+
+use serde_json::Value;
+
+use super::User;
+use crate::meta::GroupVersionKind;
+use crate::request::options::Query;
+
+/// What webhooks are told of a request, whichever object it writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requester<'a> {
+    pub(crate) user: &'a User,
+    pub(crate) query: &'a Query,
+    /// The namespace in the path, empty where there is none.
+    pub(crate) namespace: &'a str,
+    /// The name in the path.
+    pub(crate) name: &'a str,
+    pub(crate) subresource: &'a str,
+    /// The kind of what is written; a subresource may have one of its own.
+    pub(crate) kind: &'a GroupVersionKind,
+    /// The options in the body of a DELETE.
+    pub(crate) delete_options: Option<&'a Value>,
+    /// Where the nanoseconds are added up for which webhooks are waited for.
+    pub(crate) waited: &'a AtomicU64,
+}

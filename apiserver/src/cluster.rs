@@ -1,0 +1,62 @@
+//! What everybody shares who works on a request: the objects, the time, the resources that there are.
+
+use std::sync::Arc;
+
+use crate::clock::{Clock, Entropy};
+use crate::metrics::Metrics;
+use crate::registry::catalog::Catalog;
+use crate::registry::definitions::Definitions;
+use crate::storage::Storage;
+use crate::webhook::{Caller, OwnedCaller, Services};
+
+/// The state of a cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) storage: Arc<Storage>,
+    /// The built-in resources.
+    pub(crate) catalog: &'static Catalog,
+    /// Custom resources, and with them all of discovery.
+    pub(crate) definitions: Definitions,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Where services are reached from here.
+    pub(crate) services: Services,
+}
+
+impl Cluster {
+    /// What calls of webhooks need.
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller {
+            services: &self.services,
+            storage: &self.storage,
+            entropy: &self.entropy,
+            clock: &self.clock,
+            metrics: &self.metrics,
+        }
+    }
+
+    /// What calls of webhooks need that outlive the request.
+    pub(crate) fn owned_caller(&self) -> OwnedCaller {
+        OwnedCaller {
+            services: self.services.clone(),
+            storage: Arc::clone(&self.storage),
+            entropy: self.entropy.clone(),
+            clock: self.clock.clone(),
+            metrics: Arc::clone(&self.metrics),
+        }
+    }
+
+    /// A cluster that begins with `storage`, a fork of this one's, under `clock`.
+    pub(crate) fn forked(&self, storage: Storage, clock: Clock, services: Services) -> Self {
+        Self {
+            clock,
+            entropy: self.entropy.forked(),
+            storage: Arc::new(storage),
+            catalog: self.catalog,
+            definitions: self.definitions.forked(),
+            metrics: Arc::new(Metrics::default()),
+            services,
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! What a request is counted under, and what counts it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, Method};
+use jiff::Timestamp;
+
+use super::counters::Sent;
+use super::{Metrics, SENT_NOTED_MAX, What};
+use crate::clock::{Clock, nanos_between};
+use crate::patch::PatchType;
+use crate::registry::catalog::ResourceInfo;
+use crate::registry::event;
+use crate::request::options::Query;
+use crate::request::{RequestInfo, Verb};
+
+/// Subresources that are connections.
+const CONNECTS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// What a request is counted under.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestLabels {
+    verb: &'static str,
+    pub(super) dry_run: &'static str,
+    names: Names,
+    subresource: String,
+    scope: &'static str,
+    component: &'static str,
+    /// Whether the route reads: the sizes of its answers are of interest.
+    pub(super) is_read: bool,
+    /// The verb of a body that was read, and its size.
+    pub(super) body: Option<(&'static str, usize)>,
+    /// Whether clients should use another resource.
+    pub(super) is_deprecated: bool,
+    /// Whether the client calls itself an API server.
+    pub(super) is_own: bool,
+}
+
+/// The resource of a request.
+#[derive(Clone, Debug)]
+enum Names {
+    Served(Arc<ResourceInfo>),
+    /// As the path has it.
+    Stated {
+        group: String,
+        version: String,
+        resource: String,
+    },
+}
+
+/// What a list was made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// How many objects were looked at.
+    pub(crate) fetched: usize,
+    pub(crate) returned: usize,
+    /// Whether the client asked for the latest state.
+    pub(crate) is_consistent: bool,
+    /// Whether the objects had to be as new as some version.
+    pub(crate) awaits_version: bool,
+}
+
+impl RequestLabels {
+    /// The labels of a request for a resource that need not be served.
+    pub(crate) fn stated(info: &RequestInfo, query: &Query) -> Self {
+        let names = Names::Stated {
+            group: info.group.clone(),
+            version: info.version.clone(),
+            resource: info.resource.clone(),
+        };
+        Self::new(info, query, false, names)
+    }
+
+    /// The labels of a request for `resource` with these `headers`.
+    pub(crate) fn served(
+        resource: &Arc<ResourceInfo>,
+        (info, query): (&RequestInfo, &Query),
+        headers: &HeaderMap,
+    ) -> Self {
+        let is_patch = info.verb == Some(Verb::Patch);
+        let is_apply = is_patch && PatchType::of(headers) == Ok(PatchType::Apply);
+        let names = Names::Served(Arc::clone(resource));
+        Self {
+            is_deprecated: resource.warning.is_some(),
+            ..Self::new(info, query, is_apply, names)
+        }
+    }
+
+    /// The labels of a request for a path that names no resource, if upstream counts it: probes,
+    /// OpenAPI v3, and the aggregated discovery that the answer may be.
+    pub(crate) fn of_path(method: &Method, path: &str, is_aggregated: bool) -> Option<Self> {
+        let (subresource, component) = match path {
+            "/healthz" | "/livez" | "/readyz" => (path, ""),
+            "/openapi/v3" => ("openapi/v3", ""),
+            "/api" if is_aggregated => ("api", "apiserver"),
+            "/apis" if is_aggregated => ("apis", "apiserver"),
+            _ if path.starts_with("/openapi/v3/") => ("openapi/v3/", ""),
+            _ => return None,
+        };
+        let verbs = ["POST", "PUT", "PATCH", "DELETE"];
+        let verb = match *method {
+            Method::GET | Method::HEAD => "GET",
+            _ => {
+                let mut verbs = verbs.into_iter();
+                verbs
+                    .find(|verb| *verb == method.as_str())
+                    .unwrap_or("other")
+            }
+        };
+        Some(Self {
+            verb,
+            dry_run: "",
+            names: Names::Stated {
+                group: String::new(),
+                version: String::new(),
+                resource: String::new(),
+            },
+            subresource: subresource.to_owned(),
+            scope: "",
+            component,
+            is_read: true,
+            body: None,
+            is_deprecated: false,
+            is_own: false,
+        })
+    }
+
+    fn new(info: &RequestInfo, query: &Query, is_apply: bool, names: Names) -> Self {
+        let scope = match (&info.name, &info.namespace) {
+            (Some(_), _) => "resource",
+            _ if info.verb == Some(Verb::Create) => "resource",
+            (None, Some(_)) => "namespace",
+            (None, None) => "cluster",
+        };
+        let subresource = info.subresource.clone().unwrap_or_default();
+        let verb = match info.verb {
+            _ if CONNECTS.contains(&subresource.as_str()) => "CONNECT",
+            Some(Verb::Watch) => "WATCH",
+            Some(Verb::List) => "LIST",
+            Some(Verb::Get) => "GET",
+            Some(Verb::Create) => "POST",
+            Some(Verb::Update) => "PUT",
+            Some(Verb::Patch) if is_apply => "APPLY",
+            Some(Verb::Patch) => "PATCH",
+            Some(Verb::Delete | Verb::DeleteCollection) => "DELETE",
+            None => "other",
+        };
+        let dry_run = match query.get("dryRun") {
+            None => "",
+            Some(_) if query.all("dryRun").all(|value| value == "All") => "All",
+            Some(_) => "invalid",
+        };
+        let is_read = match info.verb {
+            Some(Verb::Get | Verb::List) => verb != "CONNECT" || subresource == "log",
+            // The path below `watch` is a route of its own.
+            Some(Verb::Watch) => query.flag("watch"),
+            _ => false,
+        };
+        Self {
+            verb,
+            dry_run,
+            names,
+            subresource,
+            scope,
+            component: "apiserver",
+            is_read,
+            body: None,
+            is_deprecated: false,
+            is_own: false,
+        }
+    }
+
+    /// The same labels for a request with a body of so many bytes.
+    pub(crate) fn with_body(mut self, verb: Option<Verb>, bytes: usize) -> Self {
+        let verb = match verb {
+            _ if self.verb == "CONNECT" => None,
+            Some(Verb::Create) => Some("create"),
+            Some(Verb::Update) => Some("update"),
+            Some(Verb::Patch) => Some("patch"),
+            Some(Verb::Delete) => Some("delete"),
+            Some(Verb::DeleteCollection) => Some("delete_collection"),
+            Some(Verb::Get | Verb::List | Verb::Watch) | None => None,
+        };
+        self.body = verb.map(|verb| (verb, bytes));
+        self
+    }
+
+    /// The same labels for a request of a client that calls itself `user_agent`.
+    pub(crate) fn of_agent(mut self, user_agent: &str) -> Self {
+        self.is_own = user_agent.starts_with("kube-apiserver/");
+        self
+    }
+
+    pub(super) fn of_watch(&self) -> [&str; 3] {
+        match &self.names {
+            Names::Served(info) => {
+                let gvr = info.gvr();
+                [&gvr.group, &gvr.version, &gvr.resource]
+            }
+            Names::Stated {
+                group,
+                version,
+                resource,
+            } => [group, version, resource],
+        }
+    }
+
+    /// The labels of the table that has the objects.
+    pub(super) fn of_cache(&self) -> [&str; 2] {
+        let [group, _, resource] = self.of_watch();
+        let group = if group == event::GROUP { "" } else { group };
+        [group, resource]
+    }
+
+    pub(super) fn of_request(&self) -> [&str; 7] {
+        let [group, version, resource] = self.of_watch();
+        [
+            self.verb,
+            group,
+            version,
+            resource,
+            &self.subresource,
+            self.scope,
+            self.component,
+        ]
+    }
+
+    pub(super) fn with_dry_run(&self) -> [&str; 8] {
+        let [group, version, resource] = self.of_watch();
+        [
+            self.dry_run,
+            self.verb,
+            group,
+            version,
+            resource,
+            &self.subresource,
+            self.scope,
+            self.component,
+        ]
+    }
+}
+
+/// Counts one request once it is over.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestMeter {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
+    /// When the request came.
+    pub(crate) received: Timestamp,
+    /// The nanoseconds that it waited for a seat.
+    pub(crate) queued: u64,
+    pub(crate) labels: Arc<RequestLabels>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: u16,
+    /// The size of the answer, if it is known.
+    pub(crate) bytes: Option<usize>,
+    /// The nanoseconds for which it waited for webhooks.
+    pub(crate) webhooks: u64,
+    pub(crate) listed: Option<Listed>,
+}
+
+impl RequestMeter {
+    /// The request was answered.
+    pub(crate) fn finish(&self, ended: Ended) {
+        let Ended {
+            code,
+            bytes,
+            webhooks,
+            listed,
+        } = ended;
+        self.note(What::Answered {
+            code,
+            elapsed: self.elapsed(),
+            waited: Duration::from_nanos(self.queued.saturating_add(webhooks)),
+            bytes,
+            listed,
+        });
+    }
+
+    /// Goes on counting while the answer is a watch.
+    pub(crate) fn watch(self) -> WatchMeter {
+        self.note(What::WatchBegan);
+        WatchMeter {
+            request: self,
+            noted: 0,
+            bytes: 0,
+            sent: None,
+        }
+    }
+
+    /// How long ago the request came.
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(nanos_between(self.received, self.clock.now()))
+    }
+
+    fn note(&self, what: What) {
+        self.metrics.note(&self.labels, what);
+    }
+}
+
+/// Counts a watch: as open until it is dropped, and its events.
+#[derive(Debug)]
+pub(crate) struct WatchMeter {
+    request: RequestMeter,
+    /// How many events were noted.
+    noted: usize,
+    /// How many bytes were sent.
+    bytes: usize,
+    /// Where those are counted that come behind them.
+    sent: Option<Sent>,
+}
+
+impl WatchMeter {
+    /// An event of so many bytes was sent.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if let Some(sent) = &self.sent {
+            return sent.count(bytes);
+        }
+        self.request.note(What::Sent(bytes));
+        self.noted += 1;
+        if self.noted == SENT_NOTED_MAX {
+            let request = &self.request;
+            self.sent = Some(request.metrics.sent(&request.labels));
+        }
+    }
+
+    /// Objects or events that were there before the watch were read for it.
+    pub(crate) fn began_with(&self, count: usize) {
+        if count > 0 {
+            self.request.note(What::Init(count));
+        }
+    }
+
+    /// The objects are as new as the watch asked for, after it has waited.
+    pub(crate) fn fresh(&self, waited: Duration) {
+        self.request.note(What::Fresh(waited));
+    }
+
+    /// All objects that were there have been sent, of `scope`.
+    pub(crate) fn listed(&self, scope: &'static str) {
+        let elapsed = self.request.elapsed();
+        self.request.note(What::WatchListed { scope, elapsed });
+    }
+
+    /// The watch has fallen behind, and is closed.
+    pub(crate) fn terminated(&self) {
+        self.request.note(What::WatchTerminated);
+    }
+}
+
+impl Drop for WatchMeter {
+    fn drop(&mut self) {
+        self.request.finish(Ended {
+            code: 200,
+            bytes: Some(self.bytes),
+            webhooks: 0,
+            listed: None,
+        });
+        self.request.note(What::WatchEnded);
+    }
+}

@@ -1,0 +1,103 @@
+//! What CustomResourceDefinitions declare. `apiextensions` keeps it up to date.
+
+mod hash;
+mod served;
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use super::Passes;
+use super::catalog::{Catalog, ResourceInfo};
+use crate::meta::GroupVersionKind;
+
+pub(crate) use served::Served;
+
+/// A kind that a CustomResourceDefinition declares, in one of its versions.
+#[derive(Clone, Debug)]
+pub(crate) struct CustomKind {
+    /// Group, version and kind.
+    pub(crate) gvk: GroupVersionKind,
+    /// The kind of its lists.
+    pub(crate) list_kind: String,
+    /// The name of the resource in paths.
+    pub(crate) plural: String,
+    /// Whether objects live in a namespace.
+    pub(crate) namespaced: bool,
+    /// Names of its subresources: `status`, `scale`.
+    pub(crate) subresources: Vec<String>,
+    /// `openAPIV3Schema` of the version in JSON, if it is structural.
+    pub(crate) schema: Option<Arc<str>>,
+    /// Whether the definition keeps unknown fields of all versions.
+    pub(crate) preserve_unknown_fields: bool,
+    /// JSON paths of `selectableFields`.
+    pub(crate) selectable_fields: Vec<String>,
+}
+
+/// What the definitions of a server declare, kept up to date with each write of one.
+///
+/// The controllers that a server has for definitions run within the request that gives them
+/// something to do, so that its client finds everything done.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    served: RwLock<Arc<Served>>,
+    /// The passes of the controllers of definitions.
+    pub(crate) passes: Passes,
+    pub(crate) user_agent: Arc<str>,
+}
+
+impl Definitions {
+    /// Those of a server that has none yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            served: RwLock::new(Arc::new(Served::builtin())),
+            passes: Passes::default(),
+            user_agent: Arc::from(""),
+        }
+    }
+
+    /// The same, for a server that begins with the same definitions.
+    pub(crate) fn forked(&self) -> Self {
+        Self {
+            served: RwLock::new(Arc::clone(&self.served.read())),
+            passes: Passes::default(),
+            user_agent: Arc::clone(&self.user_agent),
+        }
+    }
+
+    /// The resources in discovery, the built-in ones included.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.served.read().catalog)
+    }
+
+    /// A custom resource that is served.
+    pub(crate) fn resource(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Option<Arc<ResourceInfo>> {
+        self.served.read().resource(group, version, plural)
+    }
+
+    /// A custom resource in the version that it is stored in, by the name of its definition.
+    pub(crate) fn stored_resource(&self, name: &str) -> Option<Arc<ResourceInfo>> {
+        self.served.read().stored_resource(name)
+    }
+
+    /// What is served.
+    pub(crate) fn served(&self) -> Arc<Served> {
+        Arc::clone(&self.served.read())
+    }
+
+    /// Serves something else from now on.
+    pub(crate) fn serve(&self, served: Arc<Served>) {
+        *self.served.write() = served;
+    }
+}
+
+/// The group of a definition, which is called by its plural and its group: to read all definitions
+/// upon each write of one would take as long as everything else together.
+pub(crate) fn group_of(name: &str) -> &str {
+    name.split_once('.').map_or("", |(_, group)| group)
+}

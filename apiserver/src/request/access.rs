@@ -1,0 +1,55 @@
+//! What is decided about a request.
+
+/// Whether a user may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    /// They may, for this reason; those who may everything need none.
+    Allowed(String),
+    /// They may not; the text says which roles could not be read, and is empty in general.
+    Denied(String),
+}
+
+/// A way to be permitted an impersonation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImpersonationMode {
+    /// A service account as the node that its pod runs on.
+    AssociatedNode,
+    ArbitraryNode,
+    ServiceAccount,
+    /// Any user that is neither a node nor a service account.
+    UserInfo,
+    Legacy,
+}
+
+impl ImpersonationMode {
+    /// The order in which modes are tried.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::AssociatedNode,
+        Self::ArbitraryNode,
+        Self::ServiceAccount,
+        Self::UserInfo,
+        Self::Legacy,
+    ];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "associated-node",
+            Self::ArbitraryNode => "arbitrary-node",
+            Self::ServiceAccount => "serviceaccount",
+            Self::UserInfo => "user-info",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    pub(crate) fn is_constrained(self) -> bool {
+        self != Self::Legacy
+    }
+
+    /// The verb that is asked for on the wanted user.
+    pub(crate) fn verb(self) -> String {
+        match self {
+            Self::Legacy => "impersonate".to_owned(),
+            mode => format!("impersonate:{}", mode.as_str()),
+        }
+    }
+}

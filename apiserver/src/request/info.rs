@@ -1,0 +1,262 @@
+//! What a request asks for, read off its method and path. Mirrors apiserver's `RequestInfo`.
+
+use http::Method;
+
+use super::options;
+use crate::meta::selector::FieldSelector;
+use crate::meta::validation::path_segment_name;
+
+/// A verb that is part of the path, before the resource.
+const PROXY: &str = "proxy";
+
+/// What is to be done with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+}
+
+impl Verb {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
+/// What a request does to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Create,
+    Update,
+    Delete,
+    /// A connection to what is behind an object; its options are what is looked at.
+    Connect,
+}
+
+impl Operation {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// A request on a resource path; all other paths are not of this form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestInfo {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) resource: String,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+    /// Path segments behind the subresource.
+    pub(crate) rest: Vec<String>,
+    /// `None` for a method that is not served here.
+    pub(crate) verb: Option<Verb>,
+    /// The verb that authorization is asked for, empty for an unknown method. It reads more into a
+    /// request than is served.
+    pub(crate) asked: &'static str,
+    /// The name that the field selector of a list or watch asks for.
+    pub(crate) selected_name: Option<String>,
+}
+
+impl RequestInfo {
+    /// Reads a path below `/api/V` or `/apis/G/V`; `None` when it names no resource.
+    pub(crate) fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
+        // What is escaped separates too.
+        let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
+        let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
+        let (group, version) = match parts.next()?.as_str() {
+            "api" => (String::new(), parts.next()?),
+            "apis" => (parts.next()?, parts.next()?),
+            _ => return None,
+        };
+        let mut rest: Vec<String> = parts.collect();
+        let special = match rest.first().map(String::as_str) {
+            Some("watch") => Some("watch"),
+            Some(PROXY) => Some(PROXY),
+            _ => None,
+        };
+        if special.is_some() {
+            rest.remove(0);
+        }
+        let legacy_watch = special == Some("watch");
+        // `namespaces/N` is the namespace of what follows it, and a resource when nothing does.
+        let mut namespace = None;
+        if rest.len() > 1 && rest[0] == "namespaces" {
+            namespace = Some(rest[1].clone());
+            let own = rest.len() == 2 || matches!(rest[2].as_str(), "status" | "finalize");
+            if !own {
+                rest.drain(..2);
+            }
+        }
+        let mut rest = rest.into_iter();
+        let resource = rest.next()?;
+        let name = rest.next();
+        let subresource = rest.next().filter(|_| special != Some(PROXY));
+        if resource == "namespaces" && namespace.is_some() && name.is_some() {
+            namespace = None;
+        }
+        let is_watch = legacy_watch || (name.is_none() && wants_watch(query));
+        let verb = match *method {
+            _ if legacy_watch => Some(Verb::Watch),
+            Method::GET | Method::HEAD if is_watch => Some(Verb::Watch),
+            Method::GET | Method::HEAD if name.is_some() => Some(Verb::Get),
+            Method::GET | Method::HEAD => Some(Verb::List),
+            Method::POST => Some(Verb::Create),
+            Method::PUT => Some(Verb::Update),
+            Method::PATCH => Some(Verb::Patch),
+            Method::DELETE if name.is_some() => Some(Verb::Delete),
+            Method::DELETE => Some(Verb::DeleteCollection),
+            _ => None,
+        };
+        // No route answers to HEAD, and those below `watch` answer to GET only.
+        let is_routed = *method == Method::GET || (*method != Method::HEAD && !legacy_watch);
+        let selects = special.is_none() && matches!(verb, Some(Verb::List | Verb::Watch));
+        let selected_name = selects.then(|| selected_name(query));
+        Some(Self {
+            group,
+            version,
+            namespace,
+            resource,
+            name,
+            subresource,
+            rest: rest.collect(),
+            verb: verb.filter(|_| is_routed),
+            asked: special.or(verb.map(Verb::as_str)).unwrap_or_default(),
+            selected_name: selected_name.flatten(),
+        })
+    }
+
+    /// Whether the path says that there is a watch or proxy, and not of what; upstream fails there.
+    pub(crate) fn lacks_kind(path: &str) -> bool {
+        let path = path.trim_matches('/');
+        let Some((above, "watch" | PROXY)) = path.rsplit_once('/') else {
+            return false;
+        };
+        let mut parts = above.split('/');
+        matches!(
+            (parts.next(), parts.count()),
+            (Some("api"), 1) | (Some("apis"), 2)
+        )
+    }
+
+    /// Whether the request may stay open: no deadline applies, and it counts apart from others.
+    pub(crate) fn is_long_running(&self) -> bool {
+        const SUBRESOURCES: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+        let subresource = self.subresource.as_deref().unwrap_or_default();
+        self.is_watch() || self.is_proxy() || SUBRESOURCES.contains(&subresource)
+    }
+
+    /// Whether the request is a watch, and so goes on for as long as its client likes.
+    pub(crate) fn is_watch(&self) -> bool {
+        self.asked == "watch"
+    }
+
+    /// Whether the path asks for a connection in a form that no server routes any more.
+    pub(crate) fn is_proxy(&self) -> bool {
+        self.asked == PROXY
+    }
+}
+
+/// The value that `metadata.name` must have, if a selector asks for one that names have.
+fn selected_name(query: &str) -> Option<String> {
+    let (_, selector) = options::pairs(query).find(|(key, _)| key == "fieldSelector")?;
+    let selector = FieldSelector::parse(&selector).ok()?;
+    let name = selector.requires_exact_match("metadata.name")?;
+    path_segment_name(name).is_empty().then(|| name.to_owned())
+}
+
+fn wants_watch(query: &str) -> bool {
+    options::pairs(query)
+        .find(|(key, _)| key == "watch")
+        .is_some_and(|(_, value)| !matches!(value.to_lowercase().as_str(), "false" | "0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_as_upstream_reads_them() {
+        let table: &[(&str, &str, &str)] = &[
+            ("GET", "/api/v1/namespaces/ns/pods/p", "get /v1 pods ns p -"),
+            ("GET", "/api/v1/namespaces/ns/pods", "list /v1 pods ns - -"),
+            ("GET", "/api/v1/pods?watch=true", "watch /v1 pods - - -"),
+            (
+                "GET",
+                "/api/v1/watch/namespaces/ns/pods",
+                "watch /v1 pods ns - -",
+            ),
+            ("GET", "/api/v1/namespaces", "list /v1 namespaces - - -"),
+            ("GET", "/api/v1/namespaces/ns", "get /v1 namespaces - ns -"),
+            (
+                "PUT",
+                "/api/v1/namespaces/ns/finalize",
+                "update /v1 namespaces - ns finalize",
+            ),
+            (
+                "POST",
+                "/api/v1/namespaces/ns/pods/p/binding",
+                "create /v1 pods ns p binding",
+            ),
+            (
+                "PATCH",
+                "/apis/apps/v1/namespaces/ns/statefulsets/w/scale",
+                "patch apps/v1 statefulsets ns w scale",
+            ),
+            (
+                "DELETE",
+                "/api/v1/nodes",
+                "deletecollection /v1 nodes - - -",
+            ),
+            ("DELETE", "/api/v1/nodes/n", "delete /v1 nodes - n -"),
+            ("GET", "/api/v1/pods?watch=0&watch=1", "list /v1 pods - - -"),
+            ("GET", "/api/v1/pods?watch=x", "watch /v1 pods - - -"),
+            ("HEAD", "/api/v1/nodes/n", "? /v1 nodes - n -"),
+            (
+                "POST",
+                "/api/v1/watch/namespaces/ns/pods",
+                "? /v1 pods ns - -",
+            ),
+        ];
+        for (method, uri, want) in table {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let info =
+                RequestInfo::parse(&method.parse().unwrap(), path, query).expect("a resource path");
+            let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+            let got = format!(
+                "{} {}/{} {} {} {} {}",
+                info.verb.map_or("?", Verb::as_str),
+                info.group,
+                info.version,
+                info.resource,
+                dash(&info.namespace),
+                dash(&info.name),
+                dash(&info.subresource)
+            );
+            assert_eq!(got, *want, "{method} {uri}");
+        }
+        for path in ["/", "/api", "/api/v1", "/apis/apps/v1", "/healthz"] {
+            assert_eq!(RequestInfo::parse(&Method::GET, path, ""), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! Where a write asks the admission webhooks.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Part, Store};
+use crate::admission;
+use crate::admission::course::Course;
+use crate::admission::plugins::Written;
+use crate::admission::quota::Charge;
+use crate::admission::webhook::Admission;
+use crate::auth::Requester;
+use crate::auth::escalation;
+use crate::field_manager;
+use crate::meta::GroupVersionKind;
+use crate::meta::object::{default, meta_mut, name, namespace};
+use crate::metrics::admission::Plugin;
+use crate::metrics::admission::Step;
+use crate::nesting;
+use crate::registry::Generic;
+use crate::request::Operation;
+use crate::schema;
+use crate::status::ApiError;
+use crate::storage::StoredObject;
+
+/// An object as a subresource shows it, and as admission webhooks are to see it.
+pub(crate) trait View: Sync {
+    /// What is seen of `object`.
+    ///
+    /// # Errors
+    /// When that can't be told.
+    fn of(&self, object: &Value) -> Result<Value, ApiError>;
+
+    /// Writes into `object` what was made of what is seen of it.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    fn write(&self, seen: &Value, object: &mut Value) -> Result<(), ApiError>;
+}
+
+impl Store<'_> {
+    /// A stored object in the shape of this resource, converted by webhook if it must be.
+    ///
+    /// # Errors
+    /// When it can't be converted.
+    pub(super) async fn converted(
+        &self,
+        stored: Arc<StoredObject>,
+    ) -> Result<Arc<StoredObject>, ApiError> {
+        let Some(conversion) = self.resource.conversion() else {
+            return Ok(self.shown(stored));
+        };
+        loop {
+            let misses = conversion.misses();
+            let shown = self.shown(Arc::clone(&stored));
+            if conversion.misses() == misses {
+                return Ok(shown);
+            }
+            conversion.fill(&self.state.caller()).await?;
+        }
+    }
+
+    /// An object as it is to be stored, converted by webhook if it must be.
+    ///
+    /// # Errors
+    /// When it can't be converted.
+    pub(super) async fn stored_form(&self, object: Value) -> Result<Value, ApiError> {
+        if let (Some(custom), Some(conversion)) =
+            (&self.resource.custom, self.resource.conversion())
+        {
+            let versions = &custom.versions;
+            if versions.version_of(&object) != versions.storage {
+                let caller = self.state.caller();
+                let converted = conversion.convert(&caller, vec![object], &versions.storage);
+                let converted = converted.await?.pop();
+                let converted = converted.expect("there are as many objects as were posted");
+                return storable(versions.coerced(converted, &versions.storage));
+            }
+        }
+        storable(self.resource.stored(object))
+    }
+
+    /// Begins a step of admission.
+    pub(super) fn course(&self, step: Step, operation: Operation) -> Course<'_> {
+        Course::start(
+            self.requester.map(|_| &self.state.admission),
+            step,
+            operation,
+        )
+    }
+
+    /// Admits an object that is about to be created.
+    ///
+    /// # Errors
+    /// Those of plugins and webhooks.
+    pub(super) async fn admit_new(&self, object: &mut Value) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Admit, Operation::Create);
+        let admitted = admission::admit_create(self.state, self.resource, object, &mut course);
+        let admitted = match admitted {
+            Ok(()) => self.mutate(object, None, &mut course).await,
+            Err(error) => Err(error),
+        };
+        course.end(admitted)
+    }
+
+    /// Admits an object that is about to be stored in the place of `old`.
+    ///
+    /// # Errors
+    /// Those of plugins and webhooks.
+    pub(super) async fn admit_changed(
+        &self,
+        object: &mut Value,
+        old: &Value,
+        part: Part,
+    ) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Admit, Operation::Update);
+        // Built-in plugins have nothing to say of subresources.
+        let admitted = match part {
+            Part::Main => {
+                let written = (&mut *object, old);
+                admission::admit_update(self.state, self.resource, written, &mut course)
+            }
+            _ => Ok(()),
+        };
+        let admitted = match admitted {
+            Ok(()) => self.mutate(object, Some(old), &mut course).await,
+            Err(error) => Err(error),
+        };
+        course.end(admitted)
+    }
+
+    /// Lets mutating webhooks change an object that is about to be written. A webhook may take
+    /// its time, in which the object that was looked at may change: the write is still decided
+    /// upon `old` alone, and so starts over when it comes to be stored.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    async fn mutate(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        course: &mut Course<'_>,
+    ) -> Result<(), ApiError> {
+        let Some(admission) = self.admission(course.operation(), Some(object), old) else {
+            return Ok(());
+        };
+        let Some(view) = self.view else {
+            let held = object["metadata"].get("managedFields").cloned();
+            admission.mutate(Some(object), old, course).await?;
+            self.mend_managed_fields(object, held);
+            return Ok(());
+        };
+        let mut seen = view.of(object)?;
+        let before = seen.clone();
+        let old = old.map(|old| view.of(old)).transpose()?;
+        let admitted = admission.mutate(Some(&mut seen), old.as_ref(), course);
+        admitted.await?;
+        match seen == before {
+            true => Ok(()),
+            false => view.write(&seen, object),
+        }
+    }
+
+    /// Puts managed fields back that webhooks have left in disorder, and warns of it.
+    fn mend_managed_fields(&self, object: &mut Value, held: Option<Value>) {
+        let fault = field_manager::managed_fields_fault(&object["metadata"]["managedFields"]);
+        let (Some(fault), Some(_)) = (fault, self.writer) else {
+            return;
+        };
+        let meta = meta_mut(object);
+        match held {
+            Some(held) => meta.insert("managedFields".to_owned(), held),
+            None => meta.remove("managedFields"),
+        };
+        if let Some(warnings) = self.warnings {
+            warnings.lock().push(format!(
+                ".metadata.managedFields was in an invalid state after admission; this could be \
+                 caused by an outdated mutating admission controller; please fix your requests: \
+                 {fault}"
+            ));
+        }
+    }
+
+    /// Whether the requester may grant what a role or binding grants.
+    ///
+    /// # Errors
+    /// `Forbidden`, and `NotFound` for a binding to no role.
+    pub(super) fn check_escalation(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let Some(requester) = self.requester else {
+            return Ok(());
+        };
+        escalation::check(self.state, requester, self.resource, object, old)
+    }
+
+    /// Asks everybody who looks at valid objects about what is about to be stored.
+    ///
+    /// # Errors
+    /// The first refusal, and a failure to ask a webhook that must be asked.
+    pub(super) async fn approve_stored(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), ApiError> {
+        let written = Written {
+            state: self.state,
+            resource: self.resource,
+            user: self.requester.map(|own| own.user),
+            subresource: self.requester.map_or("", |own| own.subresource),
+            object,
+            old,
+            warnings: self.warnings,
+        };
+        let operation = match old {
+            None => Operation::Create,
+            Some(_) => Operation::Update,
+        };
+        let mut course = self.course(Step::Validate, operation);
+        let mut approved = written.check(&mut course);
+        if approved.is_ok() {
+            approved = self.approve(Some(object), old, &mut course).await;
+        }
+        if approved.is_ok() {
+            let charge = Charge {
+                dry_run: self.dry_run,
+                user_agent: self.user_agent,
+            };
+            if let Some(charged) = written.charge(charge) {
+                approved = course.asked(Plugin::ResourceQuota, charged);
+            }
+        }
+        course.end(approved)
+    }
+
+    /// Asks validating webhooks about what is about to be stored; `None` for a deletion.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    async fn approve(
+        &self,
+        object: Option<&Value>,
+        old: Option<&Value>,
+        course: &mut Course<'_>,
+    ) -> Result<(), ApiError> {
+        let Some(admission) = self.admission(course.operation(), object, old) else {
+            return Ok(());
+        };
+        let Some(view) = self.view else {
+            return admission.validate(object, old, course).await;
+        };
+        let seen = object.map(|object| view.of(object)).transpose()?;
+        let old = old.map(|old| view.of(old)).transpose()?;
+        let approved = admission.validate(seen.as_ref(), old.as_ref(), course);
+        approved.await
+    }
+
+    /// Asks all webhooks about what is created below an object and stored nowhere, such as a
+    /// binding.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn admit_below(
+        &self,
+        kind: &GroupVersionKind,
+        body: &mut Value,
+    ) -> Result<(), ApiError> {
+        self.mutate_below(kind, body).await?;
+        self.approve_below(kind, body).await
+    }
+
+    /// The first half of it, before the body is looked at.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn mutate_below(
+        &self,
+        kind: &GroupVersionKind,
+        body: &mut Value,
+    ) -> Result<(), ApiError> {
+        let namespace = self.requester.map(|own| own.namespace);
+        let namespace = namespace.filter(|own| !own.is_empty());
+        if let Some(namespace) = namespace
+            && self.state.webhooks.are_configured(&self.state.storage)
+        {
+            default(meta_mut(body), "namespace", namespace);
+        }
+        let store = self.below(kind);
+        store.mutate_whole(Operation::Create, body).await
+    }
+
+    /// The second half, once the body is known to be valid.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn approve_below(
+        &self,
+        kind: &GroupVersionKind,
+        body: &Value,
+    ) -> Result<(), ApiError> {
+        let store = self.below(kind);
+        store.approve_whole(Operation::Create, body).await
+    }
+
+    /// Asks all webhooks about a connection with these options.
+    ///
+    /// # Errors
+    /// The refusal of a webhook, and a failure to ask one that must be asked.
+    pub(crate) async fn admit_connection(
+        &self,
+        kind: &GroupVersionKind,
+        options: &mut Value,
+    ) -> Result<(), ApiError> {
+        let store = self.below(kind);
+        store.mutate_whole(Operation::Connect, options).await?;
+        store.approve_whole(Operation::Connect, options).await
+    }
+
+    /// The whole admitting step of something that no built-in plugin knows.
+    async fn mutate_whole(&self, operation: Operation, body: &mut Value) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Admit, operation);
+        let admitted = self.mutate(body, None, &mut course).await;
+        course.end(admitted)
+    }
+
+    /// The whole validating step of such a thing.
+    async fn approve_whole(&self, operation: Operation, body: &Value) -> Result<(), ApiError> {
+        let mut course = self.course(Step::Validate, operation);
+        let approved = self.approve(Some(body), None, &mut course).await;
+        course.end(approved)
+    }
+
+    /// The same store for what is of another kind than its objects.
+    fn below<'a>(&'a self, kind: &'a GroupVersionKind) -> Store<'a> {
+        Store {
+            requester: self.requester.map(|own| Requester { kind, ..own }),
+            strategy: &Generic { generation: false },
+            ..*self
+        }
+    }
+
+    /// Asks all webhooks about a deletion, whose admitting step has begun.
+    pub(super) async fn admit_deletion(
+        &self,
+        current: &StoredObject,
+        mut admitting: Course<'_>,
+    ) -> Result<(), ApiError> {
+        let old = &*current.value();
+        let admission = self.admission(Operation::Delete, None, Some(old));
+        let admitted = match &admission {
+            Some(admission) => admission.mutate(None, Some(old), &mut admitting).await,
+            None => Ok(()),
+        };
+        admitting.end(admitted)?;
+        let mut course = self.course(Step::Validate, Operation::Delete);
+        let approved = match &admission {
+            Some(admission) => admission.validate(None, Some(old), &mut course).await,
+            None => Ok(()),
+        };
+        course.end(approved)
+    }
+
+    /// What webhooks are asked, if there are any and somebody's request is behind the write.
+    fn admission(
+        &self,
+        operation: Operation,
+        object: Option<&Value>,
+        old: Option<&Value>,
+    ) -> Option<Admission<'_>> {
+        let requester = self.requester?;
+        if !self.state.webhooks.are_configured(&self.state.storage) {
+            return None;
+        }
+        let subject = object.or(old)?;
+        let name = match operation {
+            // The name in the path counts, and there is none in that of a collection.
+            Operation::Create if requester.name.is_empty() => name(subject).to_owned(),
+            _ => requester.name.to_owned(),
+        };
+        let namespace = match self.resource.namespaced {
+            true if requester.namespace.is_empty() => namespace(subject).to_owned(),
+            true => requester.namespace.to_owned(),
+            false if self.resource.gvk().kind == "Namespace" => name.clone(),
+            false => String::new(),
+        };
+        Some(Admission {
+            state: self.state,
+            resource: self.resource,
+            // What is seen of an object has not its defaults.
+            strategy: match self.view {
+                Some(_) => &Generic { generation: false },
+                None => self.strategy,
+            },
+            requester,
+            operation,
+            name,
+            namespace,
+            dry_run: self.dry_run,
+            warnings: self.warnings,
+        })
+    }
+}
+
+/// Refuses an object that nests too deeply to be read again: the owners of its fields may add some
+/// levels. Upstream finds out when it has stored it.
+fn storable(object: Value) -> Result<Value, ApiError> {
+    if !nesting::has_room() || nesting::depth_of(&object) <= nesting::DEPTH_MAX {
+        return Ok(object);
+    }
+    let mut text = Vec::new();
+    schema::write_object(&mut text, &object);
+    let why = schema::syntax_error(&text);
+    Err(ApiError::Unknown(
+        why.unwrap_or_else(|| nesting::TOO_DEEP.to_owned()),
+    ))
+}

@@ -1,0 +1,44 @@
+//! What follows from a write, and what is warned of on the way.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Store;
+use crate::admission::webhook;
+use crate::cancellation;
+use crate::storage::{Commit, Raced, StoredObject, Table};
+
+impl Store<'_> {
+    /// Writes, and does what follows from the write.
+    pub(super) fn commit(
+        &self,
+        table: &Table,
+        commit: Commit<'_>,
+    ) -> Result<Arc<StoredObject>, Raced> {
+        let stored = table.commit(commit)?;
+        cancellation::shielded(|| {
+            for follow in self.state.after_write {
+                follow(self.state, self.resource);
+            }
+            webhook::after_write(self.state, self.resource);
+        });
+        Ok(stored)
+    }
+
+    /// Passes on what the kind warns of in a valid object.
+    pub(super) fn warn(&self, new: &Value, old: Option<&Value>) {
+        let Some(held) = self.warnings else {
+            return;
+        };
+        let found = self.strategy.warnings(new, old);
+        if found.is_empty() {
+            return;
+        }
+        let mut held = held.lock();
+        let mut seen: BTreeSet<String> = held.iter().cloned().collect();
+        let added = found.into_iter().filter(|own| seen.insert(own.clone()));
+        held.extend(added);
+    }
+}

@@ -1,0 +1,91 @@
+//! Who owns the fields that a request writes.
+
+use serde_json::Value;
+
+use super::Store;
+use crate::clock::rfc3339;
+use crate::field_manager::{FieldManager, equal_but_for_times};
+use crate::meta::object::meta_mut;
+use crate::registry::catalog::ResourceInfo;
+use crate::schema;
+
+impl Store<'_> {
+    /// The keeper of managed fields, if this request changes owners.
+    pub(crate) fn field_manager(&self) -> Option<FieldManager> {
+        let writer = self.writer?;
+        let kind = self.resource.gvk();
+        let schema = self.resource.schema().cloned();
+        let reset = reset_fields(self.resource, writer.subresource);
+        Some(FieldManager::new(kind, schema, &writer, reset))
+    }
+
+    pub(super) fn own_created(&self, new: &mut Value) {
+        if let Some(manager) = self.field_manager() {
+            // Nobody can set these at creation, so nobody comes to own them.
+            for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+                meta_mut(new).remove(field);
+            }
+            manager.create(new, &rfc3339(self.state.clock.now()));
+        }
+    }
+
+    pub(super) fn own_updated(&self, current: &Value, next: &mut Value) {
+        if let Some(manager) = self.field_manager() {
+            manager.update(current, next, &rfc3339(self.state.clock.now()));
+        }
+    }
+
+    /// What is stored loses its empty lists, after somebody came to own them.
+    pub(super) fn forget_empty_lists(&self, object: &mut Value) {
+        if let Some(schema) = schema::builtin(self.resource.gvk()) {
+            schema.forget_empty_lists(object);
+        }
+    }
+}
+
+/// Whether a write changes nothing; when owners last changed an object is no change by itself.
+pub(super) fn is_no_change(next: &mut Value, current: &Value) -> bool {
+    let held = current["metadata"].get("managedFields");
+    let (Some(held), Some(managed)) = (held, next["metadata"].get_mut("managedFields")) else {
+        return next == current;
+    };
+    if managed == held || !equal_but_for_times(managed, held) {
+        return next == current;
+    }
+    let newer = std::mem::replace(managed, held.clone());
+    if next == current {
+        return true;
+    }
+    meta_mut(next).insert("managedFields".to_owned(), newer);
+    false
+}
+
+/// The fields that writes through a subresource (or none) leave as they are.
+fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'static [&'static str]] {
+    let gvr = resource.gvr();
+    match (subresource, gvr.group.as_str(), gvr.resource.as_str()) {
+        ("status", "", "pods") => &[
+            &["spec"],
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "ownerReferences"],
+        ],
+        ("status", "apps", "deployments") => &[&["spec"], &["metadata", "labels"]],
+        ("status", _, _) if resource.custom.is_some() => &[&["spec"], &["metadata"]],
+        (
+            "status",
+            "admissionregistration.k8s.io"
+            | "apiregistration.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "resource.k8s.io"
+            | "storage.k8s.io",
+            _,
+        ) => &[&["spec"], &["metadata"]],
+        ("status", _, _) => &[&["spec"]],
+        ("approval", _, _) => &[&["spec"], &["status", "certificate"]],
+        // What these drop of a pod their callers come to own all the same.
+        ("ephemeralcontainers" | "resize", _, _) => &[],
+        ("", "certificates.k8s.io", "certificatesigningrequests") => &[&["spec"], &["status"]],
+        _ if resource.subresource("status").is_some() => &[&["status"]],
+        _ => &[],
+    }
+}

@@ -1,0 +1,79 @@
+//! What an object may be: its metadata, as often as its kind looks at that, and what its kind says.
+
+use serde_json::Value;
+
+use super::{Part, Store};
+use crate::admission::devices;
+use crate::meta::validation::{self, NameRule};
+use crate::registry::conduct::{self, MetadataCheck};
+use crate::status::{ApiError, FieldErrors, FieldPath};
+
+impl Store<'_> {
+    /// Faults of the metadata as a new object's, by one of the rules of names.
+    fn validate_metadata(&self, meta: &Value, rule: NameRule) -> FieldErrors {
+        let path = FieldPath::new("metadata");
+        validation::validate_object_meta(meta, self.resource.namespaced, rule, &path)
+    }
+
+    fn validate_finalizers(&self, meta: &Value) -> FieldErrors {
+        let checks = conduct::checks_finalizers(&self.resource.gvr().group_resource());
+        match checks && self.resource.custom.is_none() {
+            true => validation::validate_standard_finalizers(meta, &FieldPath::new("metadata")),
+            false => FieldErrors::new(),
+        }
+    }
+
+    pub(super) fn validate_new(&self, object: &Value, name: &str) -> Result<(), ApiError> {
+        let meta = &object["metadata"];
+        let mut errors = devices::faults(self.state, self.resource, object, None, false);
+        if conduct::checks_new_metadata(&self.resource.gvr().group_resource()) {
+            errors.extend(self.validate_metadata(meta, self.strategy.name_rule()));
+            errors.extend(self.validate_finalizers(meta));
+        }
+        errors.extend(self.strategy.validate(object));
+        self.invalid(name, errors)?;
+        self.invalid(name, self.validate_metadata(meta, NameRule::PathSegment))
+    }
+
+    pub(super) fn validate_changed(
+        &self,
+        next: &Value,
+        current: &Value,
+        name: &str,
+        part: Part,
+    ) -> Result<(), ApiError> {
+        let meta = &next["metadata"];
+        let path = FieldPath::new("metadata");
+        let updated = validation::validate_object_meta_update(meta, &current["metadata"], &path);
+        let mut errors = self.validate_metadata(meta, NameRule::PathSegment);
+        errors.extend(updated.clone());
+        let resource = self.resource.gvr().group_resource();
+        let checks = match (&self.resource.custom, part) {
+            (Some(_), _) => &[MetadataCheck::Update],
+            (None, Part::Status) => conduct::status_metadata_checks(&resource),
+            (None, Part::Main | Part::Whole | Part::Raw) => conduct::metadata_checks(&resource),
+        };
+        for check in checks {
+            errors.extend(match check {
+                MetadataCheck::Whole => self.validate_metadata(meta, self.strategy.name_rule()),
+                MetadataCheck::Update => updated.clone(),
+            });
+            errors.extend(self.validate_finalizers(meta));
+        }
+        let is_status = part == Part::Status;
+        let old = Some(current);
+        errors.extend(devices::faults(
+            self.state,
+            self.resource,
+            next,
+            old,
+            is_status,
+        ));
+        errors.extend(match part {
+            Part::Main => self.strategy.validate_update(next, current),
+            Part::Status => self.strategy.validate_status_update(next, current),
+            Part::Whole | Part::Raw => FieldErrors::new(),
+        });
+        self.invalid(name, errors)
+    }
+}

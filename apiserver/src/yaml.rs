@@ -1,0 +1,4 @@
+//! YAML as Go reads and writes it.
+
+pub(crate) mod decode;
+pub(crate) mod encode;
