@@ -2,7 +2,8 @@
 //! found. It needs nothing but a browser: style, program, pictures and data are all in it.
 //!
 //! The data of a scenario is text that is read when the scenario is opened, so that hundreds of them make no
-//! slow page. Nothing in it depends on the machine: the same runs, the same bytes.
+//! slow page. Nothing in it depends on the machine, unless the line that says what made it does: the same runs, the
+//! same bytes.
 //!
 //! - [`chart`]: a run as lanes
 //! - [`matrix`]: what exploring found
@@ -33,6 +34,8 @@ pub struct Page {
     pub scenarios: Vec<ScenarioReport>,
     /// What exploring found, if there was any.
     pub matrix: Option<Matrix>,
+    /// By which program the page was made, and how it was called.
+    pub made_by: Option<String>,
 }
 
 /// What a page shows of a scenario.

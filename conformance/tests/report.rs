@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use kubeproof::report::chart::MarkKind;
 use kubeproof::report::matrix::{Cell, Diverged, Row};
 use kubeproof::report::{Chart, Matrix, Page, ScenarioReport};
 use kubeproof::runner::RunOptions;
@@ -122,6 +123,7 @@ fn hostile() -> Page {
             }],
             divergences: vec![diverged],
         }),
+        made_by: Some(HOSTILE.to_owned()),
     }
 }
 
@@ -180,7 +182,79 @@ fn nothing_in_a_page_refers_to_the_network() {
 fn the_same_runs_make_the_same_page() {
     let page = || Page {
         scenarios: vec![report("statefulset/sts-create-ordered")],
-        matrix: None,
+        ..Page::default()
     };
     assert_eq!(page().to_html(), page().to_html());
+}
+
+#[test]
+fn what_a_fault_meets_at_once_is_one_mark() {
+    let one = report("node/node-control-plane-down");
+    let faults = one
+        .chart
+        .marks
+        .iter()
+        .filter(|mark| mark.kind == MarkKind::Fault);
+    let faults: Vec<_> = faults.collect();
+    // An outage of ten minutes that meets every watch and lease of a cluster again and again.
+    assert!(faults.len() < 30, "{} marks", faults.len());
+    let all: usize = faults.iter().map(|mark| mark.count).sum();
+    assert!(all > 500, "{all} requests");
+    let most = faults.iter().max_by_key(|mark| mark.count).unwrap();
+    let more = format!("; and {} more", most.count - 4);
+    assert!(
+        most.what.starts_with("outage: ") && most.what.ends_with(&more),
+        "{}",
+        most.what
+    );
+    let places: Vec<u32> = faults.iter().map(|mark| mark.x).collect();
+    assert!(places.is_sorted_by(|one, next| one < next), "{places:?}");
+}
+
+#[test]
+fn openkruises_statefulsets_are_told_from_the_others() {
+    let kinds = |scenario: &str| -> Vec<String> {
+        let lanes = report(scenario).chart.lanes.into_iter();
+        lanes
+            .map(|lane| lane.kind)
+            .filter(|kind| kind.contains("statefulset"))
+            .collect()
+    };
+    assert_eq!(kinds("asts/asts-rolling-default"), ["advanced statefulset"]);
+    assert_eq!(kinds("statefulset/sts-create-ordered"), ["statefulset"]);
+}
+
+#[test]
+fn failures_areas_and_what_made_the_page_are_at_its_top() {
+    let mut failed = report("statefulset/sts-create-ordered");
+    failed.has_passed = false;
+    let page = Page {
+        scenarios: vec![report("gc/gc-policy-switch"), failed],
+        matrix: None,
+        made_by: Some("kubeproof 1: run <all>".to_owned()),
+    };
+    let html = page.to_html();
+    let (top, _) = html.split_once("<details class=\"one ").unwrap();
+    for part in [
+        "<a href=\"#failures\"><b class=\"bad\">1 failed</b></a>",
+        "made by <code>kubeproof 1: run &lt;all&gt;</code>",
+        "<h2 id=\"failures\">Failed</h2>",
+        "<li><a href=\"#statefulset/sts-create-ordered\">",
+        "<a href=\"#area:gc\">gc</a> <small>1</small>",
+        "<details class=\"legend\">",
+    ] {
+        assert!(top.contains(part), "{part}");
+    }
+    assert!(!top.contains("<li><a href=\"#gc/"), "it has passed");
+    assert!(html.contains("<h2 id=\"area:gc\">gc <small data-all=\"1\">1</small></h2>"));
+    let page = Page {
+        scenarios: vec![report("gc/gc-policy-switch")],
+        ..Page::default()
+    };
+    let html = page.to_html();
+    assert!(
+        !html.contains("id=\"failures\"") && !html.contains("made by"),
+        "nothing has failed"
+    );
+    assert!(!html.contains("class=\"areas\""), "there is one area");
 }

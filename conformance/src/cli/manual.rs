@@ -28,6 +28,13 @@ pub(super) fn version() -> &'static str {
     &VERSION
 }
 
+/// The program with its version, and how it was called.
+pub(super) fn made_by() -> String {
+    let arguments = std::env::args().skip(1);
+    let arguments: Vec<String> = arguments.collect();
+    format!("kubeproof {}: kubeproof {}", version(), arguments.join(" "))
+}
+
 #[derive(Args)]
 pub(super) struct CompletionsArgs {
     /// The shell that reads the script.

@@ -22,6 +22,7 @@ use kubeproof_apiserver::Clock;
 use serde_json::json;
 
 use super::chosen::Chosen;
+use super::manual;
 use super::out;
 use super::outside::{self, OutsideArgs};
 use super::threads;
@@ -154,6 +155,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         let page = Page {
             scenarios,
             matrix: None,
+            made_by: Some(manual::made_by()),
         };
         let written = report::write(dir, &page);
         written.with_context(|| format!("cannot write a report into {}", dir.display()))?;

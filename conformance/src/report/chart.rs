@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kubeproof_apiserver::fault::Meeting;
 use kubeproof_apiserver::{EventType, JournalEntry};
+use kubeproof_controller::kruise;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -31,6 +32,8 @@ const GAP: u32 = 64;
 const GAP_SECONDS: f64 = 60.0;
 /// What goes wrong on the wire again and again is there so often a step.
 const REPETITIONS_MAX: usize = 5;
+/// How many of the requests and events that a fault met at once are told.
+const MET_TOLD: usize = 4;
 /// The lane of what goes wrong on the wire.
 const WIRE: &str = "faults and refusals";
 
@@ -88,6 +91,13 @@ pub struct Mark {
     pub what: String,
     /// The version of the write; of what is none, that of the write before it.
     pub rv: u64,
+    /// How many requests and events a fault met at once.
+    #[serde(rename = "c", skip_serializing_if = "is_one")]
+    pub count: usize,
+}
+
+fn is_one(count: &usize) -> bool {
+    *count == 1
 }
 
 /// What kind of thing a mark stands for.
@@ -166,11 +176,7 @@ impl Chart {
                     (item.at.0, item.time),
                     (actor(&refusal.user_agent), refusal.what.clone()),
                 ),
-                Of::Meeting(meeting) => drawing.wire(
-                    MarkKind::Fault,
-                    (item.at.0, item.time),
-                    ("fault", format!("{}: {}", meeting.fault, meeting.what)),
-                ),
+                Of::Meeting(meeting) => drawing.meet((item.at.0, item.time), meeting),
             }
         }
         drawing.finish()
@@ -241,6 +247,8 @@ struct Drawing<'a> {
     lives: BTreeMap<Key, Life>,
     /// Marks with the keys of their lanes.
     marks: Vec<(Key, Mark)>,
+    /// What the fault of the last mark met, if it is a fault's.
+    met: Vec<&'a Meeting>,
 }
 
 impl<'a> Drawing<'a> {
@@ -256,6 +264,7 @@ impl<'a> Drawing<'a> {
             x: MARGIN,
             lives: BTreeMap::new(),
             marks: Vec::new(),
+            met: Vec::new(),
         }
     }
 
@@ -280,6 +289,38 @@ impl<'a> Drawing<'a> {
             self.marks.push((key, mark));
         }
         self.live(entry, x);
+    }
+
+    /// A fault meets somebody; what it meets in one instant, with nothing between, is one mark.
+    fn meet(&mut self, (rv, time): (u64, Timestamp), meeting: &'a Meeting) {
+        let goes_on = match (self.met.last(), self.marks.last()) {
+            (Some(last), Some((_, mark))) => {
+                (&last.fault, last.time) == (&meeting.fault, time)
+                    && (mark.x, mark.kind) == (self.x, MarkKind::Fault)
+            }
+            _ => false,
+        };
+        if !goes_on {
+            self.met.clear();
+            let what = format!("{}: {}", meeting.fault, meeting.what);
+            let before = self.marks.len();
+            self.wire(MarkKind::Fault, (rv, time), ("fault", what));
+            // Faults before the first step have none.
+            self.met
+                .extend((self.marks.len() > before).then_some(meeting));
+            return;
+        }
+        self.met.push(meeting);
+        let told = self.met.iter().take(MET_TOLD).map(|met| met.what.as_str());
+        let mut what = format!("{}: {}", meeting.fault, told.collect::<Vec<_>>().join("; "));
+        if let more @ 1.. = self.met.len().saturating_sub(MET_TOLD) {
+            what.push_str(&format!("; and {more} more"));
+        }
+        let what = self.masked(&what);
+        if let Some((_, mark)) = self.marks.last_mut() {
+            mark.count = self.met.len();
+            mark.what = what;
+        }
     }
 
     /// Something on the wire, in the lane of such things.
@@ -318,6 +359,7 @@ impl<'a> Drawing<'a> {
             actor,
             what: self.masked(&what),
             rv,
+            count: 1,
         }
     }
 
@@ -454,6 +496,9 @@ fn has_mark(marks: &[(Key, Mark)], key: &Key) -> bool {
     marks.iter().any(|(known, _)| known == key)
 }
 
+/// What OpenKruise's StatefulSet is called, to tell it from the other.
+const ADVANCED: &str = "advanced statefulset";
+
 /// The object that a write is about: of an event, the one that it tells of.
 #[derive(Clone)]
 struct Subject {
@@ -471,8 +516,13 @@ fn subject(entry: &JournalEntry) -> Subject {
         }
         _ => (text(&entry.object["kind"]), &entry.object["metadata"]),
     };
+    let kind = match (kind.as_str(), of["apiVersion"].as_str()) {
+        ("StatefulSet", _) if entry.gvr.group == kruise::GROUP => ADVANCED.to_owned(),
+        ("StatefulSet", Some(version)) if version.starts_with(kruise::GROUP) => ADVANCED.to_owned(),
+        _ => kind.to_lowercase(),
+    };
     Subject {
-        kind: kind.to_lowercase(),
+        kind,
         namespace: text(&of["namespace"]),
         name: text(&of["name"]),
     }
@@ -486,7 +536,7 @@ fn lane_key(subject: Subject, names: &GeneratedNames) -> Key {
         name,
     } = subject;
     let rank = match kind.as_str() {
-        "statefulset" | "cloneset" | "deployment" | "replicaset" | "daemonset" => 1,
+        "statefulset" | ADVANCED | "cloneset" | "deployment" | "replicaset" | "daemonset" => 1,
         "controllerrevision" => 2,
         "pod" => 3,
         "persistentvolumeclaim" => 4,

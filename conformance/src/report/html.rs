@@ -26,6 +26,8 @@ impl Page {
             ("title", escaped(&title)),
             ("style", STYLE.to_owned()),
             ("summary", summary(passed, failed, matrix)),
+            ("made", made(self.made_by.as_deref())),
+            ("failures", failures(&self.scenarios)),
             ("matrix", matrix.map(matrix_section).unwrap_or_default()),
             ("scenarios", scenarios(&self.scenarios)),
             ("data", data(&self.scenarios)),
@@ -76,7 +78,10 @@ fn in_script(json: &str) -> String {
 fn summary(passed: usize, failed: usize, matrix: Option<&Matrix>) -> String {
     let mut summary = format!("<b class=\"good\">{passed} passed</b>");
     if failed > 0 {
-        let _ = write!(summary, ", <b class=\"bad\">{failed} failed</b>");
+        let _ = write!(
+            summary,
+            ", <a href=\"#failures\"><b class=\"bad\">{failed} failed</b></a>"
+        );
     }
     if let Some(matrix) = matrix {
         let all = sum(matrix.rows.iter().flat_map(|row| &row.cells));
@@ -91,6 +96,29 @@ fn summary(passed: usize, failed: usize, matrix: Option<&Matrix>) -> String {
     summary
 }
 
+fn made(by: Option<&str>) -> String {
+    by.map_or_else(String::new, |by| {
+        format!(
+            "<p class=\"quiet\">made by <code>{}</code></p>",
+            escaped(by)
+        )
+    })
+}
+
+/// Links to the scenarios that failed.
+fn failures(scenarios: &[ScenarioReport]) -> String {
+    let failed = scenarios.iter().filter(|one| !one.has_passed);
+    let links = failed.map(|one| {
+        let (name, title) = (escaped(&one.name), escaped(&one.title));
+        format!("<li><a href=\"#{name}\">{name}</a> <span class=\"quiet\">{title}</span></li>\n")
+    });
+    let links: String = links.collect();
+    match links.as_str() {
+        "" => links,
+        _ => format!("<h2 id=\"failures\">Failed</h2>\n<ul class=\"failures\">\n{links}</ul>"),
+    }
+}
+
 fn sum<'a>(cells: impl Iterator<Item = &'a Cell>) -> Cell {
     cells.fold(Cell::default(), |sum, cell| sum.plus(*cell))
 }
@@ -100,9 +128,9 @@ fn scenarios(scenarios: &[ScenarioReport]) -> String {
     let mut html = String::from(
         "<h2>Scenarios</h2>\n<div class=\"filter\">\
          <input type=\"search\" id=\"query\" placeholder=\"name or title\" aria-label=\"filter by name or title\">\
-         <label><input type=\"checkbox\" id=\"failed\">failed only</label></div>\n",
+         <label><input type=\"checkbox\" id=\"failed\">failed only</label></div>\n\
+         <p id=\"nothing\" hidden>No scenario has all these words in its name or title.</p>\n",
     );
-    html.push_str(LEGEND);
     let area = |one: &ScenarioReport| match one.name.split_once('/') {
         Some((area, _)) => area.to_owned(),
         None => String::new(),
@@ -115,13 +143,22 @@ fn scenarios(scenarios: &[ScenarioReport]) -> String {
             None => areas.push((area, vec![(index, one)])),
         }
     }
+    if areas.len() > 1 {
+        let links = areas.iter().map(|(area, members)| {
+            let (area, count) = (escaped(area), members.len());
+            format!("<span><a href=\"#area:{area}\">{area}</a> <small>{count}</small></span>")
+        });
+        let links: Vec<String> = links.collect();
+        let _ = writeln!(html, "<nav class=\"areas\">{}</nav>", links.join("\n"));
+    }
+    html.push_str(LEGEND);
     let mut open = 0;
     for (area, members) in areas {
         let _ = writeln!(
             html,
-            "<section class=\"area\"><h2>{} <small>{}</small></h2>",
-            escaped(&area),
-            members.len()
+            "<section class=\"area\"><h2 id=\"area:{area}\">{area} <small data-all=\"{count}\">{count}</small></h2>",
+            area = escaped(&area),
+            count = members.len()
         );
         for (index, one) in members {
             let is_open = !one.has_passed && open < OPEN_MAX;

@@ -15,11 +15,12 @@
     fault: '<path class="m m-fault" d="M1.5-6L-4 1h3L-1.5 6 4-1.5H1z"/>',
   };
   const NAMES = {
-    created: "created", write: "written", deleting: "marked for deletion", gone: "gone", warning: "Warning",
+    created: "created", write: "written", deleting: "marked for deletion", gone: "gone", warning: "warning",
     refused: "refused", fault: "fault",
   };
+  const HEAD = 40;
   const PHASES = {
-    pending: "pending", unready: "not ready", ready: "ready", succeeded: "succeeded", failed: "failed", there: "there",
+    pending: "pending", unready: "not ready", ready: "ready", succeeded: "succeeded", failed: "failed", there: "exists",
   };
 
   const fits = (text, room) => {
@@ -38,22 +39,46 @@
     '<div title="' + escaped(lane.k + " " + lane.n) + '">' + escaped(shortened(lane.n, room - 14)) +
     "<small class=quiet>" + escaped(lane.k) + "</small></div>").join("") + "</div>";
 
-  // The part of a chart between two places.
-  const picture = (chart, from, to, label) => {
-    const bottom = TOP + chart.lanes.length * ROW, height = bottom + FOOT, out = [];
+  const svg = (x, y, width, height, label, parts) => '<svg ' + (label ? 'role="img" aria-label="' + escaped(label) + '"' : 'aria-hidden="true"') +
+    ' width="' + width + '" height="' + height + '" viewBox="' + [x, y, width, height].join(" ") + '">' + parts.join("") + "</svg>";
+
+  // The words of steps and times, above the lanes.
+  const words = (chart, to) => {
+    const out = [];
+    chart.steps.forEach(([x, words], index) => {
+      const next = index + 1 < chart.steps.length ? chart.steps[index + 1][0] : Math.max(chart.w, to);
+      const short = fits(words, Math.max(next - x - 8, 14)) || words.split(".")[0];
+      out.push('<text x="' + (x + 4) + '" y="14">' + escaped(short) + "<title>" + escaped(words) + "</title></text>");
+    });
+    let free = 0;
+    chart.ticks.forEach(([x, words]) => {
+      if (x < free) return;
+      free = x + words.length * 6.2 + 4;
+      out.push('<text class="tick" x="' + x + '" y="34">' + escaped(words) + "</text>");
+    });
+    gaps(chart).forEach(([x, words, isFree]) => isFree && out.push(length(x, 34, words)));
+    return out;
+  };
+
+  const length = (x, y, words) => '<text class="quiet" text-anchor="middle" x="' + x + '" y="' + y + '">' + escaped(words) + "</text>";
+
+  // Gaps, and whether there is room for their lengths between the times.
+  const gaps = (chart) => chart.gaps.map(([x, words]) => {
+    const half = words.length * 3.2;
+    return [x, words, chart.ticks.every(([at, tick]) => at > x + half || at + tick.length * 6 < x - half)];
+  });
+
+  // The part of a chart between two places, with the words above it or without.
+  const picture = (chart, from, to, label, hasWords) => {
+    const bottom = TOP + chart.lanes.length * ROW, height = bottom + FOOT, out = hasWords ? words(chart, to) : [];
     const y = (lane) => TOP + lane * ROW + BAR / 2 + 4;
     chart.lanes.forEach((lane, index) => {
       const base = TOP + (index + 1) * ROW - 0.5;
       out.push('<line class="rule" x1="0" x2="' + chart.w + '" y1="' + base + '" y2="' + base + '"/>');
     });
-    chart.steps.forEach(([x, words], index) => {
-      const next = index + 1 < chart.steps.length ? chart.steps[index + 1][0] : Math.max(chart.w, to);
-      const room = Math.max(next - x - 8, 14);
-      const short = fits(words, room) || words.split(".")[0];
-      out.push('<line class="step" x1="' + x + '" x2="' + x + '" y1="4" y2="' + bottom + '"/><text x="' + (x + 4) +
-        '" y="14">' + escaped(short) + "<title>" + escaped(words) + "</title></text>");
+    chart.steps.forEach(([x]) => {
+      out.push('<line class="step" x1="' + x + '" x2="' + x + '" y1="4" y2="' + bottom + '"/>');
     });
-    chart.ticks.forEach(([x, words]) => out.push('<text class="tick" x="' + x + '" y="34">' + escaped(words) + "</text>"));
     chart.lanes.forEach((lane, index) => lane.s.forEach(([x, end, shown]) => {
       const top = y(index) - BAR / 2;
       const box = 'x="' + x + '" y="' + top + '" width="' + (end - x) + '" height="' + BAR + '" rx="2"';
@@ -64,25 +89,22 @@
       const label = shown.t && fits(shown.t, end - x - 6);
       if (label) out.push('<text class="label" x="' + (x + 4) + '" y="' + (top + 12) + '">' + escaped(label) + "</text>");
     }));
-    chart.gaps.forEach(([x, words]) => {
+    gaps(chart).forEach(([x, words]) => {
       out.push('<rect class="gap" x="' + (x - 3) + '" y="' + (TOP - 4) + '" width="6" height="' + (bottom - TOP + 4) + '"/>');
       for (const side of [-3, 3]) {
         let d = "M" + (x + side) + " " + (TOP - 4);
         for (let down = TOP - 4, turn = 1; down < bottom; down += 6, turn = -turn) d += "l" + 2 * turn + " 6";
         out.push('<path class="zig" d="' + d + '"/>');
       }
-      const half = words.length * 3.2;
-      const isFree = chart.ticks.every(([at, tick]) => at > x + half || at + tick.length * 6 < x - half);
-      for (const down of isFree ? [34, bottom + 13] : [bottom + 13]) {
-        out.push('<text class="quiet" text-anchor="middle" x="' + x + '" y="' + down + '">' + escaped(words) + "</text>");
-      }
+      out.push(length(x, bottom + 13, words));
     });
     out.push('<line class="guide" y1="20" y2="' + bottom + '"/>');
     chart.marks.forEach((mark) => out.push('<g class="m" transform="translate(' + mark.x + " " + (y(mark.l) + BAR / 2 + 5) +
-      ')">' + SHAPES[mark.k] + "</g>"));
+      ')">' + SHAPES[mark.k] + "</g>" + (mark.c ? '<text class="count" x="' + (mark.x + 5) + '" y="' + (y(mark.l) + BAR / 2 + 3) +
+      '">×' + mark.c + "</text>" : "")));
     out.push('<circle class="ring" r="8"/>');
-    return '<svg role="img" aria-label="' + escaped(label) + '" width="' + (to - from) + '" height="' + height +
-      '" viewBox="' + from + " 0 " + (to - from) + " " + height + '">' + out.join("") + "</svg>";
+    const top = hasWords ? 0 : HEAD;
+    return svg(from, top, to - from, height - top, label, out);
   };
 
   // Where a chart is cut so that each part fits on paper: in a silence or before a step, if there is one.
@@ -112,15 +134,20 @@
   };
 
   const draw = (box, onPaper) => {
-    const { chart, plain, label } = charts.get(box);
+    const state = charts.get(box), { plain, label, head } = state;
     box.classList.toggle("bands", onPaper);
-    if (!onPaper) {
-      box.innerHTML = names(chart, side()) + picture(chart, 0, chart.w, label);
+    head.hidden = onPaper;
+    if (onPaper) {
+      const places = cuts(plain);
+      box.innerHTML = places.slice(1).map((to, index) =>
+        '<div class="band">' + names(plain, 120) + picture(plain, places[index], to, label, true) + "</div>").join("");
       return;
     }
-    const places = cuts(plain);
-    box.innerHTML = places.slice(1).map((to, index) =>
-      '<div class="band">' + names(plain, 120) + picture(plain, places[index], to, label) + "</div>").join("");
+    const chart = state.chart = spread(plain, box.parentElement.clientWidth - side() - 4);
+    head.innerHTML = "<div>" + svg(0, 0, chart.w, HEAD, "", words(chart, chart.w)) + "</div>";
+    head.firstChild.scrollLeft = box.scrollLeft;
+    box.innerHTML = names(chart, side()) + picture(chart, 0, chart.w, label, false);
+    pick(box, state.picked);
   };
 
   const pick = (box, index, intoView) => {
@@ -146,9 +173,20 @@
     }
   };
 
+  // The mark nearest to one in the next lane above or below that has marks.
+  const beside = (chart, picked, by) => {
+    const from = chart.marks[picked];
+    if (!from) return undefined;
+    for (let lane = from.l + by; lane >= 0 && lane < chart.lanes.length; lane += by) {
+      const found = chart.marks.map((mark, index) => [Math.abs(mark.x - from.x), index]).filter(([, index]) => chart.marks[index].l === lane);
+      if (found.length) return found.reduce((best, one) => one[0] < best[0] ? one : best)[1];
+    }
+    return undefined;
+  };
+
   const nearest = (box, event, reach) => {
     const svg = box.querySelector("svg"), place = svg.getBoundingClientRect();
-    const x = event.clientX - place.left, y = event.clientY - place.top;
+    const x = event.clientX - place.left, y = event.clientY - place.top + HEAD;
     let best = -1, least = reach * reach;
     charts.get(box).chart.marks.forEach((mark, index) => {
       const dx = mark.x - x, dy = (TOP + mark.l * ROW + BAR + 2 - y) * 0.7, far = dx * dx + dy * dy;
@@ -161,8 +199,8 @@
     const data = JSON.parse(document.getElementById("d" + body.dataset.n).textContent);
     const out = ['<p class="quiet">source: ' + escaped(data.source) + "</p>"];
     if (data.chart.lanes.length) {
-      const label = "Lanes of " + name + ": " + data.chart.marks.length + " events. Arrow keys go from one to the next.";
-      out.push('<div class="lanes" tabindex="0" aria-label="' + escaped(label) + '"></div>' +
+      const label = "Lanes of " + name + ": " + data.chart.marks.length + " events. Arrow keys go from one to the next, and from lane to lane.";
+      out.push('<div class="head" aria-hidden="true"></div><div class="lanes" tabindex="0" aria-label="' + escaped(label) + '"></div>' +
         '<output class="info quiet">Point at a mark, tap it, or go from one to the next with the arrow keys.</output>');
     }
     const text = (title, content) => "<h3>" + title + '</h3><pre tabindex="0">' + content + "</pre>";
@@ -182,9 +220,10 @@
     body.innerHTML = out.join("");
     const box = body.querySelector(".lanes");
     if (!box) return;
-    const chart = spread(data.chart, box.clientWidth - side() - 2);
-    charts.set(box, { chart, plain: data.chart, label: box.getAttribute("aria-label"), info: body.querySelector(".info"), picked: -1 });
+    const head = body.querySelector(".head");
+    charts.set(box, { plain: data.chart, label: box.getAttribute("aria-label"), head, info: body.querySelector(".info"), picked: -1 });
     draw(box, false);
+    box.addEventListener("scroll", () => { head.firstChild.scrollLeft = box.scrollLeft; });
     box.addEventListener("pointermove", (event) => {
       const found = nearest(box, event, 14);
       if (found >= 0) pick(box, found);
@@ -194,8 +233,9 @@
       if (found >= 0) pick(box, found);
     });
     box.addEventListener("keydown", (event) => {
-      const last = chart.marks.length - 1, picked = charts.get(box).picked;
-      const to = { ArrowRight: Math.min(picked + 1, last), ArrowLeft: Math.max(picked - 1, 0), Home: 0, End: last }[event.key];
+      const { chart, picked } = charts.get(box), last = chart.marks.length - 1;
+      const to = { ArrowRight: Math.min(picked + 1, last), ArrowLeft: Math.max(picked - 1, 0), Home: 0, End: last,
+        ArrowUp: beside(chart, picked, -1), ArrowDown: beside(chart, picked, 1) }[event.key];
       if (to === undefined) return;
       event.preventDefault();
       pick(box, to, true);
@@ -206,38 +246,77 @@
     const body = details.querySelector(".body");
     if (details.open && body && !body.firstChild) show(body, details.id);
   };
-  document.addEventListener("toggle", (event) => {
-    if (event.target.classList.contains("one")) fill(event.target);
-  }, true);
   document.querySelectorAll(".one[open]").forEach(fill);
 
+  // The address: which scenario is open, and behind a question mark the filter.
+  const query = document.getElementById("query"), failed = document.getElementById("failed");
+  const place = () => {
+    const [name, filters] = location.hash.slice(1).split("?");
+    return [decodeURIComponent(name), new URLSearchParams(filters)];
+  };
+  const go = (name) => {
+    const filters = new URLSearchParams();
+    if (query.value.trim()) filters.set("filter", query.value.trim());
+    if (failed.checked) filters.set("failed", "");
+    const text = filters.toString();
+    history.replaceState(null, "", "#" + encodeURIComponent(name).replace(/%2F/g, "/") + (text ? "?" + text : ""));
+  };
+  document.addEventListener("toggle", (event) => {
+    const one = event.target;
+    if (!one.classList.contains("one")) return;
+    fill(one);
+    if (one.open && one.dataset.by === "hand") go(one.id);
+    delete one.dataset.by;
+  }, true);
+  document.addEventListener("click", (event) => {
+    const summary = event.target.closest(".one > summary");
+    if (summary) summary.parentElement.dataset.by = "hand";
+  });
   const open = () => {
-    const details = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const [name, filters] = place();
+    query.value = filters.get("filter") || "";
+    failed.checked = filters.has("failed");
+    filter();
+    const details = document.getElementById(name);
     if (!details || !details.classList.contains("one")) return;
     details.open = true;
     fill(details);
     details.scrollIntoView();
   };
-  addEventListener("hashchange", open);
-  open();
 
   addEventListener("resize", () => charts.forEach((_, box) => draw(box, false)));
   addEventListener("beforeprint", () => charts.forEach((_, box) => draw(box, true)));
   addEventListener("afterprint", () => charts.forEach((_, box) => draw(box, false)));
 
-  const query = document.getElementById("query"), failed = document.getElementById("failed");
   const filter = () => {
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const nothing = document.getElementById("nothing");
+    nothing.hidden = true;
+    let all = 0;
     document.querySelectorAll("section.area").forEach((area) => {
-      let any = false;
+      let shown = 0;
       area.querySelectorAll(".one").forEach((one) => {
         const text = one.querySelector("summary").textContent.toLowerCase();
         one.hidden = !words.every((word) => text.includes(word)) || (failed.checked && !one.classList.contains("failed"));
-        any = any || !one.hidden;
+        shown += one.hidden ? 0 : 1;
       });
-      area.hidden = !any;
+      const count = area.querySelector("small");
+      count.textContent = shown === Number(count.dataset.all) ? count.dataset.all : shown + " of " + count.dataset.all;
+      area.hidden = !shown;
+      all += shown;
     });
+    nothing.textContent = words.length ? "No " + (failed.checked ? "failed " : "") + "scenario has all these words in its name or title."
+      : "No scenario has failed.";
+    nothing.hidden = all > 0;
   };
-  query.addEventListener("input", filter);
-  failed.addEventListener("change", filter);
+  const filtered = () => { filter(); go(place()[0]); };
+  query.addEventListener("input", filtered);
+  failed.addEventListener("change", filtered);
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target === query) return;
+    event.preventDefault();
+    query.focus();
+  });
+  addEventListener("hashchange", open);
+  open();
 })();

@@ -8,7 +8,7 @@ use kubeproof::scenario::ScenarioFile;
 use kubeproof::suite;
 
 use super::found::Cells;
-use crate::cli::outside;
+use crate::cli::{manual, outside};
 
 /// Heads the column of runs with several faults.
 const SEVERAL: &str = "several";
@@ -24,6 +24,7 @@ pub(super) fn of(files: Vec<ScenarioFile>, matrix: Matrix, options: &RunOptions)
     Page {
         scenarios,
         matrix: Some(matrix),
+        made_by: Some(manual::made_by()),
     }
 }
 
