@@ -171,3 +171,33 @@ fn no_module_is_called_mod_rs() {
     let named = offenders(|path, _| path.ends_with("mod.rs"));
     assert!(named.is_empty(), "{named:?}");
 }
+
+#[test]
+fn contributing_says_where_every_embedded_data_file_is_from() {
+    let text = include_str!("../../CONTRIBUTING.md");
+    let mut missing = BTreeSet::new();
+    let mut found = 0;
+    for (path, source) in sources() {
+        let embedded = source
+            .split("include_str!(\"")
+            .chain(source.split("include_bytes!(\""));
+        for rest in embedded {
+            let name = rest.split('"').next().unwrap_or_default();
+            let is_data = [".txt", ".json", ".jsonl"]
+                .iter()
+                .any(|end| name.ends_with(end));
+            // The catalog of behaviours is ours, and a scenario for each is what it is for.
+            if !is_data || path.ends_with("tidy.rs") || name.contains('\n') {
+                continue;
+            }
+            found += 1;
+            let file = path.with_file_name(name);
+            if !text.contains(&file.display().to_string()) && !path.starts_with("conformance/xtask")
+            {
+                missing.insert(file);
+            }
+        }
+    }
+    assert!(found > 0, "nothing is embedded");
+    assert!(missing.is_empty(), "not in CONTRIBUTING.md: {missing:?}");
+}
