@@ -22,7 +22,7 @@ pub trait Kubelet: Debug + Send + Sync {
         options: LogOptions,
     ) -> Result<BoxStream<'static, Bytes>, KubeletError>;
 
-    /// A new process in a container. It may read if `stdin`.
+    /// A new process in a container.
     ///
     /// # Errors
     /// Whatever the kubelet refuses.
@@ -30,7 +30,7 @@ pub trait Kubelet: Debug + Send + Sync {
         &self,
         container: ContainerReference<'_>,
         command: Vec<String>,
-        stdin: bool,
+        options: ExecOptions,
     ) -> Result<ContainerStreams, KubeletError>;
 
     /// What the main process of a container writes from now on. It may read from the client if
@@ -75,6 +75,15 @@ pub struct ContainerReference<'a> {
     pub node: &'a str,
     /// The container's name.
     pub container: &'a str,
+}
+
+/// What a new process in a container is given, as `PodExecOptions` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExecOptions {
+    /// It reads what the client writes.
+    pub stdin: bool,
+    /// It has a terminal, which has one output: a kubelet echoes what is typed there.
+    pub tty: bool,
 }
 
 /// Which part of a log is asked for, as `PodLogOptions` has it.

@@ -76,8 +76,8 @@ pub use endpoints::body::{Dropped, ResponseBody};
 pub use endpoints::discovery::GIT_VERSION as KUBERNETES_VERSION;
 pub use endpoints::warnings::text as warning_text;
 pub use kubelet::{
-    Connect, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, OutputStream,
-    PodPorts, PodReference, PortConnection,
+    Connect, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError, LogOptions,
+    OutputStream, PodPorts, PodReference, PortConnection,
 };
 pub use nesting::on_deep_stack;
 pub use registry::embedded;

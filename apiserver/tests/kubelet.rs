@@ -10,8 +10,8 @@ use futures::{FutureExt, SinkExt, StreamExt};
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use kubeproof_apiserver::{
-    ApiServer, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions,
-    OutputStream, PodPorts, PodReference, serve,
+    ApiServer, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError,
+    LogOptions, OutputStream, PodPorts, PodReference, serve,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,7 +46,7 @@ impl Kubelet for Echo {
         &self,
         _container: ContainerReference<'_>,
         command: Vec<String>,
-        stdin: bool,
+        options: ExecOptions,
     ) -> Result<ContainerStreams, KubeletError> {
         let (sender, input) = mpsc::channel::<Bytes>(1);
         let code = command[0].parse().map_err(|_| {
@@ -63,7 +63,7 @@ impl Kubelet for Echo {
         });
         Ok(ContainerStreams {
             output: output.boxed(),
-            input: stdin.then_some(sender),
+            input: options.stdin.then_some(sender),
             ended: ended.map(move |_| Ok(code)).boxed(),
         })
     }

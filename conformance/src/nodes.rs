@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use kubeproof_apiserver::{
-    ApiServer, ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions,
-    OutputStream, PodPorts,
+    ApiServer, ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError,
+    LogOptions, OutputStream, PodPorts,
 };
 use kubeproof_controller::Manager;
 use kubeproof_controller::node::{self, Channel, Containers, PodReference, Refusal, Session};
@@ -61,10 +61,14 @@ impl Kubelet for Nodes {
         &self,
         container: ContainerReference<'_>,
         command: Vec<String>,
-        stdin: bool,
+        options: ExecOptions,
     ) -> Result<ContainerStreams, KubeletError> {
         let name = container.container;
-        let session = self.containers.exec(pod(container), name, command, stdin);
+        let options = node::ExecOptions {
+            stdin: options.stdin,
+            tty: options.tty,
+        };
+        let session = self.containers.exec(pod(container), name, command, options);
         session.map(streams).map_err(refused)
     }
 

@@ -206,7 +206,7 @@ fn debug_adds_a_container_and_shows_what_it_writes() {
     let (text, code) = cluster.kubectl(debug);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.lines().any(|line| line == "hi"), "{text}");
-    assert_eq!(cluster.done("logs p -c look"), "hi\n");
+    assert_eq!(cluster.done("logs p -c look"), "hi\r\n");
     cluster.done("debug p --image=busybox -c idle -- sleep infinity");
     let idle = "wait --for=jsonpath={.status.ephemeralContainerStatuses[1].state.running} pod/p --timeout=60s";
     cluster.done(idle);

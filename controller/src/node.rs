@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use crate::context::Context;
 
-pub use container::Channel;
+pub use container::{Channel, ExecOptions};
 pub(crate) use containers::RunId;
 pub use containers::{
     Behind, Containers, LogOptions, Network, PodReference, Refusal, Running, Session, Site,

@@ -345,3 +345,30 @@ async fn a_shell_waits_for_who_attaches() {
     }
     node.manager.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_container_s_terminal_echoes_what_is_typed_and_keeps_its_first_process_alive() {
+    let node = Node::start();
+    let terminal = json!({ "command": ["sh"], "stdin": true, "tty": true });
+    node.run("shell", "Never", "", terminal.clone()).await;
+    let mut sleeping = terminal;
+    sleeping["command"] = json!(["sleep", "600"]);
+    node.run("asleep", "Never", "", sleeping).await;
+    pass(5).await;
+    let typed = "echo hi\rexit 4\r";
+    let shown = node.attach("shell", typed).await;
+    assert_eq!(shown, "echo hi\r\nexit 4\r\nhi\r\n# ");
+    assert_eq!(node.pod("shell").await.0, "Failed");
+    let log = node.log("shell", LogOptions::default()).await;
+    assert_eq!(log, format!("# {shown}"));
+    // The first process has no handler for it.
+    let typed = tokio::join!(node.attach("asleep", "\x03"), async {
+        pass(10).await;
+        let phase = node.pod("asleep").await.0;
+        let params = kube::api::DeleteParams::default().grace_period(0);
+        node.pods().delete("asleep", &params).await.unwrap();
+        phase
+    });
+    assert_eq!(typed, ("^C".to_owned(), "Running".to_owned()));
+    node.manager.shutdown().await;
+}

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use kubeproof_apiserver::{
-    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, PodPorts, PodReference,
+    ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError, LogOptions, PodPorts,
+    PodReference,
 };
 
 use super::*;
@@ -26,7 +27,7 @@ impl Kubelet for Panicking {
         &self,
         _container: ContainerReference<'_>,
         _command: Vec<String>,
-        _stdin: bool,
+        _options: ExecOptions,
     ) -> Result<ContainerStreams, KubeletError> {
         Err(KubeletError::Unreachable)
     }

@@ -12,11 +12,13 @@ mod process;
 mod shell;
 mod signals;
 mod streams;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
@@ -24,6 +26,7 @@ use crate::clock::Now;
 use process::{Shell, Stranger};
 use signals::Signals;
 use streams::{Output, Streams};
+use terminal::Terminal;
 
 pub(super) use commands::is_program;
 pub(super) use filesystem::{FileSystem, Volume, absolute};
@@ -31,8 +34,8 @@ pub(super) use listeners::{Found, Listeners};
 pub(super) use log::{Line, Log};
 pub(super) use pipe::Pipe;
 pub(super) use signals::{Sender, Told};
-pub use streams::Channel;
-pub(super) use streams::{Input, Stdin};
+pub use streams::{Channel, ExecOptions};
+pub(super) use streams::{Input, Stdin, Typing};
 
 /// What a container is made of.
 #[derive(Clone)]
@@ -94,29 +97,41 @@ impl Container {
     pub(crate) fn process(
         &self,
         argv: Vec<String>,
-        reads: bool,
+        options: ExecOptions,
     ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
-        self.process_with(argv, reads, Stranger::Missing)
+        self.process_with(argv, options, Stranger::Missing)
     }
 
     fn process_with(
         &self,
         argv: Vec<String>,
-        reads: bool,
+        options: ExecOptions,
         stranger: Stranger,
     ) -> (Process, impl Future<Output = Option<i32>> + Send + use<>) {
         let output = Arc::new(Pipe::default());
-        let (sender, stdin) = match reads {
-            true => {
-                let (sender, stdin) = Input::live();
-                (Some(sender), stdin)
+        let mut silent = None;
+        let (sender, stdin, terminal) = match options {
+            ExecOptions { stdin, tty: true } => {
+                let (sender, input, terminal) = Terminal::open();
+                // At a terminal where nobody types, nothing ends either.
+                silent = (!stdin).then(|| sender.clone());
+                (Some(sender).filter(|_| stdin), input, Some(terminal))
             }
-            false => (None, Input::empty()),
+            ExecOptions { stdin: true, .. } => {
+                let (sender, stdin) = Input::live();
+                (Some(sender), stdin, None)
+            }
+            ExecOptions { stdin: false, .. } => (None, Input::empty(), None),
+        };
+        // A terminal has one output.
+        let out = |channel| match options.tty {
+            true => Output::Pipe(Arc::clone(&output), Channel::Stdout).at_terminal(),
+            false => Output::Pipe(Arc::clone(&output), channel),
         };
         let io = Streams {
             stdin,
-            stdout: Output::Pipe(Arc::clone(&output), Channel::Stdout),
-            stderr: Output::Pipe(Arc::clone(&output), Channel::Stderr),
+            stdout: out(Channel::Stdout),
+            stderr: out(Channel::Stderr),
         };
         let mut shell = self.shell(stranger);
         let writer = Writer(Arc::clone(&output));
@@ -125,8 +140,22 @@ impl Container {
             input: sender,
         };
         let running = async move {
-            let code = shell.program(&argv, &io).await;
-            drop(writer);
+            let echo = io.stdout.clone();
+            let code = match terminal {
+                None => shell.program(&argv, &io).await,
+                Some(terminal) => {
+                    let signals = terminal.signals();
+                    let typing = terminal.run(echo);
+                    let mut typing = std::pin::pin!(typing.then(|()| std::future::pending::<()>()));
+                    tokio::select! {
+                        biased;
+                        () = &mut typing => None,
+                        code = shell.program(&argv, &io) => code,
+                        signal = signals.next() => Some(signal.code()),
+                    }
+                }
+            };
+            drop((writer, silent));
             code
         };
         (process, running)
@@ -135,7 +164,8 @@ impl Container {
     /// Runs `argv`, which the pod names, to its end: its exit code and what it wrote. A program that
     /// only the image knows succeeds.
     pub(crate) async fn collect(&self, argv: Vec<String>) -> (i32, Vec<u8>) {
-        let (process, running) = self.process_with(argv, false, Stranger::Trusted);
+        let options = ExecOptions::default();
+        let (process, running) = self.process_with(argv, options, Stranger::Trusted);
         let reading = async {
             let mut written = Vec::new();
             while let Some((_, bytes)) = process.output.read().await {
@@ -153,19 +183,44 @@ impl Container {
     pub(super) async fn run(
         &self,
         argv: Vec<String>,
-        stdin: Input,
+        typing: Typing,
         log: &Arc<Log>,
         told: Told,
     ) -> Option<i32> {
-        let output = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
+        let Typing { input, terminal } = typing;
+        let log_of = |channel| Output::Log(Arc::clone(log), channel, Arc::clone(&self.now));
+        let output = |channel| match terminal {
+            Some(_) => log_of(Channel::Stdout).at_terminal(),
+            None => log_of(channel),
+        };
         let io = Streams {
-            stdin,
+            stdin: input,
             stdout: output(Channel::Stdout),
             stderr: output(Channel::Stderr),
         };
         let mut shell = self.shell(Stranger::Trusted);
         shell.signals = Some(Signals::new(told));
-        let code = shell.program(&argv, &io).await?;
+        let code = match terminal {
+            None => shell.program(&argv, &io).await,
+            Some(terminal) => {
+                let signals = terminal.signals();
+                let typing = terminal.run(io.stdout.clone());
+                let mut typing = std::pin::pin!(typing.then(|()| std::future::pending::<()>()));
+                // Signals without a handler are lost on the first process of a container.
+                let ignoring = async {
+                    loop {
+                        signals.next().await;
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = &mut typing => None,
+                    code = shell.program(&argv, &io) => code,
+                    () = ignoring => None,
+                }
+            }
+        };
+        let code = code?;
         if shell.ends_unknown {
             return None;
         }

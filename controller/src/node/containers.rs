@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use super::container::{Channel, Container, Line, Log, Process, Stdin};
+use super::container::{Channel, Container, ExecOptions, Line, Log, Process, Stdin};
 use super::identity;
 use super::image::SameImages;
 use super::server::{Answer, Server};
@@ -406,11 +406,11 @@ impl Containers {
         pod: PodReference<'_>,
         container: &str,
         command: Vec<String>,
-        stdin: bool,
+        options: ExecOptions,
     ) -> Result<Session, Refusal> {
         let Run { container, log, .. } = self.running_one(pod, container)?;
         let program = command.first().cloned().unwrap_or_default();
-        let (Process { output, input }, process) = container.process(command, stdin);
+        let (Process { output, input }, process) = container.process(command, options);
         let ended = async move {
             tokio::select! {
                 biased;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kubeproof_controller::node::{LogOptions, PodReference};
+use kubeproof_controller::node::{ExecOptions, LogOptions, PodReference};
 use serde_json::{Value, json};
 
 use super::{Node, condition, pass, shell, with, word};
@@ -45,7 +45,7 @@ async fn ephemeral_containers_run_once_in_a_pod_that_is_there() {
     let log = containers.logs(reference, "debug", LogOptions::default());
     assert_eq!(log.unwrap().collect::<Vec<_>>().await.concat(), b"hi\n");
     let command = vec!["hostname".to_owned()];
-    let session = containers.exec(reference, "idle", command, false);
+    let session = containers.exec(reference, "idle", command, ExecOptions::default());
     assert_eq!(session.ok().unwrap().ended.await, Ok(0));
     pass(10).await;
     let status = node.status("web").await;

@@ -14,7 +14,8 @@ use crate::endpoints::response;
 use crate::endpoints::streams::multiplexed;
 use crate::endpoints::streams::upgrade::{self, Carrier, Handshake, StatusForm};
 use crate::kubelet::{
-    ContainerReference, ContainerStreams, Kubelet, KubeletError, LogOptions, PodReference,
+    ContainerReference, ContainerStreams, ExecOptions, Kubelet, KubeletError, LogOptions,
+    PodReference,
 };
 use crate::meta::GroupKind;
 use crate::request::Decision;
@@ -50,14 +51,14 @@ pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
         Some("exec") => {
             let command: Vec<String> = query.all("command").map(str::to_owned).collect();
             let container = reference(&pod, &container);
-            run_remotely(request, query, command.clone(), |stdin| {
-                kubelet.exec(container, command, stdin)
+            run_remotely(request, query, command.clone(), |options| {
+                kubelet.exec(container, command, options)
             })
         }
         _ => {
             let container = reference(&pod, &container);
-            run_remotely(request, query, Vec::new(), |stdin| {
-                kubelet.attach(container, stdin)
+            run_remotely(request, query, Vec::new(), |options| {
+                kubelet.attach(container, options.stdin)
             })
         }
     };
@@ -115,12 +116,12 @@ fn take_upgrade(request: &Request<'_>) -> Result<OnUpgrade, ApiError> {
     upgrade.ok_or_else(|| ApiError::BadRequest(upgrade::UPGRADE_REQUIRED.to_owned()))
 }
 
-/// A process that `start` starts, given whether it may read.
+/// A process that `start` starts with the options that the client wants.
 fn run_remotely(
     request: &Request<'_>,
     query: &Query,
     command: Vec<String>,
-    start: impl FnOnce(bool) -> Result<ContainerStreams, KubeletError>,
+    start: impl FnOnce(ExecOptions) -> Result<ContainerStreams, KubeletError>,
 ) -> Upgraded {
     let handshake = handshake(request, upgrade::REMOTE_COMMAND)?;
     let terminal = query.flag("tty");
@@ -134,7 +135,11 @@ fn run_remotely(
         let message = "you must specify at least 1 of stdin, stdout, stderr";
         return Err(ApiError::BadRequest(message.to_owned()).into());
     }
-    let streams = match start(wanted.stdin) {
+    let options = ExecOptions {
+        stdin: wanted.stdin,
+        tty: terminal,
+    };
+    let streams = match start(options) {
         // The server speaks version 5 itself, and has upgraded the connection before it asks.
         Err(KubeletError::Failed(text)) if handshake.protocol.status == StatusForm::V5 => {
             let message = format!("unable to upgrade connection: {text}");

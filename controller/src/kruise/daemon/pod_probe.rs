@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::informer::{Change, Informer};
 use crate::kruise::in_place::whole_second;
 use crate::mirror::ObjectKey;
-use crate::node::{Answer, Channel, Containers, PodReference, REFUSED};
+use crate::node::{Answer, Channel, Containers, ExecOptions, PodReference, REFUSED};
 use crate::recorder::{EventType, Recorder};
 use crate::sync_error::Error;
 use crate::work_queue::{RetryDelays, WorkQueue};
@@ -386,7 +386,9 @@ impl Probing {
             uid: &key.uid,
             node: &key.node,
         };
-        let session = self.containers.exec(pod, &key.container, command, false);
+        let session = self
+            .containers
+            .exec(pod, &key.container, command, ExecOptions::default());
         let mut session = session.ok()?;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let read = async {

@@ -16,6 +16,7 @@ use super::filesystem::absolute;
 use super::process::{Flow, Shell};
 use super::shell::parse;
 use super::streams::Streams;
+use super::terminal::{Signal, Signals};
 
 /// As long as anything here waits: `sleep infinity`.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
@@ -177,14 +178,27 @@ async fn nested(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
             }
         };
     }
-    typed(&mut child, io).await
+    Box::pin(typed(&mut child, io)).await
 }
 
 /// Runs what comes from standard input, each command as soon as it is complete.
 async fn typed(shell: &mut Shell, io: &Streams) -> i32 {
     let (mut code, mut script) = (0, String::new());
+    let signals = io.stdin.signals();
     loop {
-        let line = io.stdin.line().await;
+        if signals.is_some() {
+            let prompt = prompt(shell, script.is_empty());
+            io.stderr.write(prompt.as_bytes());
+        }
+        let line = match interrupted(signals.as_deref(), io.stdin.line()).await {
+            Ok(line) => line,
+            Err(signal) => {
+                io.stderr.line("");
+                (code, shell.last) = (signal.code(), signal.code());
+                script.clear();
+                continue;
+            }
+        };
         let is_end = line.is_none();
         script += line.as_deref().unwrap_or_default();
         let waits = parse(&script).is_err_and(|error| error.is_incomplete());
@@ -193,16 +207,49 @@ async fn typed(shell: &mut Shell, io: &Streams) -> i32 {
             continue;
         }
         if !script.is_empty() {
-            match Box::pin(shell.statement(&std::mem::take(&mut script), io)).await {
-                Flow::Status(status) => code = status,
-                Flow::Exit(status) => return status,
-                Flow::Break | Flow::Continue | Flow::Return(_) => {}
+            let statement = std::mem::take(&mut script);
+            let statement = Box::pin(shell.statement(&statement, io));
+            match interrupted(signals.as_deref(), statement).await {
+                Ok(Flow::Status(status)) => code = status,
+                Ok(Flow::Exit(status)) => return status,
+                Ok(Flow::Break | Flow::Continue | Flow::Return(_)) => {}
+                Err(signal) => {
+                    io.stderr.line("");
+                    (code, shell.last) = (signal.code(), signal.code());
+                }
             }
         }
         if is_end {
             return code;
         }
     }
+}
+
+/// Runs to the end of `work`, unless a signal of the terminal comes before.
+async fn interrupted<T>(
+    signals: Option<&Signals>,
+    work: impl Future<Output = T>,
+) -> Result<T, Signal> {
+    let Some(signals) = signals else {
+        return Ok(work.await);
+    };
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        signal = signals.next() => Err(signal),
+    }
+}
+
+/// What a shell shows at a terminal before each command, and before each further line of one: `PS1`
+/// and `PS2`, or what the shell of Debian has for root.
+fn prompt(shell: &Shell, is_first: bool) -> String {
+    let (name, default) = if is_first {
+        ("PS1", "# ")
+    } else {
+        ("PS2", "> ")
+    };
+    let prompt = shell.variables.get(name);
+    prompt.map_or(default, String::as_str).to_owned()
 }
 
 fn echo(arguments: &[String], io: &Streams) -> i32 {

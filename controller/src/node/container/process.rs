@@ -350,7 +350,8 @@ impl Shell {
         self.variables.extend(assigned);
         let flow = match self.functions.get(name).cloned() {
             Some(body) => Some(self.call(&body, arguments, &streams).await),
-            None => commands::run(self, name, arguments, &streams).await,
+            // Each call of a function has this on the stack.
+            None => Box::pin(commands::run(self, name, arguments, &streams)).await,
         };
         if temporary {
             self.variables = before;

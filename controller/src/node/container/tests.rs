@@ -311,7 +311,7 @@ async fn who_follows_a_file_is_told_of_what_is_added() {
         .write("/data/log", b"one\ntwo\n", false)
         .unwrap();
     let argv = ["tail", "-n", "1", "-f", "/data/log"].map(str::to_owned);
-    let (process, running) = container.process(argv.to_vec(), false);
+    let (process, running) = container.process(argv.to_vec(), ExecOptions::default());
     let reading = async {
         let mut read = Vec::new();
         for _ in 0..2 {
@@ -332,7 +332,7 @@ async fn who_follows_a_file_is_told_of_what_is_added() {
         read = following => assert_eq!(read, ["two\n", "three\n"]),
     }
     let argv = ["tail", "-f", "/dev/null"].map(str::to_owned);
-    let (_, idle) = container.process(argv.to_vec(), false);
+    let (_, idle) = container.process(argv.to_vec(), ExecOptions::default());
     let day = Duration::from_secs(24 * 3600);
     assert!(tokio::time::timeout(day, idle).await.is_err());
 }
@@ -349,7 +349,7 @@ async fn programs_are_those_that_can_be_run() {
     sorted.sort_unstable();
     assert_eq!(sorted, PROGRAMS);
     for name in PROGRAMS {
-        let (_, running) = container().process(vec![(*name).to_owned()], false);
+        let (_, running) = container().process(vec![(*name).to_owned()], ExecOptions::default());
         assert!(running.await.is_some(), "{name}");
     }
     assert!(is_program("/usr/bin/tar") && !is_program("/opt/tar") && !is_program("cd"));
@@ -399,7 +399,13 @@ impl<F: Future> Endless for F {}
 #[tokio::test(start_paused = true)]
 async fn input_is_read_as_it_comes() {
     let argv = vec!["sh".to_owned()];
-    let (process, running) = container().process(argv, true);
+    let (process, running) = container().process(
+        argv,
+        ExecOptions {
+            stdin: true,
+            tty: false,
+        },
+    );
     let client = async move {
         let input = process.input.unwrap();
         input.send(Bytes::from("echo one\nec")).await.unwrap();
@@ -431,7 +437,7 @@ async fn who_follows_a_log_waits_for_its_lines_and_its_end() {
         (first, second, log.line(&mut index).await.is_none())
     };
     let (_, lines) = tokio::join!(
-        container.run(argv.to_vec(), Input::empty(), &log, untold()),
+        container.run(argv.to_vec(), Typing::of(Input::empty()), &log, untold()),
         follow
     );
     assert_eq!(lines, (Bytes::from("late\n"), Bytes::from("rest"), true));
@@ -442,13 +448,23 @@ async fn a_program_that_the_image_lacks_is_told_apart() {
     let log = Arc::new(Log::default());
     assert_eq!(
         container()
-            .run(vec!["nginx".to_owned()], Input::empty(), &log, untold())
+            .run(
+                vec!["nginx".to_owned()],
+                Typing::of(Input::empty()),
+                &log,
+                untold()
+            )
             .await,
         None
     );
     assert_eq!(
         container()
-            .run(vec!["/bin/true".to_owned()], Input::empty(), &log, untold())
+            .run(
+                vec!["/bin/true".to_owned()],
+                Typing::of(Input::empty()),
+                &log,
+                untold()
+            )
             .await,
         Some(0)
     );
@@ -484,7 +500,7 @@ async fn a_pod_is_taken_at_its_word_about_programs_of_its_image() {
         let log = Arc::new(Log::default());
         assert_eq!(
             container
-                .run(argv(script), Input::empty(), &log, untold())
+                .run(argv(script), Typing::of(Input::empty()), &log, untold())
                 .await,
             code,
             "{script}"

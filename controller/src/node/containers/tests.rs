@@ -168,19 +168,29 @@ async fn a_process_ends_with_its_container() {
     };
     let command = || ["sh", "-c", "echo hi; exit 3"].map(str::to_owned).to_vec();
     containers.begin("u", "main", 0, over);
-    let refused = containers.exec(POD, "main", command(), false).err();
+    let refused = containers
+        .exec(POD, "main", command(), ExecOptions::default())
+        .err();
     assert_eq!(
         refused.unwrap().to_string(),
         "container not found (\"main\")"
     );
     containers.begin("u", "main", 1, alive.clone());
 
-    let session = containers.exec(POD, "main", command(), false).ok().unwrap();
+    let session = containers
+        .exec(POD, "main", command(), ExecOptions::default())
+        .ok()
+        .unwrap();
     assert_eq!(session.ended.await, Ok(3));
     let written: Vec<_> = session.output.collect().await;
     assert_eq!(written, [(Channel::Stdout, Bytes::from("hi\n"))]);
 
-    let unknown = containers.exec(POD, "main", vec!["nginx".to_owned()], false);
+    let unknown = containers.exec(
+        POD,
+        "main",
+        vec!["nginx".to_owned()],
+        ExecOptions::default(),
+    );
     assert!(
         unknown
             .ok()
@@ -193,7 +203,10 @@ async fn a_process_ends_with_its_container() {
 
     let attached = containers.attach(POD, "main", true).ok().unwrap();
     let sleep = vec!["sleep".to_owned(), "60".to_owned()];
-    let sleeping = containers.exec(POD, "main", sleep, false).ok().unwrap();
+    let sleeping = containers
+        .exec(POD, "main", sleep, ExecOptions::default())
+        .ok()
+        .unwrap();
     alive
         .log
         .append(Channel::Stderr, b"oh\n", Timestamp::UNIX_EPOCH);
@@ -301,7 +314,10 @@ async fn a_port_is_that_of_the_program_that_listens_there() {
     let network = containers.network(POD, "default").unwrap();
     let script = "while true; do echo hello | nc -l -p 8080 || true; done";
     let command = ["sh", "-c", script].map(str::to_owned).to_vec();
-    let listening = containers.exec(POD, "main", command, false).ok().unwrap();
+    let listening = containers
+        .exec(POD, "main", command, ExecOptions::default())
+        .ok()
+        .unwrap();
     let server = async { drop(listening.ended.await) };
     let client = async {
         for _ in 0..2 {
@@ -326,7 +342,10 @@ async fn a_port_is_that_of_the_program_that_listens_there() {
         () = server => panic!("the loop ends"),
     }
     let port = ["nc", "-l", "9"].map(str::to_owned).to_vec();
-    let listening = containers.exec(POD, "main", port, false).ok().unwrap();
+    let listening = containers
+        .exec(POD, "main", port, ExecOptions::default())
+        .ok()
+        .unwrap();
     let client = async {
         let Behind::Program(mut connection) = network.connect(9) else {
             panic!("nobody listens");
@@ -337,4 +356,115 @@ async fn a_port_is_that_of_the_program_that_listens_there() {
     assert_eq!(code, Ok(0));
     let written: Vec<_> = listening.output.collect().await;
     assert_eq!(written, [(Channel::Stdout, Bytes::from("to the log\n"))]);
+}
+
+/// What a terminal with `command` shows when `keys` are typed, a second apart, and how the process ends.
+async fn at_terminal(command: &[&str], keys: &[&str]) -> (String, Result<i32, String>) {
+    let containers = containers();
+    let alive = Run {
+        log: Arc::default(),
+        ..run(&[])
+    };
+    containers.begin("u", "main", 0, alive);
+    let command = command.iter().map(|word| (*word).to_owned()).collect();
+    let options = ExecOptions {
+        stdin: true,
+        tty: true,
+    };
+    let session = containers.exec(POD, "main", command, options).ok().unwrap();
+    let input = session.input.unwrap();
+    let typing = async {
+        for keys in keys {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let keys = Bytes::copy_from_slice(keys.as_bytes());
+            // It may have ended.
+            let _ = input.send(keys).await;
+        }
+        drop(input);
+    };
+    let shown = session.output.map(|(_, bytes)| bytes).collect::<Vec<_>>();
+    let ((), shown, ended) = tokio::join!(typing, shown, session.ended);
+    (String::from_utf8(shown.concat()).unwrap(), ended)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_shows_what_is_typed_and_what_is_written() {
+    let shell: &[&str] = &["sh"];
+    for (command, keys, shown, code) in [
+        (
+            shell,
+            &["echo hj\x7fi\r", "exit 3\r"][..],
+            "# echo hj\u{8} \u{8}i\r\nhi\r\n# exit 3\r\n",
+            3,
+        ),
+        // ^C takes a line back, or ends what runs; ^D is the end.
+        (
+            shell,
+            &[
+                "ech\x03",
+                "sleep 100\r",
+                "\x03",
+                "echo $?\r",
+                "false\r",
+                "\x04",
+            ],
+            "# ech^C\r\n# sleep 100\r\n^C\r\n# echo $?\r\n130\r\n# false\r\n# ",
+            1,
+        ),
+        (
+            shell,
+            &[
+                "for i in 1\r",
+                "do echo $i; done\r",
+                "sh\r",
+                "\x03",
+                "\x04",
+                "\x04",
+            ],
+            "# for i in 1\r\n> do echo $i; done\r\n1\r\n# sh\r\n# ^C\r\n# # ",
+            130,
+        ),
+        (
+            &["cat"],
+            &["a\r", "b\x04", "c\r\x04"],
+            "a\r\na\r\nbbc\r\nc\r\n",
+            0,
+        ),
+        (&["cat"], &["a\x03", "b\r"], "a^C", 130),
+        (&["sleep", "60"], &["\x1c"], "^\\", 131),
+        (
+            &["sh", "-c", "read x; echo got $x >&2"],
+            &["y\r"],
+            "y\r\ngot y\r\n",
+            0,
+        ),
+        // Who types no more hangs up.
+        (shell, &["echo hi\r"], "# echo hi\r\nhi\r\n# ", 0),
+    ] {
+        let (text, ended) = at_terminal(command, keys).await;
+        assert_eq!(
+            (text.as_str(), ended),
+            (shown, Ok(code)),
+            "{command:?} {keys:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminal_without_a_client_that_types_stays_silent() {
+    let containers = containers();
+    let alive = Run {
+        log: Arc::default(),
+        ..run(&[])
+    };
+    containers.begin("u", "main", 0, alive.clone());
+    let options = ExecOptions {
+        stdin: false,
+        tty: true,
+    };
+    let shell = vec!["sh".to_owned()];
+    let session = containers.exec(POD, "main", shell, options).ok().unwrap();
+    assert!(session.input.is_none());
+    let ended = tokio::time::timeout(Duration::from_secs(60), session.ended);
+    assert!(ended.await.is_err());
 }

@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::{Kubelet, Record, claim_names};
 use crate::clock::Now;
 use crate::mirror::{self, ObjectKey};
-use crate::node::container::{Input, Log, Sender, Stdin, Told, Volume};
+use crate::node::container::{Log, Sender, Stdin, Told, Typing, Volume};
 use crate::node::containers::{Place, Run, RunId};
 use crate::node::environment::{Materials, Missing, Prepared};
 use crate::node::hold::Cause;
@@ -82,8 +82,8 @@ pub(super) struct PodProcesses {
 struct Process {
     restarts: i32,
     run: Run,
-    /// What it reads.
-    input: Input,
+    /// What it reads, until it starts.
+    typing: Option<Typing>,
     /// What is still to be started.
     argv: Vec<String>,
     /// Where only the image knows what runs, whether that ends.
@@ -240,11 +240,14 @@ impl Processes {
             }
             new.push(name.clone());
             let argv = std::mem::take(&mut process.argv);
+            let Some(typing) = process.typing.take() else {
+                continue;
+            };
             if argv.is_empty() && !process.ends_at_once && self.pace.is_none() {
                 continue;
             }
             let occurs = occurrence(uid, name, process.restarts);
-            let ends = process.end(argv, self.pace);
+            let ends = process.end(argv, typing, self.pace);
             process.task = Some(self.tasks.spawn(async move {
                 let exit = ends.await?;
                 Some((occurs(Happening::Exited(exit)), None))
@@ -343,13 +346,14 @@ impl Process {
     fn end(
         &self,
         argv: Vec<String>,
+        typing: Typing,
         pace: Option<Pace>,
     ) -> impl Future<Output = Option<Exit>> + Send + use<> {
         let Run { container, log, .. } = self.run.clone();
-        let (input, ends_at_once) = (self.input.clone(), self.ends_at_once);
+        let ends_at_once = self.ends_at_once;
         let (told, now) = (self.told.subscribe(), Arc::clone(&self.now));
         async move {
-            let code = match container.run(argv, input, &log, told.clone()).await {
+            let code = match container.run(argv, typing, &log, told.clone()).await {
                 Some(code) => code,
                 None if ends_at_once => 0,
                 // What an image runs by itself knows how to end.
@@ -468,7 +472,7 @@ impl Kubelet {
                 container, argv, ..
             } = made;
             let name = spec.name.clone();
-            let (stdin, input) = Stdin::of(&spec);
+            let (stdin, typing) = Stdin::of(&spec);
             let run = Run {
                 container,
                 log: Arc::new(Log::default()),
@@ -488,7 +492,7 @@ impl Kubelet {
             let process = Process {
                 restarts,
                 run,
-                input,
+                typing: Some(typing),
                 argv,
                 task: None,
                 told: watch::Sender::new(None),
