@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What is wrong with a message.
+/// The faults of a message.
 fn faults(message: &str) -> Vec<String> {
     let mut lines = message.lines();
     let subject = lines.next().unwrap_or_default();

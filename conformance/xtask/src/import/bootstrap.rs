@@ -301,7 +301,7 @@ mod tests {
         {"metadata":{"name":"kubernetes","creationTimestamp":"2026-01-02T03:04:05Z"},
          "subsets":[{"addresses":[{"ip":"10.9.8.7"}],"ports":[{"port":8443}]}]}]}"#;
 
-    /// A server with one object `x` of each resource, in the groups that it tells of.
+    /// A server with one object `x` of each resource of the file.
     fn server() -> Canned {
         let mut server = Canned::default().with("/apis", r#"{"groups":[]}"#).with(
             "/api/v1",

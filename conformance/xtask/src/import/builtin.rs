@@ -18,7 +18,7 @@ const PLACES: [&str; 4] = [
     "k8s.io/apimachinery/pkg/apis",
 ];
 
-/// What a type is besides a struct.
+/// The use of a type as an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Clients send it as an object.
@@ -83,8 +83,7 @@ const SCALARS: [(&str, &str, &str); 12] = [
 ];
 const EXTENSIONS: &str = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1";
 
-/// In the place of a number: of a struct that is inlined without one, whose fields are outside of
-/// the message.
+/// Marks a struct that is inlined without a number; its fields are outside of the message.
 const UNNUMBERED: &str = "-";
 
 const FORMAT: &str = "\
@@ -228,7 +227,7 @@ impl Writer<'_> {
     }
 
     /// The line of a field, or those of the fields of an embedded struct. `number` is that of the
-    /// message that the struct is inlined from, with a dot behind it.
+    /// message that the struct is inlined from, and a dot.
     fn field(
         &mut self,
         path: &str,
@@ -383,7 +382,7 @@ impl Writer<'_> {
     }
 }
 
-/// What the file calls a package: its last two directories.
+/// The label of a package in the file: its last two directories.
 fn label(path: &str) -> &str {
     let slash = path.rmatch_indices('/').nth(1);
     slash.map_or(path, |(at, _)| &path[at + 1..])

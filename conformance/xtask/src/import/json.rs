@@ -49,7 +49,7 @@ impl Json {
         Some(value)
     }
 
-    /// The string at a field; empty if there is none.
+    /// The string at a field, or an empty one.
     #[must_use]
     pub(crate) fn text(&self, name: &str) -> &str {
         match self.get(name) {

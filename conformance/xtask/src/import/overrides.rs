@@ -9,7 +9,7 @@ pub(crate) struct Overrides(Vec<Override>);
 #[derive(Debug)]
 struct Override {
     file: String,
-    /// Lines above it, in order, that tell it from others like it.
+    /// Lines above it, in order, which distinguish it from equal lines.
     under: Vec<String>,
     /// The line, or how it begins.
     line: Line,

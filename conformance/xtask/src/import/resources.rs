@@ -226,7 +226,7 @@ fn most_frequent(columns: &[&Json], of: impl Fn(&Json) -> bool) -> String {
     most.map_or_else(String::new, |(text, _)| text.to_owned())
 }
 
-/// What the file says of a column: nothing that every other column has, too.
+/// The entry of a column, without the values that most columns have.
 fn column(served: &Json, texts: &Texts) -> Json {
     let mut fields = vec![("name".to_owned(), served.text("name").into())];
     let kind = served.text("type");

@@ -7,7 +7,7 @@ use ureq::tls::{TlsConfig, TlsProvider};
 
 use super::json::Json;
 
-/// What a server answers to a GET.
+/// A server's answer to a GET.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// HTTP status code.

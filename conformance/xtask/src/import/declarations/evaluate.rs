@@ -5,7 +5,7 @@ use anyhow::{Context as _, bail};
 use super::walk::{group, inside, split, statement};
 use crate::import::go::{Kind, Token};
 
-/// What the names in a library mean.
+/// The constants and types that a library can name.
 pub(super) struct Scope<'a> {
     /// Sources in which a name may be declared, with their packages, the library's own first.
     sources: Vec<(&'a str, &'a [Token])>,
@@ -27,13 +27,13 @@ impl<'a> Scope<'a> {
         self.sources.push((package, source));
     }
 
-    /// What a name is declared to be: the rest of the statement after `=`.
+    /// The declaration of a name: the rest of the statement after `=`.
     pub(super) fn value(&self, name: &str) -> Option<&'a [Token]> {
         let sources = self.sources.iter();
         find(sources.map(|(_, source)| *source), name)
     }
 
-    /// What a name of another package is declared to be.
+    /// The declaration of a name of another package.
     fn value_in(&self, package: &str, name: &str) -> Option<&'a [Token]> {
         let sources = self.sources.iter().filter(|(own, _)| *own == package);
         find(sources.map(|(_, source)| *source), name)

@@ -149,7 +149,7 @@ fn overload(kind: &str, arguments: &[&[Token]], scope: &Scope) -> anyhow::Result
 }
 
 /// The body of the function that is the second argument, once for each type of the list that is
-/// the first, with these in the place of its parameters.
+/// the first, with these instead of its parameters.
 fn templates(arguments: &[&[Token]], scope: &Scope) -> anyhow::Result<Vec<Vec<Token>>> {
     let list = arguments[0]
         .last()
@@ -205,7 +205,7 @@ pub(super) fn group(tokens: &[Token]) -> Option<&[Token]> {
     None
 }
 
-/// What the first braces enclose.
+/// The tokens that the first braces enclose.
 pub(super) fn braces(tokens: &[Token]) -> Option<&[Token]> {
     let open = tokens.iter().position(|token| token.is('{'))?;
     group(&tokens[open..]).map(inside)

@@ -10,7 +10,7 @@ use super::token::{Kind, Token};
 /// A declared type.
 #[derive(Clone, Debug)]
 pub(crate) struct Declaration {
-    /// What it is declared to be.
+    /// The type that it is declared to be.
     pub(crate) of: Type,
     /// Lines of the comment right above it.
     pub(crate) comment: Vec<String>,
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips from an opening bracket to behind the closing one.
+    /// Skips from an opening bracket to the token after the closing one.
     fn skip_group(&mut self) {
         let mut depth = 0;
         while let Some(token) = self.next() {

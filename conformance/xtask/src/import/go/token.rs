@@ -3,13 +3,13 @@
 /// A token and the line it begins on, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// What it is.
+    /// Kind of token, with its text.
     pub(crate) kind: Kind,
     /// Line of its first character.
     pub(crate) line: usize,
 }
 
-/// What a token is.
+/// Kinds of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A name or keyword.
