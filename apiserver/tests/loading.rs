@@ -122,7 +122,8 @@ async fn what_cannot_be_created_is_told() {
     let message = unknown.unwrap_err().to_string();
     assert_eq!(
         message,
-        "cannot create Widget.v1.example.com w: nothing serves this kind"
+        "cannot create Widget.v1.example.com w: nothing serves this kind; \
+         is its definition among the manifests?"
     );
 
     let directory = directory("refused", &[("definition.yaml", DEFINITION)]);

@@ -58,7 +58,7 @@ pub use rest::QUIET;
 pub(crate) use rest::SETTLE_TIME_MAX;
 use snapshot::Past;
 pub use snapshot::Snapshot;
-use time::{check_runtime, is_paused};
+use time::{assert_runtime, check_runtime, is_paused};
 
 pub(crate) use remote::WATCHED;
 
@@ -420,8 +420,12 @@ impl Testbed {
     }
 
     /// A client of the test, which signs its requests with `test` in a simulated cluster.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     #[must_use]
     pub fn client(&self) -> kube::Client {
+        assert_runtime();
         match self.cluster() {
             Cluster::Simulated(cluster) => {
                 let client = kube::Client::new(cluster.wire.clone(), self.api.namespace());
@@ -501,7 +505,11 @@ impl Testbed {
     }
 
     /// Lets virtual time pass.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     pub async fn advance(&self, time: Duration) {
+        assert_runtime();
         tokio::time::sleep(time).await;
     }
 

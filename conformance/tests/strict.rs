@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use kubeproof::apiserver::fault::{Effect, Fault, Requests};
 use kubeproof::explore;
 use kubeproof::runner::{self, RunOptions};
 use kubeproof::scenario::ScenarioFile;
-use kubeproof::testbed::{Testbed, TestbedBuilder};
+use kubeproof::testbed::{Testbed, TestbedBuilder, TestbedError};
 
 const TYPO: &str = "
 apiVersion: apps/v1
@@ -316,6 +317,23 @@ fn a_testbed_outside_of_a_runtime_says_what_to_write() {
         "there is no tokio runtime: call this from an async function under \
          #[tokio::test(start_paused = true)]"
     );
+}
+
+#[test]
+fn a_testbed_that_has_left_its_runtime_says_what_to_write() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    let testbed = runtime.block_on(Testbed::builder().start()).unwrap();
+    let settled = testbed.settle(REST).now_or_never().unwrap();
+    assert!(matches!(settled, Err(TestbedError::NoRuntime)));
+    for call in [&(|| drop(testbed.client())) as &dyn Fn(), &|| {
+        drop(testbed.advance(REST).now_or_never())
+    }] {
+        let panicked = catch_unwind(AssertUnwindSafe(call)).unwrap_err();
+        let told = panicked.downcast_ref::<String>().unwrap();
+        assert!(told.starts_with("there is no tokio runtime: "), "{told}");
+    }
+    runtime.block_on(testbed.shutdown());
 }
 
 #[tokio::test(start_paused = true)]

@@ -23,7 +23,9 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// No resource has such objects, not even when all definitions have been loaded.
-    #[error("cannot create {object}: nothing serves this kind")]
+    #[error(
+        "cannot create {object}: nothing serves this kind; is its definition among the manifests?"
+    )]
     UnknownKind {
         /// The object as `KIND.VERSION.GROUP NAME`.
         object: String,

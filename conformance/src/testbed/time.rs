@@ -24,6 +24,16 @@ pub(super) fn check_runtime() -> Result<(), TestbedError> {
     runtime.map(|_| ()).map_err(|_| TestbedError::NoRuntime)
 }
 
+/// Checks it for functions that return no error.
+///
+/// # Panics
+/// Outside of a runtime.
+pub(super) fn assert_runtime() {
+    if let Err(error) = check_runtime() {
+        panic!("{error}");
+    }
+}
+
 /// Whether tokio's time is paused.
 pub(super) fn is_paused() -> bool {
     let began = Instant::now();
