@@ -1,6 +1,6 @@
-//! The modules of the API server are layers: each names only those below it.
+//! The modules of the API server are layers: each names only those below it. Those of the controllers form no circle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
@@ -91,9 +91,10 @@ fn first(path: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// The sources of the crate that are no tests, with their paths below `src`.
-fn sources() -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apiserver/src");
+/// The sources of a member that are no tests, with their paths below `src`.
+fn sources(member: &str) -> Vec<(PathBuf, String)> {
+    let members = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = members.join(member).join("src");
     let (mut open, mut found) = (vec![root.clone()], Vec::new());
     while let Some(directory) = open.pop() {
         for entry in std::fs::read_dir(directory).expect("the sources can be listed") {
@@ -115,28 +116,65 @@ fn sources() -> Vec<(PathBuf, String)> {
     found
 }
 
+/// What each module at the root of a member names at the root.
+fn names_by_module(member: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let names: Vec<Names> = (0..8).map(Names::at).collect();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let sources = sources(member);
+    assert!(sources.len() > 100, "{} sources", sources.len());
+    for (path, text) in &sources {
+        let module = path.components().next().expect("a file").as_os_str();
+        let module = module.to_string_lossy();
+        let module = module.trim_end_matches(".rs").to_owned();
+        if module != "lib" {
+            let named = names[path.components().count()].of(text);
+            found.entry(module).or_default().extend(named);
+        }
+    }
+    found
+}
+
 #[test]
 fn modules_of_the_server_name_only_what_is_below_them() {
     let rank = |name: &str| LAYERS.iter().position(|own| *own == name);
     let mut upward = Vec::new();
-    let sources = sources();
-    let names: Vec<Names> = (0..8).map(Names::at).collect();
-    assert!(sources.len() > 300, "{} sources", sources.len());
-    for (path, text) in &sources {
-        let module = path.components().next().expect("a file").as_os_str();
-        let module = module.to_string_lossy();
-        let module = module.trim_end_matches(".rs");
-        if module == "lib" {
-            continue;
-        }
-        let own = rank(module).unwrap_or_else(|| panic!("{module} is in no layer"));
-        for name in names[path.components().count()].of(text) {
-            if rank(&name).is_some_and(|other| other > own) {
-                upward.push(format!("{} names {name}", path.display()));
-            }
-        }
+    for (module, named) in names_by_module("apiserver") {
+        let own = rank(&module).unwrap_or_else(|| panic!("{module} is in no layer"));
+        let named = named.into_iter();
+        let above = named.filter(|name| rank(name).is_some_and(|other| other > own));
+        upward.extend(above.map(|name| format!("{module} names {name}")));
     }
     assert!(upward.is_empty(), "upward: {upward:#?}");
+}
+
+#[test]
+fn modules_of_the_controllers_form_no_circle() {
+    let mut left = names_by_module("controller");
+    loop {
+        let modules: BTreeSet<String> = left.keys().cloned().collect();
+        let before = left.len();
+        left.retain(|own, named| {
+            named
+                .iter()
+                .any(|name| name != own && modules.contains(name))
+        });
+        if left.len() == before {
+            break;
+        }
+    }
+    assert!(left.is_empty(), "circles among: {:?}", left.keys());
+}
+
+#[test]
+fn controllers_name_nothing_of_nodes_but_what_runs_there() {
+    // OpenKruise's daemon runs on nodes; its controllers of images know how nodes call images.
+    let runs_there = ["kruise", "image_pull_job", "manager", "node"];
+    let reaching: Vec<String> = names_by_module("controller")
+        .into_iter()
+        .filter(|(module, named)| named.contains("node") && !runs_there.contains(&module.as_str()))
+        .map(|(module, _)| module)
+        .collect();
+    assert!(reaching.is_empty(), "{reaching:?}");
 }
 
 #[test]

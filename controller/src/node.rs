@@ -1,7 +1,6 @@
 //! Simulated nodes: their registration and heartbeat, a scheduler, and a kubelet that runs a
 //! small shell where a node would run containers.
 
-pub(crate) mod affinity;
 mod container;
 mod containers;
 mod directives;
@@ -19,7 +18,6 @@ mod pace;
 mod part;
 mod probe;
 mod registration;
-pub(crate) mod resources;
 mod scheduler;
 mod server;
 mod sources;

@@ -26,7 +26,7 @@ use self::binder::{ClaimStep, PV_PROTECTION, VolumeStep, Volumes};
 use crate::context::Context;
 use crate::controller_ref::reference_to;
 use crate::mirror::{self, Mirror, ObjectKey, answered};
-use crate::node::kubelet::claim_names;
+use crate::pod::claim_names;
 use crate::recorder::{EventType, Recorder};
 
 const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";

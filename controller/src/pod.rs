@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodCondition};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodCondition, PodSpec};
 
 use crate::controller_ref::reference_to;
 
@@ -11,6 +11,15 @@ use crate::controller_ref::reference_to;
 pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
 /// The annotation that says how dear a pod is; without it, 0.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The claims a pod's volumes name.
+pub(crate) fn claim_names(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    let volumes = spec.volumes.iter().flatten();
+    volumes.filter_map(|volume| {
+        let claim = volume.persistent_volume_claim.as_ref()?;
+        Some(claim.claim_name.as_str())
+    })
+}
 
 /// What events about the pod refer to.
 #[must_use]

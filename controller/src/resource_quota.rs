@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::context::Context;
 use crate::inventory;
 use crate::mirror::{self, Mirror, ObjectKey};
-use crate::node::resources::thousandths;
+use crate::pod_resources::thousandths;
 use crate::shared::Shared;
 
 /// The controller's name: its user agent.

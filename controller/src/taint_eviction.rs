@@ -20,10 +20,10 @@ use crate::context::Context;
 use crate::disruption_target;
 use crate::informer::{Change, Informer};
 use crate::mirror::ObjectKey;
-use crate::node::fit::tolerates;
 use crate::recorder::{EventType, Recorder};
 use crate::sync_error::Error;
 use crate::taints::{self, NO_EXECUTE};
+use crate::tolerations::tolerates;
 use crate::work_queue::WorkQueue;
 
 /// The controller's name: its user agent and the source of its events.

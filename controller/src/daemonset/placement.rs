@@ -12,8 +12,9 @@ use k8s_openapi::api::core::v1::{
 use kube::ResourceExt;
 
 use super::template_generation;
-use crate::node::{affinity, fit};
+use crate::node_affinity as affinity;
 use crate::pod::{self, REVISION_LABEL};
+use crate::tolerations;
 
 /// The label with the number of the template.
 const GENERATION_LABEL: &str = "pod-template-generation";
@@ -50,7 +51,7 @@ pub(super) fn suits(set: &DaemonSet, node: &Node) -> Suits {
         let mut strict = taints
             .iter()
             .filter(|taint| effects.contains(&&*taint.effect));
-        strict.all(|taint: &Taint| fit::tolerated(taint, &tolerations))
+        strict.all(|taint: &Taint| tolerations::tolerated(taint, &tolerations))
     };
     if tolerates(&["NoExecute", "NoSchedule"]) {
         Suits::Yes

@@ -9,10 +9,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, Taint};
 
-use super::affinity;
-use super::resources::{self, Amounts};
+use crate::node_affinity as affinity;
+use crate::pod_resources::{self as resources, Amounts};
+use crate::tolerations::tolerated;
 use neighbours::Neighbours;
 use spread::Spread;
 
@@ -267,26 +268,6 @@ pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
         }
     }
     lacking
-}
-
-/// Whether any of `tolerations` tolerates the taint.
-pub(crate) fn tolerated(taint: &Taint, tolerations: &[Toleration]) -> bool {
-    tolerations
-        .iter()
-        .any(|toleration| tolerates(toleration, taint))
-}
-
-/// Whether `toleration` tolerates `taint`.
-pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect = toleration.effect.as_deref().unwrap_or_default();
-    let key = toleration.key.as_deref().unwrap_or_default();
-    let value = |value: &Option<String>| value.clone().unwrap_or_default();
-    let matched = match toleration.operator.as_deref() {
-        // Without a key, Exists tolerates everything.
-        Some("Exists") => key.is_empty() || key == taint.key,
-        _ => key == taint.key && value(&toleration.value) == value(&taint.value),
-    };
-    matched && (effect.is_empty() || effect == taint.effect)
 }
 
 fn host_ports(spec: &PodSpec) -> BTreeSet<HostPort> {

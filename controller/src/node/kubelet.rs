@@ -21,7 +21,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::{BoxStream, SelectAll};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolumeClaim, Pod, PodStatus};
 use kube::Api;
 use kube::runtime::watcher::Event;
 
@@ -344,13 +344,4 @@ impl Kubelet {
         }
         self.records.put(record);
     }
-}
-
-/// The claims a pod's volumes name.
-pub(crate) fn claim_names(spec: &PodSpec) -> impl Iterator<Item = &str> {
-    let volumes = spec.volumes.iter().flatten();
-    volumes.filter_map(|volume| {
-        let claim = volume.persistent_volume_claim.as_ref()?;
-        Some(claim.claim_name.as_str())
-    })
 }

@@ -8,7 +8,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::binder::{PROVISIONED_BY, PROVISIONER};
-use crate::node::resources::amount;
+use crate::pod_resources::amount;
 
 const STORAGE: &str = "storage";
 

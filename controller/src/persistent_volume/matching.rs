@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 use kube::core::{Selector, SelectorExt};
 
 use super::binder::Volumes;
-use crate::node::resources::amount;
+use crate::pod_resources::amount;
 
 const STORAGE: &str = "storage";
 const FILESYSTEM: &str = "Filesystem";

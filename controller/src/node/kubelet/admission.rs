@@ -10,11 +10,12 @@ use serde_json::json;
 
 use super::{Kubelet, Record, Stage, lifecycle};
 use crate::mirror::ObjectKey;
-use crate::node::affinity;
 use crate::node::fit::{self, Load, Reason};
 use crate::node::identity;
 use crate::node::status::{ended_conditions, wire_time};
+use crate::node_affinity as affinity;
 use crate::recorder::EventType;
+use crate::tolerations::tolerated;
 use crate::{mirror, taints};
 
 /// A rejection takes no less: whoever makes the pod anew at once would keep the time from passing.
@@ -128,7 +129,7 @@ fn refusal(pod: &Pod, node: &Node, load: &Load) -> Option<(String, String)> {
         ("NodeAffinity", Reason::Affinity)
     } else if fit::ports_are_taken(spec, load) {
         ("NodePorts", Reason::Ports)
-    } else if !driving.all(|taint| fit::tolerated(taint, tolerations)) {
+    } else if !driving.all(|taint| tolerated(taint, tolerations)) {
         ("TaintToleration", Reason::Tainted)
     } else {
         return None;

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container as Spec, Pod};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::{Kubelet, Record, claim_names};
+use super::{Kubelet, Record};
 use crate::clock::Now;
 use crate::mirror::{self, ObjectKey};
 use crate::node::container::{Log, Sender, Stdin, Told, Typing, Volume};
@@ -25,6 +25,7 @@ use crate::node::probe::{Outcome, ProbeKind, Prober};
 use crate::node::server::Server;
 use crate::node::sources::Sources;
 use crate::node::{Containers, Pace, identity};
+use crate::pod::claim_names;
 
 /// Something about a container that the kubelet waits for.
 pub(super) struct Occurrence {

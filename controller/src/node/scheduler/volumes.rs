@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::Scheduler;
 use crate::mirror::{ObjectKey, answered};
-use crate::node::kubelet::claim_names;
 use crate::persistent_volume::binder::{SELECTED_NODE, waits_for_consumer};
 use crate::persistent_volume::class_of;
+use crate::pod::claim_names;
 
 /// What the volumes of a pod want of its node.
 pub(super) struct Wishes {

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 /// Amounts by resource: thousandths for the processor, whole units for the rest.
-pub(super) type Amounts = BTreeMap<String, i128>;
+pub(crate) type Amounts = BTreeMap<String, i128>;
 
 /// The suffixes of quantities and what they stand for, in thousandths.
 const SUFFIXES: &[(&str, i128)] = &[
@@ -59,14 +59,14 @@ pub(crate) fn amount(resource: &str, quantity: &Quantity) -> i128 {
 }
 
 /// The amounts of a list of quantities.
-pub(super) fn amounts(list: Option<&BTreeMap<String, Quantity>>) -> Amounts {
+pub(crate) fn amounts(list: Option<&BTreeMap<String, Quantity>>) -> Amounts {
     let list = list.into_iter().flatten();
     list.map(|(name, quantity)| (name.clone(), amount(name, quantity)))
         .collect()
 }
 
 /// What a pod asks a node for: all that ever runs at the same time.
-pub(super) fn requests(spec: &PodSpec) -> Amounts {
+pub(crate) fn requests(spec: &PodSpec) -> Amounts {
     let mut total = Amounts::new();
     for container in &spec.containers {
         add(&mut total, &of(container));
@@ -109,7 +109,7 @@ fn requested(resources: &ResourceRequirements) -> Amounts {
 }
 
 /// Adds `more` to `total`.
-pub(super) fn add(total: &mut Amounts, more: &Amounts) {
+pub(crate) fn add(total: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         *total.entry(name.clone()).or_default() += amount;
     }

@@ -27,7 +27,7 @@ pub(crate) fn matches(spec: &PodSpec, node: &Node) -> bool {
 }
 
 /// How much the pod's preferences like the node.
-pub(super) fn preference(pod: &Pod, node: &Node) -> i64 {
+pub(crate) fn preference(pod: &Pod, node: &Node) -> i64 {
     let empty = BTreeMap::new();
     let labels = node.metadata.labels.as_ref().unwrap_or(&empty);
     let terms = pod.spec.iter().filter_map(|spec| {
@@ -45,7 +45,7 @@ pub(super) fn preference(pod: &Pod, node: &Node) -> i64 {
 
 /// The names of the only nodes that required affinity can match, where each of its terms names
 /// some; only those are looked at.
-pub(super) fn pinned(spec: &PodSpec) -> Option<BTreeSet<String>> {
+pub(crate) fn pinned(spec: &PodSpec) -> Option<BTreeSet<String>> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let required = affinity
         .required_during_scheduling_ignored_during_execution
