@@ -259,6 +259,22 @@ fn a_token_without_tls_is_warned_of() {
 }
 
 #[test]
+fn names_of_one_image_are_read_as_a_kubelet_reads_them() {
+    for (names, why) in [
+        ("app:1", "it has no ="),
+        (
+            "app:1=App",
+            "image name \"App\": invalid reference format: repository name (App) must be lowercase",
+        ),
+    ] {
+        let told = refused(&["serve", "--same-image", names]);
+        let wanted =
+            format!("error: invalid value '{names}' for '--same-image <IMAGE=IMAGE>': {why}\n");
+        assert!(told.starts_with(&wanted), "{told}");
+    }
+}
+
+#[test]
 fn where_to_listen_is_a_name_or_an_address() {
     let (child, url) = serve(&["--listen", "localhost:0", "--authorization", "rbac"]);
     assert!(url.starts_with("http://"), "{url}");
