@@ -10,6 +10,10 @@ use tokio::time::timeout;
 /// How a request begins by which `net/http` knows plain HTTP: the length of a TLS record's header.
 const BEGINNINGS: [&[u8; 5]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
 
+/// The types of records that a client of TLS may begin with: an alert, a handshake. All else is closed
+/// without an alert, as by Go.
+const FIRST_RECORDS: [u8; 2] = [21, 22];
+
 const ANSWER: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
@@ -27,8 +31,7 @@ pub(super) async fn refuse(
 ) -> io::Result<Option<TcpStream>> {
     let mut first = [0];
     stream.peek(&mut first).await?;
-    // No record of TLS has such a type.
-    if !BEGINNINGS.iter().any(|beginning| beginning[0] == first[0]) {
+    if FIRST_RECORDS.contains(&first[0]) {
         return Ok(Some(stream));
     }
     failed();
