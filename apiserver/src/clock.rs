@@ -54,7 +54,7 @@ impl Clock {
         })
     }
 
-    /// The same time in a clock that is set on its own.
+    /// Returns a clock at the same time that is set independently of this clock.
     pub(crate) fn forked(&self) -> Self {
         Self {
             source: self.source.clone(),
@@ -69,7 +69,7 @@ impl Clock {
         }
     }
 
-    /// Whether it is the machine's.
+    /// Whether the source is the machine's clock.
     pub(crate) fn is_real(&self) -> bool {
         matches!(self.source, Source::Real)
     }
@@ -93,7 +93,8 @@ impl Clock {
         }
     }
 
-    /// Sets it forward by `time`, or back if that is negative, for all who hold it.
+    /// Sets the clock forward by `time`, or back if `time` is negative, for all holders of the
+    /// clock.
     pub(crate) fn jump(&self, time: SignedDuration) {
         let nanos = time.as_nanos();
         let nanos = i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX });
@@ -105,10 +106,11 @@ impl Clock {
 }
 
 impl Clock {
-    /// What `answer` comes to, unless somebody on the wire takes longer than `limit` for it.
+    /// Awaits `answer`, an operation on the network, for `limit` at most.
     ///
-    /// The limit is one of real seconds under simulated time too, which stands still until then: by
-    /// its own measure, whoever is waited for would take no time or all of it.
+    /// The limit counts real seconds, under simulated time too. Simulated time stands still while a
+    /// thread is blocked, so by simulated time the operation would take either no time or the whole
+    /// limit.
     pub(crate) async fn on_the_wire<T>(
         &self,
         limit: Duration,
@@ -117,8 +119,8 @@ impl Clock {
         if let Source::Real = self.source {
             return tokio::time::timeout(limit, answer).await.ok();
         }
-        // Paused time is not advanced while a thread is blocked. This one is until nobody holds
-        // the other end.
+        // Tokio does not advance paused time while a thread is blocked. This thread is blocked
+        // until the sender is dropped.
         let (_held, waiting) = mpsc::channel::<()>();
         let expired = tokio::task::spawn_blocking(move || waiting.recv_timeout(limit));
         tokio::select! {

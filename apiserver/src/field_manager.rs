@@ -44,7 +44,7 @@ pub(crate) use managers::equal_but_for_times;
 /// Bytes that a manager's name taken from a user agent may have.
 const USER_AGENT_BYTES_MAX: usize = 128;
 
-/// Metadata that nobody owns.
+/// Fields of an object that no manager owns.
 static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::of(&[
         &["apiVersion"],
@@ -75,7 +75,7 @@ fn manager_of_user_agent(user_agent: &str) -> String {
     name
 }
 
-/// Who writes, and through which subresource.
+/// The party that writes: manager, user agent and subresource of the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
     /// The manager that the request names, may be empty.
@@ -97,8 +97,9 @@ pub(crate) struct FieldManager {
 }
 
 impl FieldManager {
-    /// A manager of objects of a kind with `schema`; without one, ownership is deduced from the
-    /// values. `reset` are the fields that writes through this (sub)resource leave as they are.
+    /// Creates a manager for objects of a kind with `schema`; without a schema, ownership is
+    /// deduced from the values. Writes through this (sub)resource leave the fields in `reset` as
+    /// they are.
     pub(crate) fn new(
         kind: &GroupVersionKind,
         schema: Option<Arc<Object>>,
@@ -127,7 +128,7 @@ impl FieldManager {
         Shape::of_kind(self.schema.as_deref())
     }
 
-    /// The object before it was created: what Go encodes for a kind nobody filled in.
+    /// The object before its creation: Go's encoding of the kind without any value.
     fn nothing(&self) -> &Value {
         static UNKNOWN: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
         let schema = self.schema.as_ref();
@@ -211,7 +212,7 @@ impl FieldManager {
             &self.subresource,
         );
         for (own, entry) in &mut managers.0 {
-            // What the manager has changed is added to its own again.
+            // The updater keeps its entry; the changed fields are added to that entry below.
             if *own != id {
                 entry.fields.subtract(&changed);
             }
@@ -262,11 +263,11 @@ pub(crate) fn managed_fields_fault(entries: &Value) -> Option<String> {
     Managers::decode(entries).err()
 }
 
-/// What an update makes of the managed fields.
+/// The effect of an update on the managed fields.
 enum Changed {
-    /// They stay.
+    /// The managed fields stay.
     No,
-    /// They become these; `None` when nobody owns anything.
+    /// The managed fields become these; `None` if no manager owns a field.
     To(Option<Value>),
 }
 

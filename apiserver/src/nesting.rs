@@ -18,10 +18,10 @@ use serde::de::Error;
 use serde_json::Value;
 use serde_json::de::{Deserializer, SliceRead};
 
-/// What a text begins with that stands for JSON: no JSON does.
+/// The first character of a string that holds encoded JSON; no JSON text begins with it.
 pub(crate) const AT_REST: char = '\0';
 
-/// The JSON that a text stands for.
+/// Returns the JSON of an encoded string; `None` for any other value.
 pub(crate) fn resting(text: &Value) -> Option<&str> {
     text.as_str()?.strip_prefix(AT_REST)
 }

@@ -72,7 +72,7 @@ impl PatchType {
     }
 }
 
-/// What a patch makes of an object, not decoded yet: it may have unknown fields and wrong types.
+/// The result of a patch before decoding: it may have unknown fields and wrong types.
 #[derive(Debug)]
 pub(crate) struct Patched {
     pub(crate) outcome: Outcome,
@@ -162,7 +162,7 @@ impl JsonPatch {
     /// Reads a patch.
     ///
     /// # Errors
-    /// Go's text for why it is none.
+    /// Go's error text for a malformed patch.
     pub(crate) fn decode(patch: &[u8]) -> Result<Self, String> {
         if let Some(message) = schema::syntax_error(patch) {
             return Err(message);

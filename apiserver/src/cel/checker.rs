@@ -16,7 +16,7 @@ use super::{
 /// How many parts a type may have: maps of maps could double without end.
 const TYPE_PARTS_MAX: usize = 1000;
 
-/// What an expression may refer to.
+/// The variables and object types that an expression may refer to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
     /// Types of variables, by name.
@@ -27,7 +27,7 @@ pub(crate) struct Environment {
     pub(super) has_patch_types: bool,
 }
 
-/// What a name or a call refers to.
+/// The declaration that a name or a call refers to.
 #[derive(Clone, Debug)]
 pub(super) enum Reference {
     Variable(Arc<str>),

@@ -1,7 +1,7 @@
-//! What an expression may cost at most, from nothing but its schema.
+//! Estimates the most that an expression may cost, from its schema alone.
 //!
-//! Definitions are refused by these numbers, so they are those of cel-go and the Kubernetes
-//! libraries, oddities included.
+//! The server refuses definitions by these numbers, so they equal the numbers of cel-go and the
+//! Kubernetes libraries, oddities included.
 
 mod calls;
 
@@ -102,7 +102,7 @@ struct Local {
     entries: Option<Entries>,
 }
 
-/// What is known of an operand of a call.
+/// An operand of a call: its expression, its path and, if known, its size.
 struct Node<'e> {
     expr: &'e Expr,
     path: Vec<String>,
@@ -452,7 +452,7 @@ impl<'e> Coster<'e> {
     }
 }
 
-/// What a variable of a loop takes.
+/// The values that a loop variable takes.
 enum Iterated {
     Keys,
     Values,

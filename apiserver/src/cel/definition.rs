@@ -34,7 +34,7 @@ pub(crate) struct RuleScope {
     uncorrelatable: Option<FieldPath>,
 }
 
-/// What the rules of a schema cost together, and their faults.
+/// The faults of a schema's rules and the rules' total cost.
 #[derive(Debug, Default)]
 pub(crate) struct RuleFaults {
     errors: FieldErrors,
@@ -43,7 +43,7 @@ pub(crate) struct RuleFaults {
 }
 
 impl RuleScope {
-    /// That of a whole schema.
+    /// Returns the scope of a whole schema.
     pub(crate) fn root() -> Self {
         Self {
             root: true,
@@ -52,7 +52,7 @@ impl RuleScope {
         }
     }
 
-    /// That of a part of `schema`, a property or the values of a map.
+    /// Returns the scope of a part of `schema`: a property or the values of a map.
     pub(crate) fn part(&self, schema: &Json) -> Self {
         let factor = match schema["type"].as_str() {
             Some("object") if !schema["additionalProperties"].is_null() => {
@@ -72,7 +72,7 @@ impl RuleScope {
         }
     }
 
-    /// That of the items of `schema`, a list at `path`.
+    /// Returns the scope of the items of `schema`, a list at `path`.
     pub(crate) fn items(&self, schema: &Json, path: &FieldPath) -> Self {
         let mut scope = self.part(schema);
         if schema["x-kubernetes-list-type"] != "map" && scope.uncorrelatable.is_none() {

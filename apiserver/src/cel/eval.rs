@@ -515,8 +515,8 @@ fn is_attribute(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a path costs something beside its steps: not if it only asks for presence or starts
-/// with a choice.
+/// Whether a path costs something in addition to its steps. A path that only tests for presence or
+/// starts with a conditional does not.
 fn costs_as_attribute(expr: &Expr) -> bool {
     if matches!(
         expr.kind,

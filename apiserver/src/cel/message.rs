@@ -15,7 +15,7 @@ use super::{
 /// The function for keys within the paths of JSON patches.
 pub(super) const ESCAPE_KEY: &str = "jsonpatch.escapeKey";
 
-/// The type of the whole object; types of parts have the path to them behind it.
+/// The type of the whole object; the type of a part appends the path to that part.
 pub(super) const OBJECT: &str = "Object";
 
 /// The type of an operation of a JSON patch.

@@ -29,7 +29,7 @@ const VARIABLES_TYPE: &str = "kubernetes.variables";
 /// What all expressions about one request may cost together.
 const BUDGET: u64 = 10_000_000;
 
-/// What the value of an expression is to be.
+/// The type that the value of an expression must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Returns {
     Bool,
@@ -108,8 +108,8 @@ impl Scope {
         }
     }
 
-    /// The request, objects of type `object`, and the parameter `params` of a policy that has one;
-    /// what has no known type is dynamic.
+    /// Returns a scope with the request, objects of type `object`, and the parameter `params` if
+    /// the policy has a parameter. A value without a known type is dynamic.
     ///
     /// Source: apiserver `plugin/policy/validating/typechecking.go`: there is an authorizer, and no
     /// `authorizer.requestResource`.
@@ -135,7 +135,7 @@ impl Scope {
         scope.with_variables()
     }
 
-    /// The same with the parameter of a policy.
+    /// Adds the parameter of a policy to the scope.
     pub(crate) fn with_params(mut self) -> Self {
         self.environment
             .variables
@@ -143,7 +143,7 @@ impl Scope {
         self
     }
 
-    /// The same with variables, of which there are none yet.
+    /// Adds the `variables` object to the scope, with no variables in it yet.
     pub(crate) fn with_variables(mut self) -> Self {
         self.has_variables = true;
         let of = declared::object(VARIABLES_TYPE, BTreeMap::new());
@@ -155,7 +155,7 @@ impl Scope {
         self
     }
 
-    /// The same for messages, which may not ask about permissions.
+    /// Returns the scope of messages, which may not use the authorizer.
     pub(crate) fn without_authorizer(&self) -> Self {
         let mut environment = self.environment.clone();
         let is_authorizer = |name: &Arc<str>| name.starts_with("authorizer");
@@ -205,7 +205,8 @@ impl Scope {
             let output = declared::name(&output);
             return Err(match shown.as_slice() {
                 _ if returns == Returns::DeviceMatch => {
-                    // What is dynamic of a device are its attributes, which upstream calls so.
+                    // The dynamic values of a device are its attributes, which upstream names
+                    // `Any`.
                     let output = output.replace("dyn", "google.protobuf.Any");
                     format!("must evaluate to bool or the unknown type, not {output}")
                 }
@@ -254,7 +255,7 @@ pub(crate) enum Outcome {
     Other,
 }
 
-/// What the names of a scope stand for in one request.
+/// The values of a scope's names in one request.
 pub(crate) struct Activation {
     values: BTreeMap<&'static str, Value>,
     variables: BTreeMap<Key, Value>,
@@ -274,7 +275,7 @@ impl Activation {
         }
     }
 
-    /// Values that may be looked at at any cost: nobody waits for a request meanwhile.
+    /// Returns an activation without a cost limit, for expressions that run outside of any request.
     pub(super) fn unpriced(values: BTreeMap<&'static str, Value>) -> Self {
         Self {
             values,

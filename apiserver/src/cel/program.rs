@@ -20,8 +20,8 @@ use crate::schema::structural::go_regexp_fault;
 /// The most that one evaluation may cost.
 pub(crate) const CALL_COST_MAX: u64 = 1_000_000;
 
-/// What is safe on any thread's stack: the longest expression, the most openings in it, the deepest
-/// tree.
+/// The limits below which an expression is safe on any thread's stack: its length in bytes, the
+/// number of its opening brackets, the depth of its tree.
 const SHORT_BYTES_MAX: usize = 400;
 const OPENINGS_MAX: usize = 25;
 const SHALLOW_DEPTH_MAX: usize = 40;
@@ -110,7 +110,7 @@ impl Program {
         self.evaluate_within(variables, CALL_COST_MAX)
     }
 
-    /// The same at a cost of `cost_max` at most.
+    /// Evaluates the program at a cost of `cost_max` at most.
     pub(crate) fn evaluate_within(
         &self,
         variables: &BTreeMap<&str, Value>,

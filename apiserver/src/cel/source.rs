@@ -56,7 +56,7 @@ struct Issue {
     message: String,
 }
 
-/// What is wrong with an expression.
+/// The errors found in an expression.
 #[derive(Default)]
 pub(super) struct Issues {
     issues: Vec<Issue>,

@@ -192,7 +192,7 @@ pub(super) fn arithmetic(function: &str, a: &Value, b: &Value) -> Option<Evaluat
     })
 }
 
-/// `getFullYear` and its like; `None` if the function is none of them or of other types.
+/// Evaluates `getFullYear` and similar functions; `None` for any other function or other types.
 pub(super) fn part(function: &str, args: &[Value]) -> Option<Evaluated> {
     match args {
         [Value::Duration(nanos)] => {

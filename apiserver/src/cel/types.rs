@@ -106,10 +106,10 @@ impl fmt::Display for Type {
     }
 }
 
-/// What a schema says of a value, as far as expressions can use it.
+/// A schema's description of a value, as far as expressions can use it.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclType {
-    /// What the checker sees.
+    /// The form of the value, as the type checker sees it.
     pub(super) kind: DeclKind,
     /// The most characters, bytes, items or entries a value may have.
     pub(super) max_elements: u64,
@@ -164,7 +164,7 @@ impl DeclType {
         }
     }
 
-    /// The same with object types named after `name` and their place.
+    /// Returns a copy whose object types are named after `name` and their path.
     pub(super) fn named(&self, name: &str) -> Self {
         let kind = match &self.kind {
             DeclKind::Simple(simple) => DeclKind::Simple(simple.clone()),

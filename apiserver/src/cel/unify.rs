@@ -1,14 +1,14 @@
-//! Which types fit where, and what that says of type variables.
+//! Decides which types are assignable to which, and binds type variables accordingly.
 
 use std::sync::Arc;
 
 use super::types::Type;
 
-/// What type variables stand for.
+/// Bindings of type variables to types.
 #[derive(Default)]
 pub(super) struct Bindings {
     bound: Vec<Option<Type>>,
-    /// What was bound before, to take back attempts that failed.
+    /// The former bindings, in order, for undoing failed attempts.
     trail: Vec<(usize, Option<Type>)>,
 }
 
@@ -122,7 +122,7 @@ impl Bindings {
         self.substitute(of, None)
     }
 
-    /// The same, and `dyn` for variables that stand for nothing.
+    /// Resolves a type like [`Bindings::resolve`], with `dyn` for unbound variables.
     pub(super) fn resolve_all(&self, of: &Type) -> Type {
         self.substitute(of, Some(&Type::Dyn))
     }

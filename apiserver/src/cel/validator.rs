@@ -50,7 +50,7 @@ impl std::fmt::Debug for Validator {
 }
 
 impl Validator {
-    /// The rules of whole resources of `schema`; `None` if there are none.
+    /// Compiles the rules of whole resources of `schema`; `None` if the schema has no rules.
     pub(crate) fn new(schema: &Structural) -> Option<Self> {
         if !has_rules(schema) {
             return None;
@@ -313,7 +313,7 @@ impl<'v> Run<'v> {
         Ok(())
     }
 
-    /// Whether a rule holds. What keeps it from being told is a fault, and as good as holding.
+    /// Evaluates a rule. An evaluation error is recorded and the rule counts as satisfied.
     fn holds(
         &mut self,
         program: &Program,

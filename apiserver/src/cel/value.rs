@@ -154,7 +154,7 @@ impl List {
         }
     }
 
-    /// What an item of a list is known by: the item, or the fields that are its key.
+    /// Returns the identity of a list item: the item, or the fields that form its key.
     fn identity(&self, item: &Value) -> Vec<Value> {
         match (&self.kind, item) {
             (ListKind::Map(keys), Value::Map(object)) => keys

@@ -155,7 +155,7 @@ impl FieldManager {
         Ok((object, managers))
     }
 
-    /// Removes what the applier applied last time and nobody owns now.
+    /// Removes the fields that the applier applied last time and that have no owner now.
     fn prune(&self, merged: Value, managers: &mut Managers, last: &FieldSet) -> Value {
         let shape = self.shape();
         let named = |set: &FieldSet| owned::with_named_fields(shape, set);
@@ -168,10 +168,10 @@ impl FieldManager {
             .fold(FieldSet::default(), |all, entry| {
                 all.union(entry.fields.set().clone())
             });
-        // Back comes what somebody owns, this applier included.
+        // Restores the fields that any manager owns, this applier included.
         let kept = named(&owned::field_set(shape, &pruned)).union(named(&owned_now));
         let pruned = owned::without(shape, &merged, &all.clone().difference(&kept));
-        // And what went along with its parent but was never applied.
+        // Also restores fields that were removed with their parent but never applied.
         let kept = named(&owned::field_set(shape, &pruned));
         owned::without(shape, &merged, &all.difference(&kept).intersection(&last))
     }

@@ -20,7 +20,7 @@ pub(super) struct Comparison {
 impl Comparison {
     /// Compares two objects, `metadata.managedFields` aside.
     pub(super) fn of(shape: Shape<'_>, old: &Value, new: &Value) -> Self {
-        // The object as a whole is nobody's.
+        // The root of the object has no owner.
         let root = Difference::of(shape, 0, Some(old), Some(new));
         Self {
             added: root.added.children,
@@ -63,7 +63,7 @@ impl Difference {
         }
     }
 
-    /// The same of values that are known to differ.
+    /// Compares two values that are known to differ, like [`Difference::of`].
     fn of_unequal(
         shape: Shape<'_>,
         depth: usize,

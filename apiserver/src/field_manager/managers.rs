@@ -44,7 +44,7 @@ pub(super) struct ManagerId {
 
 impl Ord for ManagerId {
     fn cmp(&self, other: &Self) -> Ordering {
-        // What a text of JSON goes on with is less than its end.
+        // JSON text that continues sorts before text that ends, as `,` is less than `}`.
         fn key(id: &ManagerId) -> impl Ord + use<'_> {
             let ManagerId {
                 manager,
@@ -96,7 +96,7 @@ impl ManagerId {
 /// A set of fields, read when it has to be: most writes leave most entries alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fields {
-    /// `FieldsV1` as it was sent, or at rest as it was written from a set.
+    /// `FieldsV1` as the client sent them, or the JSON text of a set (see `meta::fields`).
     Stored(Value),
     Set(FieldSet),
 }
@@ -157,7 +157,7 @@ impl Managers {
     /// Reads `metadata.managedFields`.
     ///
     /// # Errors
-    /// What is wrong with an entry.
+    /// Describes the first malformed entry.
     pub(super) fn decode(entries: &Value) -> Result<Self, String> {
         let mut managers = Self::stored(entries)?;
         for entry in managers.0.values_mut() {
@@ -168,10 +168,10 @@ impl Managers {
         Ok(managers)
     }
 
-    /// The same for entries that are known to be in order.
+    /// Reads entries whose fields are known to be valid, without decoding these fields.
     ///
     /// # Errors
-    /// What is wrong with an entry.
+    /// Describes the first malformed entry.
     pub(super) fn stored(entries: &Value) -> Result<Self, String> {
         let mut managers = Self::default();
         for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {

@@ -12,7 +12,7 @@ use super::typed::{List, Shape, entries, items};
 /// `None` for a map or list without a thing left in it.
 pub(super) fn merge(shape: Shape<'_>, live: &Value, applied: &Value) -> Option<Value> {
     let shape = match shape.deduced(applied) {
-        // What is a map on one side only has nothing to merge with.
+        // With a deduced shape, an applied map replaces a live value that is not a map.
         Shape::Map(_) if matches!(shape, Shape::Deduced) && !live.is_object() => Shape::Leaf,
         shape => shape,
     };

@@ -25,10 +25,10 @@ impl PathElement {
         Self::Field(name.to_owned())
     }
 
-    /// Reads the form used in `FieldsV1`; `None` for a kind of step that nobody knows.
+    /// Reads the form used in `FieldsV1`; `None` for an unknown kind of step.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// Describes the malformed text.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let Some((kind, rest)) = text.split_once(':') else {
             return Err(format!("missing colon: {text}"));

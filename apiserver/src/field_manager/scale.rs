@@ -18,7 +18,7 @@ fn owns(entry: &mut Entry, replicas: &FieldSet) -> bool {
 /// Scale.
 ///
 /// # Errors
-/// What is wrong with the entries of the object.
+/// Describes the first malformed entry of the object.
 pub(crate) fn to_scale(parent: &Value, path: &[&str]) -> Result<Option<Value>, String> {
     let (own, scale) = (FieldSet::of(&[path]), FieldSet::of(&[&REPLICAS]));
     let mut managers = Managers::decode(parent)?;
@@ -35,7 +35,7 @@ pub(crate) fn to_scale(parent: &Value, path: &[&str]) -> Result<Option<Value>, S
 /// `api_version` is that of the object, `path` where it has its replicas. A new owner has no time.
 ///
 /// # Errors
-/// What is wrong with the entries.
+/// Describes the first malformed entry of the object or its Scale.
 pub(crate) fn to_parent(
     parent: &Value,
     scale: &Value,

@@ -17,7 +17,7 @@ use crate::meta::fields;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet(Vec<(PathElement, Node)>);
 
-/// What a set holds at and below an element.
+/// The part of a set at and below an element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
     /// Whether the path that ends here is in the set.
@@ -61,7 +61,8 @@ impl FieldSet {
         }
     }
 
-    /// Adds one path; the empty path stands for the whole object, which nobody owns.
+    /// Adds one path; the empty path stands for the whole object, which has no owner, and adds
+    /// nothing.
     pub(super) fn insert(&mut self, path: &[PathElement]) {
         let Some((element, rest)) = path.split_first() else {
             return;

@@ -37,7 +37,7 @@ fn config(data: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": data })
 }
 
-/// What a stored object has beyond what was sent.
+/// Adds the fields of a stored object to the object that was sent.
 fn stored(mut object: Value) -> Value {
     object["metadata"]["uid"] = "1".into();
     object
@@ -221,7 +221,7 @@ fn clients_can_forget_owners() {
     next["metadata"]["managedFields"] = json!([{}]);
     manager("second").update(&live, &mut next, NOW);
     assert_eq!(next["metadata"].get("managedFields"), None);
-    // Without owners, updates are not tracked until somebody applies.
+    // Without owners, updates are not tracked until the first apply.
     let live = stored(next);
     let mut next = config(json!({ "k": "x" }));
     manager("second").update(&live, &mut next, NOW);

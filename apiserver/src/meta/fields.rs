@@ -1,9 +1,9 @@
-//! `fieldsV1` at rest: its JSON as one text, as a tree of small maps takes ten times as much memory
-//! and is nearly always passed on as it is.
+//! Encoded `fieldsV1`: its JSON as one text. A tree of small maps takes ten times as much memory,
+//! and most requests pass the fields on unchanged.
 //!
-//! A value at rest is a string that begins with a mark. Objects are held so between the requests;
-//! what writes them out (`schema::write_object`) writes the text, and what reads owners
-//! (`field_manager`) takes either form.
+//! An encoded value is a string that begins with a mark. Objects are kept in this form between
+//! requests. The encoder (`schema::write_object`) writes the text, and the reader of owners
+//! (`field_manager`) accepts both forms.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(crate) use crate::nesting::resting;
 /// The name of the field in an entry of `metadata.managedFields`.
 pub(crate) const FIELDS_V1: &str = "fieldsV1";
 
-/// The value that holds `json` at rest, in the way in which Go's encoder escapes it.
+/// Encodes `json` as a marked string, escaped as Go's encoder escapes JSON.
 pub(crate) fn at_rest(json: &str) -> Value {
     let json = go_json::escaped(json);
     let mut text = String::with_capacity(json.len() + 1);
@@ -26,7 +26,7 @@ pub(crate) fn at_rest(json: &str) -> Value {
     Value::String(text)
 }
 
-/// Puts the fields of all `entries` to rest, where they are fields.
+/// Encodes the fields of all `entries`, unless they are encoded already.
 pub(crate) fn settle(entries: &mut Value) {
     each(entries, |fields| {
         if fields.is_object() {
@@ -35,7 +35,7 @@ pub(crate) fn settle(entries: &mut Value) {
     });
 }
 
-/// The object with values for its fields, for who looks into them.
+/// Returns the object with its owned fields decoded, for callers that read them.
 pub(crate) fn unfolded(object: &Value) -> Cow<'_, Value> {
     let mut object = Cow::Borrowed(object);
     let entries = object["metadata"]["managedFields"].as_array();

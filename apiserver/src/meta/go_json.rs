@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-/// Whether a byte is, or begins, what Go escapes besides what JSON must have escaped: `<`, `>`, `&`
-/// and the line separators of Unicode.
+/// Whether a byte is, or begins, a character that Go escapes in addition to those that JSON
+/// requires: `<`, `>`, `&` and the line separators of Unicode.
 pub(crate) fn may_need_escape(byte: u8) -> bool {
     matches!(byte, b'<' | b'>' | b'&' | 0xe2)
 }
 
-/// JSON, or a part of a string in it, with what Go escapes escaped.
+/// Escapes JSON, or a part of a string in JSON, as Go's encoder does.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     if !json.bytes().any(may_need_escape) {
         return Cow::Borrowed(json);

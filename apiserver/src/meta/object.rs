@@ -25,7 +25,7 @@ pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     child_mut(object, "metadata")
 }
 
-/// Field `name` of `value` as an object, made if it is none.
+/// Returns field `name` of `value` as an object; replaces any other value by an empty object.
 pub(crate) fn child_mut<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

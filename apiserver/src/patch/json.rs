@@ -60,7 +60,7 @@ pub(super) fn applied(operations: Vec<Members>, current: &str) -> Result<String,
 /// The operations of a patch; null is a patch without any.
 ///
 /// # Errors
-/// Go's text for why it is none, without a syntax error.
+/// Go's error text for a document of the wrong shape. The caller has checked the syntax.
 pub(super) fn operations(patch: &str) -> Result<Vec<Members>, String> {
     let refuse = |json: &str, target: &str| {
         let found = super::json_type(json);
@@ -269,7 +269,7 @@ impl<'d> Place<'d> {
         }
     }
 
-    /// What is there; a missing member reads as null, a missing item not.
+    /// Returns the value at the place; a missing member reads as null, a missing item is an error.
     fn get(self) -> Result<Option<&'d mut Node>, Fault> {
         Ok(match self {
             Self::Member(members, key) => members.get_mut(&key).and_then(Option::as_mut),

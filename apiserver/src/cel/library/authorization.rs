@@ -6,13 +6,13 @@ use crate::cel::{eval::Evaluated, value::Value};
 
 use super::Object;
 
-/// Who knows what the user of a request may do.
+/// Decides whether the user of a request may perform an action.
 pub(crate) trait Authorizer: fmt::Debug + Send + Sync {
-    /// Whether they may.
+    /// Returns the decision on `question`.
     fn decide(&self, question: &Question) -> Verdict;
 }
 
-/// What somebody may do; parts that are not said are empty.
+/// An action whose permission is checked; parts that the expression leaves out are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Question {
     /// Namespace and name of the service account in question, if it is not about the user.
@@ -26,14 +26,14 @@ pub(crate) struct Question {
     pub(crate) verb: String,
 }
 
-/// An answer.
+/// The decision on a [`Question`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) allowed: bool,
     pub(crate) reason: String,
 }
 
-/// A question on its way to be asked, or its answer.
+/// A check that an expression builds step by step, or its decision.
 #[derive(Clone, Debug)]
 pub(in crate::cel) struct Authorization {
     stage: Stage,

@@ -1,4 +1,4 @@
-//! `format()` of strings, and what can be told of it before it is called.
+//! The `format()` function of strings, and the check of its literal arguments before evaluation.
 
 use std::fmt::Write;
 
@@ -106,7 +106,7 @@ impl Clause {
         }
     }
 
-    /// What it can be used on.
+    /// Returns the error text that names the types which the clause accepts.
     fn rule(self) -> &'static str {
         match self.verb {
             's' => {
@@ -144,8 +144,8 @@ pub(super) fn format(text: &str, args: &[Value]) -> Evaluated {
     read.map(|_| Value::string(&out))
 }
 
-/// What is wrong with a literal text and the literal list of its arguments, whatever their values
-/// are, and which argument it is wrong with.
+/// Checks a literal text against the literal list of its arguments, whatever their values. The
+/// error is a message and the offset of the argument at fault, if there is one.
 pub(in crate::cel) fn check(
     text: &str,
     args: &[Element],

@@ -319,7 +319,8 @@ impl Format {
             .map_or(0, |(_, size)| *size)
     }
 
-    /// What is wrong with a text, or nothing.
+    /// Returns an optional list of the faults of `text`; the optional is empty if there are no
+    /// faults.
     fn validate(self, text: &str) -> Value {
         let unless = |valid: bool, fault: &str| {
             if valid {

@@ -75,7 +75,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes on behind the place where an operand is missing, or ends there.
+    /// Recovers from a missing operand: continues after that place, or stops.
     fn no_operand(&mut self, token: Token) -> Parsed {
         if let TokenKind::Symbol(symbol @ ("." | "-" | "!")) = token.kind {
             self.take();

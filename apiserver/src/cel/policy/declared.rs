@@ -160,7 +160,7 @@ pub(super) fn object(name: &str, fields: BTreeMap<String, Type>) -> Arc<DeclType
     declared(kind)
 }
 
-/// Adds a field to a type, which is copied only if somebody else holds it.
+/// Adds a field to a type; a shared type is copied first.
 pub(super) fn add_field(object: &mut Arc<DeclType>, name: &str, of: Type) {
     if let DeclKind::Object { fields, .. } = &mut Arc::make_mut(object).kind {
         fields.insert(name.to_owned(), declared(DeclKind::Simple(of)));
@@ -175,7 +175,7 @@ fn declared(kind: DeclKind) -> Arc<DeclType> {
     })
 }
 
-/// What is known of a variable whose expression has the type `of`.
+/// Returns the declared type of a variable whose expression has the type `of`.
 pub(super) fn field_type(of: &Type) -> Type {
     match of {
         Type::List(item) => Type::list(field_type(item)),

@@ -1,4 +1,4 @@
-//! Values beside what they were before an update.
+//! Correlates the values of an object with its values before an update.
 
 use std::collections::BTreeMap;
 

@@ -11,10 +11,10 @@ use crate::meta::fields;
 use crate::nesting;
 
 impl FieldSet {
-    /// Reads `FieldsV1`, sent or at rest.
+    /// Reads `FieldsV1`, as sent or as encoded text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes the malformed fields.
     pub(in crate::field_manager) fn read(fields: &Value) -> Result<Self, String> {
         let Some(json) = fields::resting(fields) else {
             return Self::from_fields(fields);
@@ -30,7 +30,7 @@ impl FieldSet {
     /// Reads `FieldsV1`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes the malformed fields.
     pub(in crate::field_manager) fn from_fields(fields: &Value) -> Result<Self, String> {
         Ok(Self::parse(fields)?.children)
     }
@@ -58,7 +58,7 @@ impl FieldSet {
     }
 }
 
-/// The same without a tree between; its errors do not say what is wrong.
+/// Reads a node without building a JSON tree; the errors do not describe the fault.
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(NodeVisitor)
@@ -102,7 +102,7 @@ enum Key {
     /// `.`, the element whose fields these are.
     Itself,
     Element(PathElement),
-    /// A kind of step that nobody knows.
+    /// An unknown kind of step.
     Unknown,
 }
 

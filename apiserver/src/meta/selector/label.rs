@@ -109,7 +109,7 @@ impl Requirement {
         self.operator
     }
 
-    /// What the label is compared with.
+    /// The values that the label is compared with.
     #[must_use]
     pub fn values(&self) -> &[String] {
         &self.values

@@ -20,7 +20,7 @@ pub enum NameRule {
 }
 
 impl NameRule {
-    /// What is wrong with `name`; `prefix` if it is a `generateName`.
+    /// Returns the faults of `name`; `prefix` if the name is a `generateName`.
     #[must_use]
     pub fn faults(self, name: &str, prefix: bool) -> Vec<String> {
         let masked = if prefix {

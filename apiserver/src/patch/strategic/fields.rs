@@ -1,4 +1,4 @@
-//! What a strategic merge patch must know of a field.
+//! Merge rules of a field, as a strategic merge patch needs them.
 
 use super::unknown;
 use crate::schema::{self, Alternative, Object, Schema};

@@ -47,7 +47,8 @@ pub(super) fn merge_list(
     in_order(merged, &order, &before, Some(merge_key))
 }
 
-/// As much of `items` as tells them apart.
+/// Reduces `items` to the parts that identify them: the merge key if an item has it, or the whole
+/// item.
 pub(super) fn outline(items: &[Value], merge_key: Option<&str>) -> Items {
     let of_item = |item: &Value| match merge_key.map(|key| (key, item.get(key))) {
         Some((key, Some(value))) => {

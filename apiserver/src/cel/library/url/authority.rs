@@ -31,7 +31,7 @@ fn parse_host(scheme: &str, host: &str) -> Result<String, String> {
         None => {}
     }
     if let Some(first) = host.find(':') {
-        // Databases have lists of hosts with ports; HTTP has one host.
+        // Database URLs have lists of hosts with ports; an HTTP URL has one host.
         let is_http = matches!(scheme, "http" | "https");
         let last = host.rfind(':').unwrap_or(first);
         check_port(&host[if is_http { first } else { last }..])?;
