@@ -1,4 +1,4 @@
-//! What a cluster's default admission plugins do to writes, in upstream's order.
+//! The default admission plugins of a cluster, in upstream's order.
 
 mod asker;
 mod certificates;
@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub(crate) auth: auth::State,
     /// The admission webhooks configured.
     pub(crate) webhooks: Configurations,
-    /// What the built-in plugins look into.
+    /// The tables that the built-in plugins read.
     pub(crate) tables: Tables,
     /// Whether pods must have a service account and are shown its token.
     pub(crate) service_accounts: bool,
@@ -163,7 +163,7 @@ fn admit_new_pod(
     Ok(())
 }
 
-/// What the default plugins make of an update. `object` has been defaulted.
+/// Runs the default plugins on an update. `object` has been defaulted.
 ///
 /// # Errors
 /// `Forbidden` for a second default priority class, or a claim whose volume can't grow.

@@ -1,4 +1,4 @@
-//! Who sends a request, and whether they may.
+//! Authentication and authorization of requests.
 //!
 //! - `authentication`: from a client's certificate or a bearer token to a [`User`]
 //! - `certificate`: what a certificate says of its holder
@@ -57,13 +57,13 @@ const ANONYMOUS: &str = "system:anonymous";
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) cluster: Cluster,
-    /// The administrator's token; without one, everybody is the administrator.
+    /// The administrator's token; if absent, every client is the administrator.
     pub(crate) token: Option<String>,
     /// Whether a client on a socket without credentials is anonymous although there is no such token.
     pub(crate) asks_for_credentials: bool,
     /// Authorities of client certificates.
     pub(crate) client_authorities: Option<Arc<Authorities>>,
-    /// Names of the server besides those that every server has.
+    /// Names of the server in addition to those that every server has.
     pub(crate) own_hosts: Vec<String>,
     pub(crate) authorization: Authorization,
     /// Tokens issued to service accounts.
@@ -106,7 +106,7 @@ pub enum Authorization {
     Rbac,
 }
 
-/// Who a request comes from.
+/// The user of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,

@@ -1,8 +1,8 @@
 //! The authority that signs what CertificateSigningRequests ask for, and what there is to know of
 //! requests and certificates, for the controllers that approve, sign and clean them up.
 //!
-//! Its key follows from the server's seed, and the same request at the same time gets the same
-//! certificate: ECDSA with nonces of RFC 6979.
+//! The key of the authority follows from the server's seed, and the same request at the same time
+//! gets the same certificate: ECDSA with nonces of RFC 6979.
 //!
 //! Source: `pkg/controller/certificates/authority` of Kubernetes.
 
@@ -67,14 +67,14 @@ pub struct RequestedCertificate {
     pub uris: Vec<String>,
 }
 
-/// What is to be signed.
+/// A certificate to be signed.
 #[derive(Clone, Copy, Debug)]
 pub struct CertificateOrder<'a> {
     /// The request, in PEM.
     pub request: &'a [u8],
-    /// What the certificate is for, in the words of CertificateSigningRequests.
+    /// The purposes of the certificate, in the words of CertificateSigningRequests.
     pub usages: &'a [String],
-    /// How long it is to be good for.
+    /// The validity of the certificate.
     pub duration: SignedDuration,
 }
 
@@ -127,7 +127,7 @@ fn parse(pem: &[u8]) -> Result<CertReq, String> {
     CertReq::from_der(&der).map_err(|error| error.to_string())
 }
 
-/// The extension with the names that a request asks for, besides its subject.
+/// The extension with the alternative names that a request asks for.
 fn alternative_names(request: &CertReq) -> Option<Extension> {
     let attributes = request.info.attributes.iter();
     let mut asked = attributes.filter(|own| own.oid == ExtensionReq::OID);

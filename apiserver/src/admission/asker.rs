@@ -55,7 +55,7 @@ impl Authorizer for Asker {
 }
 
 impl Admission<'_> {
-    /// Who answers expressions about permissions.
+    /// The authorizer behind the expressions about permissions: it checks the user of the request.
     pub(super) fn asker(&self) -> Arc<dyn Authorizer> {
         Arc::new(Asker {
             authorization: self.state.authorization,
@@ -65,7 +65,7 @@ impl Admission<'_> {
         })
     }
 
-    /// What the request itself needs a permission for, but for the verb.
+    /// The attributes of the request that need a permission, without the verb.
     pub(super) fn question(&self) -> Question {
         let gvr = self.resource.gvr();
         Question {

@@ -1,4 +1,4 @@
-//! Who may approve and sign certificates, and which nobody may ask for.
+//! Permissions to approve and sign certificates, and the subjects that cannot be requested.
 
 use serde_json::Value;
 
@@ -11,12 +11,12 @@ use crate::status::ApiError;
 
 const GROUP: &str = "certificates.k8s.io";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// The group that no certificate can be asked for, behind the bytes that say it is one.
+/// The organization that no certificate may have. In DER it follows the identifier `ORGANIZATION`.
 const MASTERS: &[u8] = b"system:masters";
 const ORGANIZATION: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
 
-/// Asks whether the user may do that to a certificate signing request, and which plugin minds;
-/// `None` where none does.
+/// Checks the permission of the user to create, approve or sign a certificate signing request, and
+/// names the plugin that decides; `None` where no plugin looks at the write.
 ///
 /// The refusal is `Forbidden`.
 pub(super) fn check(written: Written<'_>) -> Option<(Plugin, Result<(), ApiError>)> {

@@ -34,15 +34,15 @@ impl<'c> Course<'c> {
         }
     }
 
-    /// What the write does.
+    /// The operation of the write.
     pub(crate) fn operation(&self) -> Operation {
         self.phase.operation
     }
 
-    /// Notes that `plugin` has come to `outcome`, and passes it on.
+    /// Notes that `plugin` has returned `outcome`, and passes the outcome on.
     ///
     /// # Errors
-    /// That of the plugin.
+    /// The error in `outcome`.
     pub(crate) fn asked<T>(
         &mut self,
         plugin: Plugin,
@@ -59,10 +59,10 @@ impl<'c> Course<'c> {
         outcome
     }
 
-    /// Notes the same of a plugin whose turn upstream comes in the validating step.
+    /// Like [`Self::asked`], for a plugin that upstream runs in the validating step.
     ///
     /// # Errors
-    /// That of the plugin.
+    /// The error in `outcome`.
     pub(crate) fn asked_ahead<T>(
         &mut self,
         plugin: Plugin,
@@ -90,7 +90,7 @@ impl<'c> Course<'c> {
     /// Ends the step, and passes its outcome on.
     ///
     /// # Errors
-    /// That of the step.
+    /// The error in `outcome`.
     pub(crate) fn end<T>(self, outcome: Result<T, ApiError>) -> Result<T, ApiError> {
         let Some(state) = self.state else {
             return outcome;

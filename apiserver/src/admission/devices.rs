@@ -35,7 +35,7 @@ pub(crate) fn faults(
         all.iter()
             .position(|one| one.pointer(own) == Some(&Value::Bool(true)))
     };
-    // What was granted stays as it is.
+    // An object that had admin access before the write is not checked again.
     let Some(index) = asked(object).filter(|_| old.and_then(asked).is_none()) else {
         return errors;
     };

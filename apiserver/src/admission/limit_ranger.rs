@@ -95,7 +95,7 @@ fn fill(
     names
 }
 
-/// Refuses new pods and claims beyond the limits of their namespace; `None` where there are none.
+/// Refuses new pods and claims beyond the limits of their namespace; `None` where no limit applies.
 ///
 /// The refusal is `Forbidden`.
 pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
@@ -105,7 +105,7 @@ pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
         "persistentvolumeclaims" => false,
         _ => return None,
     };
-    // What a pod's containers take changes by a resize alone.
+    // The resources of a pod's containers change by a resize alone.
     let asks = match (written.subresource, written.old) {
         ("", None) => true,
         ("", Some(_)) => !is_pod,

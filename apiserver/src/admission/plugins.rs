@@ -52,17 +52,17 @@ fn open<'t>(held: &'t OnceLock<Arc<Table>>, plural: &str, storage: &Storage) -> 
     })
 }
 
-/// A valid object that is about to be stored, in the place of `old` if it is not new.
+/// A valid object that is about to be stored; an update replaces `old`.
 #[derive(Clone, Copy)]
 pub(crate) struct Written<'a> {
     pub(crate) state: &'a State,
     pub(crate) resource: &'a ResourceInfo,
-    /// Who writes; nobody, where the server itself does.
+    /// The user of the request; `None` where the server itself writes.
     pub(crate) user: Option<&'a User>,
     pub(crate) subresource: &'a str,
     pub(crate) object: &'a Value,
     pub(crate) old: Option<&'a Value>,
-    /// Where warnings go, if anybody is to be warned.
+    /// The warnings of the response; `None` where the client gets none.
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 

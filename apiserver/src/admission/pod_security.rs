@@ -46,7 +46,7 @@ pub(super) fn check(written: Written<'_>) -> Option<Result<(), ApiError>> {
     Some(checked)
 }
 
-/// The policy of the namespace that is written into, if it has one of its own.
+/// The policy that the labels of the object's namespace state; `None` if it permits everything.
 fn policy_of(written: Written<'_>) -> Option<Policy> {
     let table = written.state.tables.namespaces(&written.state.storage);
     let key = ObjectKey::new(None, namespace(written.object));

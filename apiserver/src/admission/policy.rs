@@ -140,7 +140,7 @@ impl Admission<'_> {
     }
 }
 
-/// What a failure to match or to find parameters is called in a refusal.
+/// The text of a refusal after a failure to match a policy or to find its parameters.
 fn config_fault(binding: Option<&Value>, why: &str) -> String {
     match binding {
         None => format!("failed to configure policy: {why}"),

@@ -71,7 +71,7 @@ impl Written<'_> {
         }
     }
 
-    /// Counts it in every quota; answers whether nobody else has changed one of them meanwhile.
+    /// Charges the write to every quota; false if another writer has changed one of them meanwhile.
     fn charge_all(self, charge: Charge<'_>) -> Result<bool, ApiError> {
         let resource = self.resource.gvr().group_resource();
         let now = self.state.clock.now();
@@ -109,7 +109,7 @@ impl Written<'_> {
         Ok(true)
     }
 
-    /// What a quota will have been used; `None` if it does not count this.
+    /// The amounts that a quota has used after the write; `None` if it does not count the object.
     fn used(
         self,
         quota: &Value,
@@ -137,7 +137,7 @@ impl Written<'_> {
                 "status unknown for quota: {own}, resources: {names}"
             )));
         }
-        // What the quota was not about before is charged as a whole.
+        // An object that the quota did not match before is charged as a whole.
         let was_counted = self
             .old
             .is_some_and(|old| scopes::match_object(&quota["spec"], &resource, old));
@@ -161,7 +161,7 @@ impl Written<'_> {
             let sum = before
                 .get(name)
                 .map_or_else(|| amount.clone(), |own| own.add(amount));
-            // What a controller reports has happened already.
+            // A status reports usage that exists already.
             if self.subresource != "status" && sum.compare(&hard[name]) == Ordering::Greater {
                 exceeded.push(name);
             }

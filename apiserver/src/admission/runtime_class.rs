@@ -1,4 +1,4 @@
-//! What a pod takes over from its runtime class.
+//! The defaults and checks of a pod by its runtime class.
 
 use std::collections::BTreeSet;
 

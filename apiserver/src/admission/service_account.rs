@@ -13,7 +13,7 @@ const DEFAULT: &str = "default";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// An hour and some seconds, by which kubelets know tokens that nobody asked for.
+/// An hour and seven seconds: kubelets recognize the tokens of default volumes by this duration.
 const TOKEN_SECONDS: u32 = 3607;
 
 /// Gives a new pod its account, the account's secrets for images, and a volume with a token.

@@ -1,4 +1,4 @@
-//! A pod on a node carries the labels that tell where the node is.
+//! The topology labels of a node, copied to its pods.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ const LABELS: [&str; 2] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// Copies the labels of the node called `node`, if there is one, to a pod or binding.
+/// Copies the topology labels of the node called `node` to a pod or binding, if the node exists.
 pub(crate) fn label(state: &State, node: &str, object: &mut Value) {
     let nodes = GroupVersionResource {
         group: String::new(),

@@ -67,7 +67,7 @@ struct Read {
 }
 
 impl Configurations {
-    /// Whether anybody has configured a webhook, or bound a policy.
+    /// Whether any webhook is configured, or any policy is bound.
     pub(crate) fn are_configured(&self, storage: &Storage) -> bool {
         [Phase::Mutating, Phase::Validating]
             .into_iter()
@@ -175,12 +175,12 @@ pub(crate) struct Admission<'a> {
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
 }
 
-/// Which webhooks are asked again after others have changed the object behind them.
+/// The webhooks that are called again because a later one has changed the object.
 #[derive(Default)]
 struct Reinvocation {
-    /// Those that want to be, asked since the last change.
+    /// The reinvocable webhooks that were called since the last change.
     asked: BTreeSet<String>,
-    /// Those that are to be asked again.
+    /// The webhooks to call again.
     due: BTreeSet<String>,
 }
 

@@ -83,7 +83,7 @@ fn service(version: &GroupVersion) -> Value {
     })
 }
 
-/// A write that somebody was faster than is left to the next pass.
+/// Logs a failed write. A conflict with another writer is left to the next pass.
 fn told<T>(name: &str, written: Result<T, crate::status::ApiError>) {
     if let Err(error) = written {
         tracing::debug!(name, %error, "API service not written");

@@ -1,4 +1,4 @@
-//! The condition of definitions in groups of the community's: whether somebody has approved them.
+//! The condition of definitions in community groups: whether the project has approved them.
 
 use super::naming::write_status;
 use crate::clock::rfc3339;

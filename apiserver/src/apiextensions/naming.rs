@@ -11,7 +11,7 @@ use crate::storage::StoredObject;
 use crate::store::{Part, Store, at_once};
 use crate::x509;
 
-/// Accepts the names of a definition as far as nobody in its group has them.
+/// Accepts the names of a definition unless another one in its group has them.
 pub(super) fn sync(store: &Store<'_>, definition: &StoredObject) {
     let value = &*definition.fields(&["spec.group", "spec.names", "status"]);
     if value["spec"]["names"] == value["status"]["acceptedNames"] {
@@ -87,8 +87,8 @@ pub(super) fn establish(store: &Store<'_>, definition: &StoredObject) {
     });
 }
 
-/// Writes the status of a definition; one that somebody wrote or deleted meanwhile is left to the
-/// next pass.
+/// Writes the status of a definition; a definition that another writer has changed or deleted
+/// meanwhile is left to the next pass.
 pub(super) fn write_status(
     store: &Store<'_>,
     definition: &StoredObject,

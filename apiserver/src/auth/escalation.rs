@@ -185,7 +185,7 @@ fn texts<'v>(rule: &'v Value, field: &str) -> impl Iterator<Item = &'v str> + Cl
     entries.iter().filter_map(Value::as_str)
 }
 
-/// What a rule grants, one by one.
+/// The rights that a rule grants, one by one.
 fn rights(rule: &Value) -> Vec<Right> {
     let mut rights = Vec::new();
     for group in texts(rule, "apiGroups") {

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use crate::meta::GroupResource;
 use crate::status::ApiError;
 
-/// Names of the server within a cluster, which nobody can register elsewhere.
+/// Names of the server within a cluster, which no other party can register.
 const OWN_NAMES: [&str; 4] = [
     "kubernetes",
     "kubernetes.default",
@@ -20,7 +20,7 @@ const OWN_NAMES: [&str; 4] = [
     "kubernetes.default.svc.cluster.local",
 ];
 
-/// Who is at the other end.
+/// The client at the other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peer {
     /// The chain of certificates that the client has shown, its own first.

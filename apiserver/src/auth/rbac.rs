@@ -1,4 +1,4 @@
-//! What a user may do: everything for `system:masters`, for others what roles grant them.
+//! The permissions of a user: everything for `system:masters`, else the grants of roles.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::storage::{ObjectKey, Storage};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What is to be done.
+/// The attributes of an action that needs a permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
     /// Something to a resource; `""` where a part is absent.

@@ -1,4 +1,4 @@
-//! Who asks for a write, and in which request.
+//! The user and the request behind a write.
 
 use std::sync::atomic::AtomicU64;
 
@@ -8,17 +8,17 @@ use super::User;
 use crate::meta::GroupVersionKind;
 use crate::request::options::Query;
 
-/// What webhooks are told of a request, whichever object it writes.
+/// The facts of a request that admission webhooks see, whichever object it writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester<'a> {
     pub(crate) user: &'a User,
     pub(crate) query: &'a Query,
-    /// The namespace in the path, empty where there is none.
+    /// The namespace in the path; empty if the path names no namespace.
     pub(crate) namespace: &'a str,
     /// The name in the path.
     pub(crate) name: &'a str,
     pub(crate) subresource: &'a str,
-    /// The kind of what is written; a subresource may have one of its own.
+    /// The kind of the written object; a subresource may have a kind of its own.
     pub(crate) kind: &'a GroupVersionKind,
     /// The options in the body of a DELETE.
     pub(crate) delete_options: Option<&'a Value>,

@@ -17,7 +17,7 @@ use super::TokenKeys;
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 /// The issuer of tokens that are kept in Secrets.
 const SECRET_ISSUER: &str = "kubernetes/serviceaccount";
-/// What the claims of such tokens are called begins with this.
+/// The prefix of the names of the claims in such tokens.
 const SECRET_CLAIM: &str = "kubernetes.io/serviceaccount/";
 /// The path of the document that says who issues tokens.
 pub(crate) const ISSUER_PATH: &str = "/.well-known/openid-configuration";
@@ -44,7 +44,7 @@ pub(crate) enum BoundKind {
     Node,
 }
 
-/// What a token says.
+/// The claims of a token of a service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claims {
     pub(crate) namespace: String,
@@ -61,7 +61,7 @@ pub(crate) struct Claims {
     pub(crate) id: String,
 }
 
-/// What a token says that is kept in a Secret: it is good for as long as the Secret has it.
+/// The claims of a token that is kept in a Secret: it is valid for as long as the Secret has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SecretClaims {
     pub(crate) namespace: String,

@@ -42,7 +42,7 @@ const SYSCTLS: [(&str, u32); 12] = [
     ("net.ipv4.tcp_wmem", 32),
 ];
 
-/// What a pod does that it may not.
+/// A breach of a standard: the forbidden setting, and its details.
 #[derive(Debug)]
 pub(super) struct Violation {
     pub(super) reason: String,
@@ -133,7 +133,7 @@ impl<'a> Pod<'a> {
         bad.map(|container| text(&container["name"])).collect()
     }
 
-    /// Who sets something: the pod, and containers by name.
+    /// The parties that set a field: the pod, and containers by name.
     fn setters(pod: bool, containers: &[&str]) -> Vec<String> {
         let mut setters = Vec::new();
         if pod {
@@ -307,7 +307,7 @@ impl<'a> Pod<'a> {
         Violation::new("privileged", detail)
     }
 
-    /// Whether root in the pod is nobody on the node, which newer versions take into account.
+    /// Whether the pod has its own user namespace, which versions from 1.35 on take into account.
     fn has_own_users(&self) -> bool {
         self.minor >= 35 && self.spec["hostUsers"] == false
     }

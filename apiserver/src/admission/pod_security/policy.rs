@@ -34,7 +34,7 @@ pub(super) struct Policy {
     pub(super) warn: Standard,
 }
 
-/// What a pod does that it may not.
+/// The breaches of a standard by a pod; never empty.
 #[derive(Debug)]
 pub(super) struct Violations(Vec<checks::Violation>);
 
@@ -60,7 +60,7 @@ impl Standard {
         }
     }
 
-    /// What is wrong with a pod, if something is.
+    /// The breaches of this standard by a pod; `None` where the pod complies.
     pub(super) fn violations(&self, metadata: &Value, spec: &Value) -> Option<Violations> {
         if self.level == Level::Privileged {
             return None;

@@ -24,11 +24,11 @@ pub(super) struct Policy {
     pub(super) mutations: Vec<Compiled>,
 }
 
-/// What a policy asks for.
+/// A validation of a policy, compiled.
 pub(crate) struct Validation {
     pub(crate) expression: Compiled,
     pub(crate) message_expression: Option<Compiled>,
-    /// What is said if there is no better message.
+    /// The message where `message_expression` gives none.
     pub(crate) message: String,
     pub(super) reason: String,
 }

@@ -1,4 +1,4 @@
-//! What the expressions of a policy are evaluated with.
+//! The variables that the expressions of a policy see.
 
 use serde_json::{Map, Value, json};
 

@@ -271,7 +271,8 @@ fn other_kind(kind: &GroupVersionKind, object: &Value) -> Option<String> {
     })
 }
 
-/// What an operation did not find, or that nobody knows it, in the words of Go's library.
+/// The error of an operation whose path does not exist or whose name is unknown, in the words of
+/// Go's library.
 fn missing(operation: &Value, object: &Value) -> Option<String> {
     let text = |field: &str| operation[field].as_str().unwrap_or_default();
     let (op, path, from) = (text("op"), text("path"), text("from"));

@@ -8,10 +8,10 @@ use crate::meta::selector::LabelSelector;
 use crate::storage::ObjectKey;
 
 impl Admission<'_> {
-    /// What a policy is asked with, once for each; null where it has no parameters.
+    /// The parameters of a policy, which is evaluated once with each; null if it has no parameters.
     ///
     /// # Errors
-    /// Why they can't be told, in upstream's words.
+    /// The reason why the parameters are unknown, in upstream's words.
     pub(super) fn params(&self, policy: &Policy, binding: &Value) -> Result<Vec<Value>, String> {
         let reference = &binding["spec"]["paramRef"];
         let Some((api_version, kind)) = &policy.param_kind else {

@@ -186,7 +186,7 @@ struct Found {
 }
 
 impl Admission<'_> {
-    /// What a policy has against the write.
+    /// The denials of a write by a policy.
     fn denials(&self, activation: &mut Activation, policy: &Policy, binding: &Value) -> Vec<Found> {
         let actions = binding["spec"]["validationActions"].as_array();
         let actions = || actions.into_iter().flatten().filter_map(Value::as_str);

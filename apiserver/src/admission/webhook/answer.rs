@@ -32,7 +32,7 @@ impl Failure {
     }
 }
 
-/// What a webhook said.
+/// The response of a webhook.
 pub(super) struct Answer {
     /// The status to refuse with, `null` where the webhook gave none.
     pub(super) denied: Option<Value>,
@@ -50,7 +50,7 @@ impl Answer {
     /// Checks an answer to the review `uid`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The defect of the response.
     pub(super) fn read(
         review: &Value,
         uid: &str,
@@ -380,7 +380,7 @@ impl Admission<'_> {
         )))
     }
 
-    /// What a patch left, as the kind has it.
+    /// The patched object, decoded as `kind`.
     pub(in crate::admission) fn decoded(
         &self,
         patched: &str,

@@ -7,7 +7,7 @@ use crate::meta::object::name;
 /// One entry of a configuration, defaulted and valid.
 #[derive(Clone, Debug)]
 pub(super) struct Webhook {
-    /// What tells it from all others.
+    /// The unique identifier: configuration, name and index.
     pub(super) id: String,
     pub(super) name: String,
     pub(super) client_config: Value,

@@ -36,7 +36,7 @@ impl Admission<'_> {
         let Some(invocation) = self.rule(&entry["rules"], &entry["matchPolicy"]) else {
             return Ok(None);
         };
-        // Upstream tells of a namespace that is not there only if the rest matches.
+        // Upstream reports a missing namespace only if the rest matches.
         if !matches_object(entry, object, old) || !self.matches_namespace(entry, object)? {
             return Ok(None);
         }
