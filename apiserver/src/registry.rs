@@ -1,6 +1,6 @@
-//! What is particular to each kind.
+//! Rules of each kind.
 //!
-//! Facts about kinds (names, columns, subresources) are data in `catalog`; behaviour is a
+//! Facts about kinds (names, columns, subresources) are data in `catalog`; behavior is a
 //! [`Strategy`] in the kind's own file.
 
 pub(crate) mod admission_policy;

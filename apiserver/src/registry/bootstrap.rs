@@ -1,10 +1,11 @@
-//! The objects that a fresh server holds before anybody writes: namespaces, the `kubernetes`
-//! service, roles and their bindings, flow control, API services.
+//! The objects of a fresh server before the first write: namespaces, the `kubernetes` service,
+//! roles and their bindings, flow control, API services.
 //!
-//! They are data (`bootstrap.txt`, written by `cargo xtask import` from what a kube-apiserver serves
-//! right after its start): a line `@group/version/resource`, then its objects, one a line. Each has
-//! a fixed `resourceVersion`, its place among the objects, so a table can be filled when it is first
-//! opened and a server starts without parsing any of this.
+//! The objects are data (`bootstrap.txt`, which `cargo xtask import` writes from the answers of a
+//! kube-apiserver right after its start): a line `@group/version/resource`, then the objects of
+//! that resource, one a line. The `resourceVersion` of an object is fixed by its place among all
+//! objects. So a table is filled when it is first opened, and a server starts without parsing this
+//! data.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -20,13 +21,13 @@ use crate::schema;
 use crate::storage::{ObjectKey, StoredObject};
 
 const DATA: &str = include_str!("bootstrap.txt");
-/// Who upstream says has written them.
+/// The field manager that upstream names as the writer of these objects.
 const MANAGER: &str = "kube-apiserver";
 
 /// The objects of one resource, still as text.
 struct Section {
     resource: GroupResource,
-    /// The `resourceVersion` before that of its first object.
+    /// The `resourceVersion` before that of the section's first object.
     base: u64,
     lines: Vec<&'static str>,
 }
@@ -62,8 +63,8 @@ pub(crate) fn revision() -> u64 {
     })
 }
 
-/// What the last server began with, which the next one shares if it begins alike, as servers of
-/// simulated clusters do.
+/// The initial objects of the last server. The next server shares them if its seed and start are
+/// equal, as they are for servers of simulated clusters.
 static MADE: Mutex<Made> = Mutex::new(Made {
     of: (Seed::fixed(), Timestamp::UNIX_EPOCH),
     objects: BTreeMap::new(),

@@ -9,7 +9,7 @@ pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.gene
 /// The revision that a Deployment is to return to.
 pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
-/// The annotation of `object`, if it is of a kind that has one.
+/// Returns the annotation that carries a number of `object`; `None` for other kinds.
 fn annotation(object: &Value) -> Option<&'static str> {
     if object["apiVersion"] != "apps/v1" {
         return None;

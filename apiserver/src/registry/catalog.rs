@@ -1,7 +1,7 @@
-//! What the server knows about each resource: names, verbs, subresources, columns, selectable fields.
+//! The catalog of resources: names, verbs, subresources, columns and selectable fields of each.
 //!
-//! The facts of the built-in resources are data (`resources.json`, written by `cargo xtask import`),
-//! so that discovery, OpenAPI, tables and selectors read one source.
+//! The facts of the built-in resources are data (`resources.json`), so that discovery, OpenAPI,
+//! tables and selectors read one source. `cargo xtask import` writes the file.
 
 mod column;
 
@@ -108,7 +108,7 @@ pub(crate) struct Documents {
 }
 
 impl Clone for Documents {
-    /// None: who clones a catalog changes it.
+    /// Returns no documents, as a catalog is cloned to be changed.
     fn clone(&self) -> Self {
         Self::default()
     }
@@ -119,7 +119,7 @@ impl Clone for Documents {
 pub(crate) struct Group {
     /// Name, such as `apps`.
     pub name: String,
-    /// Its versions, the preferred one first.
+    /// The versions of the group, the preferred version first.
     pub versions: Vec<Version>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct ResourceInfo {
     pub namespaced: bool,
     /// Short names that clients may use, such as `po`.
     pub short_names: Vec<String>,
-    /// Categories that it belongs to, such as `all`.
+    /// Categories of the resource, such as `all`.
     pub categories: Vec<String>,
     /// Verbs, in the order of discovery.
     pub verbs: Vec<String>,
@@ -157,12 +157,12 @@ pub(crate) struct ResourceInfo {
     pub columns: Vec<Column>,
     /// Labels that a field selector may name.
     pub field_labels: Vec<String>,
-    /// What its definition says, if it is a custom resource.
+    /// The definition of the resource, if it is a custom resource.
     pub custom: Option<Arc<CustomResource>>,
     field_label_error: String,
 }
 
-/// What a definition tells the catalog of a custom resource.
+/// The catalog data of a custom resource, from its definition.
 #[derive(Debug)]
 pub(crate) struct CustomData {
     pub(crate) plural: String,
@@ -175,7 +175,7 @@ pub(crate) struct CustomData {
     pub(crate) warning: Option<String>,
     pub(crate) subresources: Vec<SubresourceInfo>,
     pub(crate) columns: Vec<Column>,
-    /// Selectable fields besides those of every object.
+    /// Selectable fields, without those that every object has.
     pub(crate) field_labels: Vec<String>,
     pub(crate) resource: Arc<CustomResource>,
 }
@@ -185,7 +185,8 @@ pub(crate) struct CustomData {
 pub(crate) struct SubresourceInfo {
     /// Name without that of the resource.
     pub name: String,
-    /// What it reads or writes; may belong to another group than the resource.
+    /// The kind that the subresource reads or writes; its group can differ from the resource's
+    /// group.
     pub gvk: GroupVersionKind,
     /// Verbs, in the order of discovery.
     pub verbs: Vec<String>,
@@ -229,7 +230,7 @@ impl Catalog {
         resources.iter().find(|info| info.gvr.resource == plural)
     }
 
-    /// The same with custom resources, whose groups follow by name.
+    /// Returns the catalog extended by custom resources, whose groups follow by name.
     #[must_use]
     pub(crate) fn with(&self, custom: &[Arc<ResourceInfo>]) -> Self {
         let mut catalog = self.clone();
@@ -412,7 +413,7 @@ impl ResourceInfo {
         self.field_labels.iter().any(|known| known == label)
     }
 
-    /// What the server answers to a field selector with the unknown `label`.
+    /// Returns the error message for a field selector with the unknown `label`.
     #[must_use]
     pub(crate) fn field_label_error(&self, label: &str) -> String {
         self.field_label_error.replace("<label>", label)

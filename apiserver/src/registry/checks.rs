@@ -30,7 +30,7 @@ pub(super) fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
     map.as_object().into_iter().flatten()
 }
 
-/// A string, empty if it is none.
+/// Returns a string, or the empty string for any other value.
 pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -44,7 +44,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Field `name` of `map` as an object, made if it is none.
+/// Returns field `name` of `map` as an object; replaces any other value by an empty object.
 pub(super) fn object_in<'a>(
     map: &'a mut Map<String, Value>,
     name: &str,

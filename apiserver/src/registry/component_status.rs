@@ -1,4 +1,5 @@
-//! ComponentStatus: what runs beside the server. Never written, and not in storage on a cluster.
+//! ComponentStatus: the health of the control plane's components. Never written, and on a cluster
+//! not in storage.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ const PROBED: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 1
 /// The storage, which is up whenever the server is.
 const STORAGE: &str = "etcd-0";
 
-/// The statuses of all components, of which those named in `running` answer.
+/// The statuses of all components; the components in `running` are healthy.
 pub(crate) fn objects(running: &BTreeSet<&'static str>) -> Vec<Arc<StoredObject>> {
     let probed = PROBED.into_iter().map(|(name, port)| {
         if running.contains(name) {

@@ -1,4 +1,4 @@
-//! What the generic store does differently for some kinds, as data.
+//! Per-resource exceptions from the rules of the generic store.
 
 use crate::meta::GroupResource;
 

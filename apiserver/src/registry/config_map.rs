@@ -64,7 +64,8 @@ pub(super) fn validate_size(size: usize, path: &FieldPath, errors: &mut FieldErr
     }
 }
 
-/// What is immutable stays so, and stays as it is.
+/// Checks that `immutable` stays set and that the fields `data` of an immutable object stay
+/// unchanged.
 pub(super) fn validate_stays(new: &Value, old: &Value, data: &[&str], errors: &mut FieldErrors) {
     const DETAIL: &str = "field is immutable when `immutable` is set";
     if old["immutable"] != true {

@@ -24,7 +24,8 @@ const ENV_FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Fields of a pod that can be named beside those, though in no place where names are resolved.
+/// Further fields of a pod that upstream's conversion of field labels accepts, but environment
+/// variables do not.
 const CONVERTED_FIELDS: [&str; 6] = [
     "metadata.annotations",
     "metadata.labels",
@@ -264,7 +265,7 @@ pub(super) fn validate_env_from(sources: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-/// The beginning of a name with a letter in the place of a dash at its end.
+/// Replaces a dash at the end of a name by a letter.
 fn without_trailing_dash(name: &str) -> Cow<'_, str> {
     match name.strip_suffix('-') {
         Some(start) if !start.is_empty() => Cow::Owned(format!("{start}a")),
@@ -277,7 +278,7 @@ pub(super) fn validate_resources(resources: &Value, path: &FieldPath, errors: &m
     validate_amounts(resources, path, errors, validate_name_in_container);
 }
 
-/// The same where `validate_name` says which resources there may be.
+/// Faults of `resources` like [`validate_resources`], where `validate_name` decides on the names.
 pub(super) fn validate_amounts(
     resources: &Value,
     path: &FieldPath,

@@ -34,7 +34,7 @@ pub(crate) struct CustomResource {
     pub(crate) terminating: bool,
     /// Where the replicas are, if there is a `scale` subresource.
     pub(crate) scale: Option<ScalePaths>,
-    /// The columns of tables, behind the name.
+    /// The columns of tables, after the name.
     pub(crate) columns: Vec<PrinterColumn>,
     /// The schemas of this and the other versions.
     pub(crate) versions: Arc<Versions>,

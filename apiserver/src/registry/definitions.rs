@@ -34,10 +34,11 @@ pub(crate) struct CustomKind {
     pub(crate) selectable_fields: Vec<String>,
 }
 
-/// What the definitions of a server declare, kept up to date with each write of one.
+/// The custom resources that a server's definitions declare, updated with each write of a
+/// definition.
 ///
-/// The controllers that a server has for definitions run within the request that gives them
-/// something to do, so that its client finds everything done.
+/// The server's controllers of definitions run within the request that triggers them, so that the
+/// client finds their work done.
 #[derive(Debug)]
 pub(crate) struct Definitions {
     served: RwLock<Arc<Served>>,
@@ -47,7 +48,7 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// Those of a server that has none yet.
+    /// Creates the state of a server without definitions.
     pub(crate) fn new() -> Self {
         Self {
             served: RwLock::new(Arc::new(Served::builtin())),
@@ -56,7 +57,7 @@ impl Definitions {
         }
     }
 
-    /// The same, for a server that begins with the same definitions.
+    /// Copies the state for a server that starts with the same definitions.
     pub(crate) fn forked(&self) -> Self {
         Self {
             served: RwLock::new(Arc::clone(&self.served.read())),
@@ -85,12 +86,12 @@ impl Definitions {
         self.served.read().stored_resource(name)
     }
 
-    /// What is served.
+    /// Returns the resources served at present.
     pub(crate) fn served(&self) -> Arc<Served> {
         Arc::clone(&self.served.read())
     }
 
-    /// Serves something else from now on.
+    /// Replaces the served resources.
     pub(crate) fn serve(&self, served: Arc<Served>) {
         *self.served.write() = served;
     }

@@ -64,7 +64,7 @@ pub(super) fn validate_selectors(selectors: &Value, path: &FieldPath, errors: &m
     }
 }
 
-/// The faults of what a driver is told about devices.
+/// Faults of the configuration that a driver receives for devices.
 pub(super) fn validate_config(config: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("opaque");
     let opaque = &config["opaque"];

@@ -1,5 +1,5 @@
-//! Pod templates and claim templates within objects of somebody else's kind, whose webhooks default
-//! and check them with Kubernetes' own code.
+//! Pod templates and claim templates within objects of foreign kinds, whose webhooks default and
+//! validate them with Kubernetes' own code.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ pub fn normalize_claim_template(template: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The same with its defaults.
+/// Gives the template of a claim the form in which Go writes it, and its defaults.
 ///
 /// # Errors
 /// When it is no claim; the text is Go's.

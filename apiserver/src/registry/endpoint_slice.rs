@@ -80,7 +80,7 @@ impl Strategy for EndpointSlice {
             new[field] == old[field] || is_empty(&new[field]) && is_empty(&old[field])
         };
         let relabeled = new["metadata"]["labels"] != old["metadata"]["labels"];
-        // What is dropped below counts as a change as well.
+        // A topology that is dropped below also counts as a change.
         if relabeled || !["endpoints", "ports", "addressType"].into_iter().all(same) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             meta_mut(new).insert("generation".to_owned(), generation.into());

@@ -27,8 +27,8 @@ const RENAMED: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// What an update of an event of `events.k8s.io` may not change, and what upstream calls it, in
-/// upstream's order; it asks for the reason twice.
+/// Fields that an update of an `events.k8s.io` event may not change, with upstream's names for
+/// them, in upstream's order, which has the reason twice.
 const KEPT: [(&str, &str); 14] = [
     ("regarding", "involvedObject"),
     ("reason", "reason"),
@@ -148,7 +148,7 @@ impl Strategy for Event {
 }
 
 impl Event {
-    /// What is asked of every event.
+    /// Faults of an event of either group.
     fn validate_any(&self, event: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let text = |field: &str| event[field].as_str().unwrap_or_default();

@@ -22,7 +22,7 @@ impl Strategy for HorizontalPodAutoscaler {
             return default_spec(child_mut(autoscaler, "spec"));
         }
         default(child_mut(autoscaler, "spec"), "minReplicas", 1);
-        // What the older version can't hold is in annotations, and has its defaults as well.
+        // Fields that the older version lacks are in annotations and also get their defaults.
         let mut second = conversion::stored(mem::take(autoscaler));
         default_spec(child_mut(&mut second, "spec"));
         *autoscaler = conversion::shown(&second);

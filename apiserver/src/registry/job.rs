@@ -163,7 +163,7 @@ fn default_labels(job: &mut Value) {
     }
 }
 
-/// The template's own defaults, and those of the failure policy beside it.
+/// Sets the defaults of the template and of the pod failure policy.
 pub(super) fn default_template_of_job(spec: &mut Map<String, Value>) {
     if let Some(policy) = spec
         .get_mut("podFailurePolicy")

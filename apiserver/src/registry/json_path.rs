@@ -51,16 +51,17 @@ struct Filter {
 pub(crate) struct Unfit;
 
 impl JsonPath {
-    /// Compiles a path; `None` for what is none.
+    /// Compiles a path; `None` for text that is not a JSON path.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         parse::action(text).map(Self)
     }
 
-    /// The values at the path; a field that is absent has none.
+    /// Returns the values at the path; an absent field has no values.
     ///
     /// # Errors
-    /// When the path takes an index that is not there, or an item of what is no list; or when it
-    /// finds more than anybody looks at, as each step may multiply what the one before it found.
+    /// The path takes an index that does not exist or an item of a value that is not a list, or a
+    /// step finds more than `FOUND_MAX` values: each step may multiply the results of the step
+    /// before.
     pub(crate) fn find<'v>(&'v self, value: &'v Value) -> Result<Vec<&'v Value>, Unfit> {
         let mut found = vec![value];
         for node in &self.0 {
@@ -70,7 +71,7 @@ impl JsonPath {
     }
 }
 
-/// What a step of a path found.
+/// The values that a step of a path found.
 #[derive(Default)]
 struct Found<'v>(Vec<&'v Value>);
 

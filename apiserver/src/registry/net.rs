@@ -161,7 +161,7 @@ pub(super) fn validate_ip(
     Some(address)
 }
 
-/// The same for an address that has to be in the one form in which Go writes it.
+/// Reads `value` like [`validate_ip`], and requires the canonical form, as Go writes it.
 pub(super) fn validate_strict_ip(
     value: &Value,
     path: &FieldPath,
@@ -226,7 +226,7 @@ pub(super) fn is_subset(inner: &str, outer: &str) -> bool {
     inner.v6 == outer.v6 && inner.length > outer.length && kept(inner.bits) == kept(outer.bits)
 }
 
-/// What is wrong with the name of a port.
+/// Returns the faults of the name of a port.
 pub(super) fn port_name_faults(name: &str) -> Vec<&'static str> {
     let mut faults = Vec::new();
     if name.len() > 15 {

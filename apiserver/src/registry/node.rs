@@ -24,13 +24,13 @@ const ONE_OF_FAMILY: &str = "may specify no more than one CIDR for each IP famil
 pub(super) struct Node;
 
 impl Strategy for Node {
-    /// A kubelet tells its state as it registers the node.
+    /// A kubelet reports its status as it registers the node.
     fn brings_status(&self) -> bool {
         true
     }
 
-    /// What a node can hold is also what it offers, unless it says less; the range of its pods and
-    /// the first of all ranges are one.
+    /// Defaults allocatable resources to the capacity, and each of `podCIDR` and `podCIDRs` from
+    /// the other.
     fn default(&self, node: &mut Value) {
         for half in ["capacity", "allocatable"] {
             if let Some(amounts) = node.pointer_mut(&format!("/status/{half}")) {
@@ -113,7 +113,7 @@ impl Strategy for Node {
     }
 }
 
-/// What upstream asks of a change of either half, some of it again.
+/// Validates a change of spec or status as upstream does; some checks run a second time.
 fn validate_changes(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("spec");

@@ -6,7 +6,7 @@ use super::checks::{entries, items, text};
 use crate::meta::validation::label_value;
 use crate::status::FieldPath;
 
-/// What to say of a label of nodes that nobody should use any more.
+/// Returns the warning about a deprecated label of nodes.
 pub(super) fn deprecation(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",

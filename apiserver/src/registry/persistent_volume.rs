@@ -287,7 +287,7 @@ fn with_old_secret(now: &Value, before: &Value) -> Value {
     spec
 }
 
-/// What an affinity is if the labels that `now` calls by their stable names are called so.
+/// Returns `affinity` with deprecated labels renamed where `now` has their stable names.
 fn with_stable_labels(affinity: &Value, now: &Value) -> Value {
     let mut renamed = affinity.clone();
     let terms = renamed.pointer_mut("/required/nodeSelectorTerms");

@@ -145,9 +145,9 @@ impl Strategy for PersistentVolumeClaim {
 
 /// How the class of a claim came to be another.
 enum ClassChange {
-    /// The field says what the annotation said.
+    /// The new class equals the former annotation.
     FromAnnotation,
-    /// There was none yet, as when a default class came late.
+    /// There was no class before, as when a default class is set later.
     FromNothing,
     Other,
 }
@@ -206,7 +206,7 @@ fn validate_amount(amount: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether the resource of a status is the claim's, or somebody's with a domain; faults if not.
+/// Whether a status may hold the resource: `storage`, or a name with a domain; adds faults if not.
 fn validate_resource_key(resource: &str, path: &FieldPath, errors: &mut FieldErrors) -> bool {
     let faults = qualified_name(resource);
     let is_named = faults.is_empty();
@@ -329,7 +329,7 @@ fn validate_spec(spec: &Value, path: &FieldPath, checks_groups: bool, errors: &m
             .iter()
             .any(|field| source[field] != reference[field])
     {
-        // Upstream shows the path in the place of the value, and so nothing of it.
+        // Upstream passes the path as the value, so the fault does not show the value.
         errors.invalid(path, &json!({}), "must match dataSourceRef");
     }
     validate_class(spec, "volumeAttributesClassName", path, errors);

@@ -86,7 +86,7 @@ impl Strategy for Pod {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = Vec::new();
-        // Hardly anybody who updates a pod would read them.
+        // Updates of pods return no warnings: few clients that update pods would read them.
         if old.is_none() {
             pod_warnings::warn_of_name(new, "the Pod's hostname", &mut warnings);
             pod_warnings::warn_of_pod(new, &mut warnings);
@@ -114,8 +114,8 @@ impl Strategy for Pod {
         pod_validation::validate_pod_update(new, old)
     }
 
-    /// What the request asks for, or the pod's own; none for a pod that no kubelet has, or that is
-    /// done already. A negative grace counts as 1.
+    /// Returns the grace period of the request, or else of the pod; 0 for a pod that is unbound or
+    /// has finished. A negative period counts as 1.
     fn grace_period_seconds(&self, pod: &Value, options: &DeleteOptions) -> Option<i64> {
         let unbound = pod["spec"]["nodeName"]
             .as_str()
@@ -212,7 +212,7 @@ pub(super) fn qos_class(pod: &Value) -> &'static str {
             .collect(),
     };
     let compute = ["cpu", "memory"];
-    // Nothing of a resource is as good as no word of it.
+    // An amount of zero counts as absent.
     let amount = |own: &Value, half: &str, resource: &str| {
         let own = Quantity::parse(own[half][resource].as_str()?).ok()?;
         (!own.is_zero() && !own.is_negative()).then_some(own)

@@ -1,4 +1,4 @@
-//! Amounts that a pod asks for as a whole, beside those of its containers.
+//! Resources of a pod as a whole, in addition to those of its containers.
 
 pub(crate) mod amounts;
 
@@ -21,7 +21,8 @@ fn is_supported(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
-/// A pod that has limits asks for what its containers ask for, else for its limits.
+/// Defaults the requests of a pod with limits: to the requests of its containers, or else to its
+/// limits.
 pub(super) fn default_resources(spec: &mut Value) {
     let own = &spec["resources"];
     if is_empty(&own["limits"]) && is_empty(&own["requests"]) {

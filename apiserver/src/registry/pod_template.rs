@@ -28,7 +28,7 @@ pub(super) fn default_pod_spec(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else {
         return;
     };
-    // The field's old name is kept beside it.
+    // The field's old name is kept as well.
     let account = ["serviceAccountName", "serviceAccount"];
     if let Some(account_name) = account.iter().find_map(|field| spec.get(*field).cloned()) {
         for field in account {

@@ -224,11 +224,11 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
     errors
 }
 
-/// What a container's faults depend on of its pod.
+/// The facts about a pod that the validation of its containers needs.
 struct Surroundings<'a> {
-    /// Those without faults of their own.
+    /// The volumes without faults.
     volumes: Volumes<'a>,
-    /// The names of its claims of resources.
+    /// The names of the pod's resource claims.
     claims: BTreeSet<&'a str>,
     grace: Option<i64>,
     host_users: bool,

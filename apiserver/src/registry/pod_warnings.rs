@@ -17,7 +17,7 @@ use crate::status::FieldPath;
 
 pub(super) use volumes::{GONE_SOURCES, warn_of_claim_spec};
 
-/// Annotations that nobody reads any more, and what to say of them.
+/// Annotations without effect, and the warning about each.
 const GONE_ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -34,12 +34,12 @@ const GONE_ANNOTATIONS: [(&str, &str); 3] = [
 ];
 const SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
 const NO_MATCH: &str = "a null labelSelector results in matching no pod";
-/// What is counted in bytes, of which there are no parts.
+/// Resources counted in bytes, which have no fractions.
 const BYTES: [&str; 2] = ["memory", "ephemeral-storage"];
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Warns of a name that is no DNS label although hosts are named by it; `used_in` says which.
+/// Warns of a name that is not a DNS label; `used_in` says which hostnames are made from it.
 pub(super) fn warn_of_name(own: &Value, used_in: &str, warnings: &mut Vec<String>) {
     let faults = dns1123_label(object::name(own));
     if !faults.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn warn_of_name(own: &Value, used_in: &str, warnings: &mut Vec<String
     }
 }
 
-/// What a workload says of a name that is no DNS label.
+/// The hostnames that a workload's warning refers to, for [`warn_of_name`].
 pub(super) const POD_NAMES: &str = "Pod names and hostnames";
 
 /// The warnings of a workload's template: at each creation, and when the spec changes.
@@ -183,7 +183,7 @@ fn warn_of_nodes(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     }
 }
 
-/// What is named twice where once is meant.
+/// Warns of duplicate host aliases and image pull secrets, and of secrets without a name.
 fn warn_of_duplicates(spec: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     for (list, field) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The names of what is counted and limited: processor time, memory, objects, devices.
+//! Names of countable and limited resources: CPU, memory, objects, devices.
 
 use super::checks::{NOT_NEGATIVE, invalid_each, text};
 use crate::meta::validation::qualified_name;
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 const HUGE_PAGES: &str = "hugepages-";
 const REQUESTS: &str = "requests.";
-/// What containers ask for.
+/// Resources that containers request.
 const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// What quotas count, beside the above.
+/// Further resources that quotas count.
 const OF_QUOTAS: [&str; 7] = [
     "requests.cpu",
     "requests.memory",
@@ -21,7 +21,7 @@ const OF_QUOTAS: [&str; 7] = [
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// What is counted in whole numbers.
+/// Resources counted in whole numbers.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",

@@ -99,7 +99,7 @@ impl Strategy for ResourceQuota {
     }
 }
 
-/// Whether a quota of `scope` can count `resource`. One with a domain is anybody's.
+/// Whether a quota of `scope` can count `resource`; a resource with a domain counts in any scope.
 fn counts_within(scope: &str, resource: &str) -> bool {
     match scope {
         _ if !is_standard_for_quota(resource) => true,

@@ -7,10 +7,10 @@ use crate::status::{FieldErrors, FieldPath};
 
 /// The annotation for a whole pod.
 pub(super) const OF_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-/// What the annotations for containers start with.
+/// The prefix of the annotations for containers.
 pub(super) const OF_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-/// An annotation and the field of a new pod, or of a template with its spec at `path`, say the same.
+/// Checks that annotations and fields agree in a new pod, or in a template with its spec at `path`.
 pub(super) fn validate_agreement(pod: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let annotations = &pod["metadata"]["annotations"];
     let spec = &pod["spec"];

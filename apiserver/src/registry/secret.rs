@@ -108,7 +108,7 @@ fn validate_type(secret: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// What is to be the JSON of a map.
+/// Checks that the data at `key` are the JSON of a map.
 fn validate_json(data: &Value, key: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let bytes = STANDARD.decode(text(&data[key])).unwrap_or_default();
     let fault = crate::schema::syntax_error(&bytes).or_else(|| {

@@ -102,7 +102,7 @@ fn validate_seccomp(profile: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-/// Faults of an AppArmor profile, if there is one.
+/// Faults of an AppArmor profile; a missing profile has none.
 pub(super) fn validate_app_armor(profile: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if profile.is_null() {
         return;
@@ -310,7 +310,7 @@ pub(super) fn validate_host_users(spec: &Value, path: &FieldPath, errors: &mut F
     }
 }
 
-/// What a pod may not set on the system that it names.
+/// Faults of fields that the pod's operating system does not support.
 pub(super) fn validate_os(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if spec["os"].is_null() {
         return;

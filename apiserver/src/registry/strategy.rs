@@ -1,4 +1,4 @@
-//! The questions the generic store asks a kind.
+//! The hooks by which the generic store handles a kind.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::request::options::{DeleteOptions, Propagation};
 use crate::status::{ApiError, FieldErrors};
 use crate::storage::Snapshot;
 
-/// What a strategy may know of the server.
+/// The server's state that a strategy can read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     /// The objects of the same resource, all namespaces.
@@ -29,7 +29,7 @@ pub(crate) struct Context<'a> {
 /// The store has already kept what no client may change (uid, creation, deletion, generation) and,
 /// where the resource has a status subresource, the half that the request does not write.
 pub(crate) trait Strategy: Sync {
-    /// Which names are allowed.
+    /// The rule that names must follow.
     fn name_rule(&self) -> NameRule {
         NameRule::DnsSubdomain
     }
@@ -54,7 +54,7 @@ pub(crate) trait Strategy: Sync {
         false
     }
 
-    /// What becomes of dependents when the request does not say.
+    /// The default propagation of a deletion to dependents.
     fn default_propagation(&self) -> Propagation {
         Propagation::Background
     }
@@ -62,10 +62,11 @@ pub(crate) trait Strategy: Sync {
     /// Fills in values that were left out; runs on every write, before validation.
     fn default(&self, _object: &mut Value) {}
 
-    /// Gives a new object what it needs of what all objects share, before anything else is checked.
+    /// Prepares a new object before any other check: allocates from resources that objects share,
+    /// and synchronizes fields with annotations.
     ///
     /// # Errors
-    /// What is no fault of a field.
+    /// A failure that is not a fault of a field.
     fn begin_create(
         &self,
         _object: &mut Value,
@@ -77,7 +78,7 @@ pub(crate) trait Strategy: Sync {
     /// As [`Strategy::begin_create`], for an update of the main resource.
     ///
     /// # Errors
-    /// What is no fault of a field.
+    /// A failure that is not a fault of a field.
     fn begin_update(
         &self,
         _new: &mut Value,
@@ -87,7 +88,7 @@ pub(crate) trait Strategy: Sync {
         Ok(FieldErrors::new())
     }
 
-    /// Drops or sets what a client may not choose at creation.
+    /// Drops or sets fields that a client may not choose at creation.
     fn prepare_for_create(&self, _object: &mut Value, _context: Context<'_>) {}
 
     /// Faults of a new object, beyond its metadata.
@@ -95,7 +96,7 @@ pub(crate) trait Strategy: Sync {
         FieldErrors::new()
     }
 
-    /// What to warn of in a valid object; `old` is what an update replaces.
+    /// Returns the warnings about a valid object; `old` is the object that an update replaces.
     fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }

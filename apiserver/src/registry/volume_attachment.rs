@@ -47,7 +47,7 @@ impl Strategy for VolumeAttachment {
     }
 }
 
-/// What upstream asks of an attachment whenever it is written.
+/// Faults of an attachment, on creation and on update.
 fn validate_attachment(attachment: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (&attachment["spec"], FieldPath::new("spec"));

@@ -59,7 +59,7 @@ pub(super) const HOST_PATH_TYPES: [&str; 8] = [
     "FileOrCreate",
     "Socket",
 ];
-/// What a file of a volume may show of its pod.
+/// Fields of a pod that a file of a volume can show.
 const DOWNWARD_FIELDS: [&str; 5] = [
     "metadata.annotations",
     "metadata.labels",

@@ -24,7 +24,7 @@ pub(super) fn validate_files(value: &Value, path: &FieldPath, errors: &mut Field
     }
 }
 
-/// A file mode, if there is one.
+/// Faults of a file mode; a missing mode has none.
 pub(super) fn validate_mode(mode: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if mode
         .as_i64()

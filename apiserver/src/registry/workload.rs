@@ -1,4 +1,4 @@
-//! What the kinds that own pods by a selector and a template have in common.
+//! Rules shared by the kinds that own pods by a selector and a template.
 
 use serde_json::{Map, Value};
 
@@ -47,7 +47,8 @@ pub(super) fn validate_not_empty(
     }
 }
 
-/// The template in `spec`, whose labels the selector must match and whose pods run for ever.
+/// Faults of the template in `spec`: its labels must match the selector, and its pods must always
+/// restart.
 pub(super) fn validate_template(
     spec: &Value,
     kind: &str,
@@ -135,7 +136,7 @@ pub(super) fn validate_collisions(new: &Value, old: &Value, errors: &mut FieldEr
     }
 }
 
-/// The selector of a workload may not change: its pods would be nobody's.
+/// Faults of a changed selector, which would orphan the workload's pods.
 pub(super) fn validate_selector_stays(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec.selector");
     let selector = |object: &Value| object["spec"]["selector"].clone();

@@ -1,4 +1,4 @@
-//! What is wrong with the expressions of an admission policy.
+//! Validation of the expressions in an admission policy.
 
 use std::collections::BTreeSet;
 

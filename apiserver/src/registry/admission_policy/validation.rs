@@ -1,4 +1,4 @@
-//! What is wrong with an admission policy or its binding.
+//! Validation of admission policies and their bindings.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ pub(super) struct Block<'t> {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The first block of a text, and what is behind it.
+/// Returns the first PEM block of a text and the text after it.
 pub(super) fn block(mut text: &str) -> Option<(Block<'_>, &str)> {
     const BEGIN: &str = "-----BEGIN ";
     loop {
@@ -61,7 +61,7 @@ struct Element<'d> {
     whole: &'d [u8],
 }
 
-/// The first element, and what is behind it.
+/// Returns the first DER element and the bytes after it.
 fn element(der: &[u8]) -> Result<(Element<'_>, &[u8]), String> {
     let [tag, short, ..] = *der else {
         return Err("asn1: syntax error: sequence truncated".to_owned());
@@ -128,10 +128,10 @@ fn bits(own: Element<'_>) -> Result<&[u8], String> {
     }
 }
 
-/// Whether the bytes are a request that its own key has signed.
+/// Checks that the bytes are a certificate request, signed with the key that it contains.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Go's message for the first fault.
 pub(super) fn check_request(der: &[u8]) -> Result<(), String> {
     let (request, rest) = expect(der, SEQUENCE, "certificateRequest")?;
     if !rest.is_empty() {
@@ -153,7 +153,7 @@ pub(super) fn check_request(der: &[u8]) -> Result<(), String> {
         own.public_key_alg_id().as_ref() == of_key.held
             && own.signature_alg_id().as_ref() == algorithm.held
     });
-    // What the library does not know is not refused.
+    // A signature algorithm that the library does not know is accepted.
     let Some(verifier) = of_both else {
         return Ok(());
     };
@@ -169,10 +169,10 @@ pub(super) fn check_request(der: &[u8]) -> Result<(), String> {
     })
 }
 
-/// Whether the bytes are certificates, one behind the other, as far as their outlines go.
+/// Checks that the bytes are a sequence of certificates, as far as the outer structure shows.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Go's message for the first fault.
 pub(super) fn check_certificates(mut der: &[u8]) -> Result<(), String> {
     if der.is_empty() {
         return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
@@ -191,7 +191,8 @@ pub(super) fn check_certificates(mut der: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// What is signed of a certificate: version, number, algorithm, issuer, times, subject, key.
+/// Checks the signed part of a certificate: version, serial number, algorithm, issuer, validity,
+/// subject, key.
 fn check_told(mut told: &[u8]) -> Result<(), String> {
     const VERSION: u8 = 0xa0;
     if told.first() == Some(&VERSION) {

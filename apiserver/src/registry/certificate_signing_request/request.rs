@@ -1,4 +1,4 @@
-//! What is wrong with a request as it is made.
+//! Validation of a new CertificateSigningRequest.
 
 use std::collections::BTreeSet;
 

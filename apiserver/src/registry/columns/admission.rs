@@ -57,8 +57,8 @@ fn policy(view: View<'_>, rules: &str) -> Vec<Value> {
     ]
 }
 
-/// What a binding's parameters are: one by name (any namespace is `*`), or those of a selector,
-/// which upstream prints as the Go value that it is.
+/// Returns the cell for the parameters of a binding: namespace and name (`*` for any namespace), or
+/// the selector, which upstream prints as a Go value.
 fn param_ref(view: View<'_>) -> String {
     let Some(reference) = view.at("/spec/paramRef") else {
         return "<unset>".to_owned();

@@ -15,8 +15,8 @@ pub(crate) struct PrinterColumn {
     path: JsonPath,
 }
 
-/// The columns behind the name that a version of a definition declares, or those of one that
-/// declares none. A path that is none ends them.
+/// Returns the columns after the name, as a version of a definition declares them; `Age` if it
+/// declares no columns. The first path that cannot be parsed ends the list.
 pub(crate) fn printer_columns(declared: &Value) -> Vec<PrinterColumn> {
     let declared = declared.as_array().filter(|columns| !columns.is_empty());
     let Some(declared) = declared else {

@@ -44,13 +44,15 @@ pub(super) fn event(view: View<'_>) -> Vec<Value> {
     ]
 }
 
-/// Who tells of the event: the source first, part by part, and the reporter where it says nothing.
+/// Returns the source of an event. Each part comes from `source`, or from the reporting fields if
+/// `source` lacks it.
 fn source(view: View<'_>) -> String {
     let first = |pointers: &[&str]| {
         let mut texts = pointers.iter().map(|pointer| view.str(pointer));
         texts.find(|text| !text.is_empty()).unwrap_or_default()
     };
-    // core/v1 says `reportingComponent` where events.k8s.io/v1 says `reportingController`.
+    // In core/v1 the field is `reportingComponent`; in events.k8s.io/v1 it is
+    // `reportingController`.
     let component = first(&[
         "/source/component",
         "/deprecatedSource/component",

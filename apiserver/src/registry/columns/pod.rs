@@ -38,7 +38,7 @@ pub(super) fn row_conditions(object: &Value) -> Vec<Value> {
     vec![json!({"type": "Completed", "status": "True", "reason": reason, "message": message})]
 }
 
-/// What the columns Ready, Status and Restarts show.
+/// The values of the columns Ready, Status and Restarts.
 struct Summary {
     ready: usize,
     total: usize,
@@ -46,7 +46,7 @@ struct Summary {
     restarts: Restarts,
 }
 
-/// How often containers were started anew, and when one last ended before that.
+/// The number of container restarts, and the time when a container last ended before a restart.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,

@@ -1,4 +1,4 @@
-//! What upstream's rules print, kind by kind: `printed.jsonl` has objects and the cells of their rows.
+//! Cells as upstream prints them, by kind: `printed.jsonl` has objects and the cells of their rows.
 //!
 //! Each line is one branch of `pkg/printers/internalversion/printers.go`, or of the printer of its
 //! API server. Objects are named `x` and were created five minutes ago; `cells` are those after the

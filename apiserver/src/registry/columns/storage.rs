@@ -14,7 +14,8 @@ const DEFAULT_ATTRIBUTES_ANNOTATION: &str =
 
 pub(super) fn persistent_volume_claim(view: View<'_>) -> Vec<Value> {
     let or_unset = |pointer| or_unset(view, pointer);
-    // What a claim got is shown from its binding on; what it asks for never is.
+    // The granted capacity and modes are shown once the claim is bound; the requested ones never
+    // are.
     let (capacity, modes) = match view.str("/spec/volumeName") {
         "" => (String::new(), String::new()),
         _ => (

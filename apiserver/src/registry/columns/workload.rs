@@ -25,7 +25,8 @@ pub(super) fn replica_set(view: View<'_>) -> Vec<Value> {
     replicated(view, selector)
 }
 
-/// Its selector is a map of labels, from before there were label selectors.
+/// Cells of a ReplicationController, whose selector is a map of labels rather than a label
+/// selector.
 pub(super) fn replication_controller(view: View<'_>) -> Vec<Value> {
     let selector = view.labels("/spec/selector");
     replicated(view, selector)

@@ -2,8 +2,8 @@
 
 use kubeproof_cron::Schedule;
 
-/// What is wrong with a schedule. A zone within it is a relic that only a schedule that has one
-/// already may keep.
+/// Returns the faults of a schedule. A time zone within the schedule is deprecated: only an update
+/// of a schedule that already has a zone may keep it.
 pub(super) fn faults(schedule: &str, has_zone: bool, keeps_zone: bool) -> Vec<String> {
     let syntax = Schedule::parse(schedule).err();
     let mut faults: Vec<String> = syntax.iter().map(ToString::to_string).collect();

@@ -1,7 +1,8 @@
-//! Conversion by webhook: what has been converted, and what is missing. `webhook::conversion` calls the webhook.
+//! Conversion by webhook: the results so far, and the objects still to convert.
+//! `webhook::conversion` calls the webhook.
 //!
-//! Whoever shows objects does not wait. What is not converted yet is noted as missing, and whoever
-//! asked for it converts what is missing and looks again.
+//! A reader of objects does not wait. An object without a result is noted as missing; its caller
+//! then converts the missing objects and reads again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(crate) struct Conversion {
 }
 
 impl Conversion {
-    /// That of a definition's spec, unless its strategy is another.
+    /// Returns the conversion of a definition's spec; `None` unless its strategy is `Webhook`.
     pub(super) fn of(spec: &Value) -> Option<Self> {
         let conversion = &spec["conversion"];
         if conversion["strategy"] != "Webhook" {
@@ -59,12 +60,12 @@ impl Conversion {
         self.client_config == other.client_config && self.review_versions == other.review_versions
     }
 
-    /// How often something was missing so far.
+    /// The number of lookups without a result so far.
     pub(crate) fn misses(&self) -> u64 {
         self.misses.load(Ordering::Acquire)
     }
 
-    /// A stored object in another version, if it has been converted; it is missing from now on if not.
+    /// Returns a stored object in another version if it has been converted, or notes it as missing.
     pub(super) fn find(&self, stored: &Value, version: &str) -> Option<Arc<Value>> {
         let key = key(stored, version);
         let found = self.held.lock().get(&key).cloned();
@@ -75,7 +76,8 @@ impl Conversion {
         found
     }
 
-    /// What is missing, by version, and by the version in storage: it is missing no more.
+    /// Takes all missing objects, by target version, each with its `resourceVersion`. None is
+    /// missing afterwards.
     pub(crate) fn take_missing(&self) -> BTreeMap<String, Vec<(u64, Value)>> {
         let missing = std::mem::take(&mut *self.missing.lock());
         let mut by_version: BTreeMap<String, Vec<(u64, Value)>> = BTreeMap::new();

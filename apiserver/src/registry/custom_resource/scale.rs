@@ -16,7 +16,7 @@ pub(crate) struct ScalePaths {
 }
 
 impl ScalePaths {
-    /// Those of `subresources.scale`.
+    /// Reads the paths of `subresources.scale`; `None` unless it is an object.
     pub(crate) fn parse(scale: &Value) -> Option<Self> {
         let text = |field: &str| scale[field].as_str().unwrap_or_default().to_owned();
         scale.is_object().then(|| Self {

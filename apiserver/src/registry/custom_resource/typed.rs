@@ -10,7 +10,7 @@ pub(super) fn of_kind(kind: &str, root: &Structural) -> Arc<Object> {
     Arc::new(resource(kind, root))
 }
 
-/// An object with type and metadata besides the fields that `node` declares.
+/// The schema of an object: type and metadata, then the fields that `node` declares.
 fn resource(name: &str, node: &Structural) -> Object {
     let string = || Schema::String("string".into());
     let metadata = Schema::Object(Arc::clone(schema::object_meta()));

@@ -54,7 +54,7 @@ pub(super) fn status_update(custom: &CustomResource, new: &Value, old: &Value) -
     errors
 }
 
-/// Finalizers that an object gets and that may be mistaken for somebody else's.
+/// Warnings about added finalizers whose names other writers might also use.
 pub(super) fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let held: BTreeSet<&str> = old.into_iter().flat_map(finalizers).collect();
     let added: BTreeSet<&str> = finalizers(new)

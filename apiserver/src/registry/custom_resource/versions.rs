@@ -75,8 +75,8 @@ impl VersionSchema {
 }
 
 impl Versions {
-    /// Those of `definition`, in force for all that is stored after `since`. Schemas that are as
-    /// `held` has them are shared with it.
+    /// Returns the versions of `definition`, in force for objects stored after `since`. Unchanged
+    /// schemas are shared with `held`.
     pub(crate) fn new(definition: &Value, held: Option<&Self>, since: u64) -> Self {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -174,7 +174,7 @@ impl Versions {
         object
     }
 
-    /// What a webhook made of an object, as the schema of its version has it.
+    /// Prunes and defaults an object that a webhook returned, by the schema of `version`.
     pub(crate) fn coerced(&self, mut object: Value, version: &str) -> Value {
         let schema = self.schema(version).structural();
         schema.prune(&mut object);

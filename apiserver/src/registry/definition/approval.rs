@@ -1,4 +1,4 @@
-//! Groups of the community's, in which a definition says who approved it.
+//! Approval of definitions in the community's groups, by an annotation.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::status::{FieldErrors, FieldPath};
 const APPROVED: &str = "api-approved.kubernetes.io";
 const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// What the annotation of a definition comes to.
+/// The state that the approval annotation of a definition stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Approval {
     Missing,

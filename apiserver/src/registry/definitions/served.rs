@@ -30,16 +30,16 @@ const VERBS: [&str; 8] = [
 ];
 const TERMINATING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
-/// What is served, as of one set of definitions.
+/// The served resources for one set of definitions.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
-    /// What is in discovery.
+    /// The resources in discovery.
     pub(crate) catalog: Arc<Catalog>,
-    /// By the definition's name.
+    /// The definitions by name.
     definitions: BTreeMap<String, Definition>,
 }
 
-/// What one definition declares.
+/// The contents of one definition.
 #[derive(Clone, Debug)]
 struct Definition {
     /// The version of the definition that this was made of.
@@ -52,12 +52,12 @@ struct Definition {
     versions: Arc<Versions>,
     /// The versions that are served or stored.
     resources: Vec<Arc<ResourceInfo>>,
-    /// Those that are served, by name.
+    /// The names of the served versions.
     served_versions: Vec<String>,
 }
 
 impl Served {
-    /// What there is without definitions.
+    /// Returns the resources of a server without definitions.
     pub(crate) fn builtin() -> Self {
         Self {
             catalog: Arc::clone(Catalog::builtin()),

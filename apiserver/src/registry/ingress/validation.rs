@@ -1,4 +1,4 @@
-//! What is wrong with an Ingress.
+//! Validation of Ingresses.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ const NO_ADDRESS: &str = "must be a DNS name, not an IP address";
 const SEQUENCES: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
 const SUFFIXES: [&str; 2] = ["/..", "/."];
 
-/// What an update need not put right, because the object it replaces has it already.
+/// Faults that an update may keep because the replaced object already has them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tolerated {
     secret_names: bool,

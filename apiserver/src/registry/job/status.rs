@@ -107,7 +107,7 @@ fn validate_ends(status: &Value, before: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-/// What a finished job has and has not.
+/// Faults of a finished job: active pods, no start time, uncounted pods.
 fn validate_finished(job: &Value, before: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (spec, status) = (&job["spec"], &job["status"]);
     if !is_finished(status) {
@@ -169,7 +169,8 @@ fn validate_indexes(job: &Value, before: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-/// The first index that both texts name. Intervals that are none are told of elsewhere.
+/// Returns the first index in both texts; `None` if there is none. Malformed intervals are reported
+/// elsewhere and skipped here.
 fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let intervals = |text: &str| -> Vec<(i64, i64)> {
         let parsed = text.split(',').map(|own| interval(own, completions));

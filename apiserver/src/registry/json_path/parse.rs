@@ -106,7 +106,7 @@ impl<'t> Parser<'t> {
         Some(())
     }
 
-    /// What is in brackets: `*`, an index, a slice, a key, or several of them.
+    /// Parses the content of brackets: `*`, an index, a slice, a key, or several of these.
     fn bracket(&mut self, rest: &'t str) -> Option<()> {
         let (text, rest) = rest.split_once(']')?;
         self.rest = rest;

@@ -1,4 +1,4 @@
-//! What a node says that it can do.
+//! Validation of the features that a node declares.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What a pod asks for as a whole.
+//! Resource totals of a pod.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -21,12 +21,12 @@ pub(crate) fn amounts(list: &Value) -> Amounts {
         .collect()
 }
 
-/// What a pod requests.
+/// Returns the total requests of a pod.
 pub(crate) fn requests_of_pod(pod: &Value) -> Amounts {
     whole(pod, "requests")
 }
 
-/// What a pod is limited to.
+/// Returns the total limits of a pod.
 pub(crate) fn limits_of_pod(pod: &Value) -> Amounts {
     whole(pod, "limits")
 }
@@ -41,7 +41,7 @@ fn whole(pod: &Value, field: &str) -> Amounts {
     for (name, amount) in overhead {
         match all.get_mut(&name) {
             Some(own) => *own = own.add(&amount),
-            // Nothing is limited by what is only spent besides.
+            // Overhead alone does not set a limit.
             None if field == "limits" => {}
             None => {
                 all.insert(name, amount);
@@ -51,14 +51,14 @@ fn whole(pod: &Value, field: &str) -> Amounts {
     all
 }
 
-/// What the containers of a pod's spec come to, `requests` or `limits`.
+/// Returns the total of a pod spec's containers; `field` is `requests` or `limits`.
 pub(crate) fn of_containers(spec: &Value, field: &str) -> Amounts {
     let items = |list: &str| spec[list].as_array().cloned().unwrap_or_default();
     let mut all = Amounts::new();
     for container in items("containers") {
         add(&mut all, &amounts(&container["resources"][field]));
     }
-    // Sidecars stay beside the containers; the others run one after another, before them.
+    // Sidecars run along with the containers; other init containers run one at a time, before them.
     let (mut sidecars, mut most) = (Amounts::new(), Amounts::new());
     for container in items("initContainers") {
         let own = amounts(&container["resources"][field]);

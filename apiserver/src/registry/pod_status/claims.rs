@@ -1,4 +1,4 @@
-//! What a pod's status says of the resources that it claims.
+//! Validation of the resource claims in a pod's status.
 
 use std::collections::{BTreeMap, BTreeSet};
 

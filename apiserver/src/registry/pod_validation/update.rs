@@ -72,7 +72,7 @@ pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> Fiel
     errors
 }
 
-/// Fields but for empty lists and maps, which are as good as left out.
+/// Returns fields without nulls and empty lists and maps, which are equivalent to absent fields.
 fn without_empty(fields: &Map<String, Value>) -> Map<String, Value> {
     let kept = fields.iter().filter(|(_, value)| {
         let collection = value.is_array() || value.is_object();

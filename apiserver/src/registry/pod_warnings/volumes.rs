@@ -57,7 +57,7 @@ pub(in crate::registry) const GONE_SOURCES: [(&str, &str, &str); 9] = [
     ),
 ];
 
-/// What is to be a file, and where it comes from if the volume has several sources.
+/// The path of a file in a volume, and its source if the volume has several sources.
 type File<'v> = (&'v str, String);
 
 pub(super) fn warn_of_volumes(volumes: &Value, path: &FieldPath, warnings: &mut Vec<String>) {

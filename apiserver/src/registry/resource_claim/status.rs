@@ -1,4 +1,4 @@
-//! What a claim's status says of its devices and consumers.
+//! Status of resource claims: its validation, and the removal of data about deallocated devices.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -50,7 +50,7 @@ fn shown(identity: [&str; 4]) -> String {
     format!("{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{device},\"ShareID\":{share}}}")
 }
 
-/// What drivers told of devices goes with the allocation of these.
+/// Removes the drivers' data about devices that are no longer allocated.
 pub(super) fn forget_deallocated(status: &mut Map<String, Value>, old: &Value) {
     let of = |allocation: &Value| -> BTreeSet<[String; 4]> {
         let results = items(&allocation["devices"]["results"]);
@@ -69,7 +69,7 @@ pub(super) fn forget_deallocated(status: &mut Map<String, Value>, old: &Value) {
     }
 }
 
-/// Faults of what drivers tell of the devices that are allocated.
+/// Faults of the drivers' data about allocated devices.
 pub(super) fn validate_devices(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let results = &status["allocation"]["devices"]["results"];
     let allocated: BTreeSet<_> = items(results).map(identity).collect();

@@ -18,7 +18,7 @@ const NETWORK: [u8; 3] = [10, 0, 0];
 const FIRST: u8 = 2;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
-/// What an update leaves out stays.
+/// Keeps the allocated addresses and ports that an update leaves out.
 pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     let before = &old["spec"];
     let addressed = |spec: &Value| spec["type"] != "ExternalName";
@@ -47,7 +47,7 @@ pub(super) fn keep_allocated(new: &mut Value, old: &Value) {
     }
 }
 
-/// A port that names no node port keeps the one of its name, unless another has it by now.
+/// Keeps the node port of each port by name, unless the port names another or another port uses it.
 fn keep_node_ports(spec: &mut serde_json::Map<String, Value>, before: &Value) {
     let number = |port: &Value| port["nodePort"].as_i64().unwrap_or(0);
     let used: Vec<i64> = spec
@@ -70,8 +70,8 @@ fn keep_node_ports(spec: &mut serde_json::Map<String, Value>, before: &Value) {
     }
 }
 
-/// An address that replaces the one there was, beside all addresses as they were, is meant to
-/// replace them too: so do clients that know of no others.
+/// Makes `clusterIPs` follow a changed `clusterIP` if `clusterIPs` is unchanged: older clients know
+/// only `clusterIP`.
 pub(super) fn follow_address(new: &mut Value, old: &Value) {
     let before = &old["spec"];
     let spec = child_mut(new, "spec");
@@ -86,10 +86,10 @@ pub(super) fn follow_address(new: &mut Value, old: &Value) {
     };
 }
 
-/// Gives the service what its type needs and what it has not got yet.
+/// Allocates the addresses and ports that the type needs and the service lacks.
 ///
 /// # Errors
-/// `Internal` for a port of health checks that can't be had, which upstream lays to itself.
+/// `Internal` for a health check port that is not available, as upstream reports it.
 pub(super) fn allocate(
     service: &mut Value,
     old: Option<&Value>,
@@ -241,7 +241,7 @@ fn allocate_address(
         Ok([x, y, z, w]) if [x, y, z] != NETWORK || matches!(w, 0 | 255) => format!(
             "the provided IP ({asked}) is not in the valid range. The range of valid IPs is {a}.{b}.{c}.0/24"
         ),
-        // Who takes nothing does not ask who has it.
+        // A dry run allocates nothing, so it does not check whether the address is in use.
         Ok(_) if context.dry_run => return,
         Ok(_) if used.contains(&asked) => "provided IP is already allocated".to_owned(),
         Ok(_) => return,
@@ -281,7 +281,7 @@ fn allocate_ports(
         .collect();
     used.retain(|port| !held.contains(port));
     let path = FieldPath::new("spec");
-    // Who takes nothing is not told of the range.
+    // A dry run allocates nothing, so it does not check the range.
     let known = |own: &i64| context.dry_run || NODE_PORTS.contains(own);
     let refusal = |own: i64, used: &BTreeSet<i64>| match known(&own) {
         false => {
@@ -293,7 +293,7 @@ fn allocate_ports(
     };
     let spec = child_mut(service, "spec");
     let chosen = Value::Object(spec.clone());
-    // One number serves several protocols of a port. The first that can't be had ends the search.
+    // One number serves several protocols of a port. The first unavailable number ends the search.
     let mut taken = used.clone();
     let mut served: Vec<(&Value, i64)> = Vec::new();
     let mut named: Vec<(&str, i64)> = Vec::new();

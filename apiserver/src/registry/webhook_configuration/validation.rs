@@ -1,4 +1,4 @@
-//! What is wrong with the configuration of webhooks.
+//! Validation of webhook configurations.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::status::{CauseReason, FieldErrors, FieldPath};
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const MATCH_CONDITIONS_MAX: usize = 64;
 
-/// What an update need not put right, because the object it replaces has it already.
+/// Faults that an update may keep because the replaced object already has them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tolerated {
     side_effects: bool,

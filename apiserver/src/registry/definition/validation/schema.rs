@@ -17,10 +17,10 @@ const RULE_REASONS: [&str; 4] = [
     "FieldValueRequired",
 ];
 
-/// What the root may use where there is a status subresource, by the names of Go's fields.
+/// Fields that the root may use if there is a status subresource, by their Go names.
 const ROOT_FIELDS: &str = "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations]";
 
-/// And what it may not, by the names in JSON.
+/// Fields that the root may not use then, by their JSON names.
 const NOT_AT_ROOT: [&str; 22] = [
     "id",
     "$schema",
@@ -46,7 +46,7 @@ const NOT_AT_ROOT: [&str; 22] = [
     "x-kubernetes-map-type",
 ];
 
-/// Those of them that come before the type.
+/// Fields of [`NOT_AT_ROOT`] that Go checks before the type.
 const BEFORE_TYPE: [&str; 3] = ["id", "$schema", "$ref"];
 
 /// The faults of `validation`, which has the schema as `openAPIV3Schema`.
@@ -92,7 +92,7 @@ pub(super) fn validate(
     if let Some(rules) = visit.rules {
         errors.extend(rules.into_errors(&path));
     }
-    // All else that has no form has been told of by its name.
+    // Any other schema without a form has been reported by the name of a field.
     if !has_form && errors.causes().len() == before {
         let detail = "OpenAPIV3Schema 'schema' is not supported";
         errors.invalid(&path, &"".into(), detail);
@@ -114,7 +114,7 @@ fn validate_root(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// What is forbidden where.
+/// The restrictions on a node of a schema.
 #[derive(Clone, Debug, Default)]
 struct Standard {
     /// Why there may be no defaults.
@@ -131,7 +131,7 @@ enum Place {
 /// The faults found on the way through a schema.
 struct Visit<'e> {
     errors: &'e mut FieldErrors,
-    /// Those of expressions, which follow the others.
+    /// Faults of expressions, which follow all other faults.
     rules: Option<RuleFaults>,
 }
 
@@ -410,7 +410,7 @@ fn list_map(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// What the items of sets and keyed lists must have for their identity.
+/// Faults of the items of sets and keyed lists: items are not nullable, and keys have a value.
 fn unique_items(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let items = &schema["items"];
     let list_type = text(schema, "x-kubernetes-list-type");

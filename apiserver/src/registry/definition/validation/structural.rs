@@ -15,7 +15,7 @@ enum Level {
     Field,
 }
 
-/// What upstream's form of a schema calls for: faults sorted by their text.
+/// Returns the faults that upstream finds in the structure of a schema, sorted by text.
 pub(super) fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     invariants(schema, Level::Root, path, &mut errors);

@@ -164,7 +164,7 @@ pub(super) fn second_source(metric: &Value) -> Value {
     })
 }
 
-/// What was measured, of the second version, as the first has it.
+/// Converts the status of a metric from the second version to the first.
 pub(super) fn first_status(metric: &Value) -> Value {
     each_source(metric, |field, source| {
         let current = &source["current"];
@@ -211,7 +211,7 @@ pub(super) fn first_status(metric: &Value) -> Value {
     })
 }
 
-/// What was measured, of the first version, as the second has it.
+/// Converts the status of a metric from the first version to the second.
 pub(super) fn second_status(metric: &Value) -> Value {
     each_source(metric, |field, source| {
         let current = |fields: &[(&str, &str)]| {
