@@ -32,7 +32,7 @@ use crate::store;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) store: store::State,
-    /// Who answers for the nodes' containers.
+    /// The kubelet that serves the containers of all nodes, once it is set.
     pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
     /// How often a watch with nothing to deliver sends a bookmark.
     pub(crate) bookmark_period: Duration,

@@ -1,12 +1,12 @@
-//! Faults on the wire: what a test has go wrong between clients and server, by rule.
+//! Faults on the wire: failures that a test injects between clients and server, by rule.
 //!
-//! A [`Fault`] says which requests it is about, which of those it meets, and what becomes of them.
-//! Rules are looked at in the order in which they were made; the first that meets a request decides.
-//! Faults that are planned strike before, on the way: what they let through comes to the others.
-//! Nothing here is drawn at random: the same requests in the same order meet the same faults.
+//! A [`Fault`] selects requests, how many of them it affects, and the effect on them. Rules are
+//! evaluated in the order of their creation; the first that affects a request decides. Faults of a plan
+//! come first, and requests that they let through reach the other rules. Nothing here is random: the
+//! same requests in the same order meet the same faults.
 //!
-//! - `rules`: the faults of a server, and what they do to whom
-//! - [`points`](self::Point): where a fault could have met somebody
+//! - `rules`: the faults of a server, and their effects
+//! - [`points`](self::Point): requests and events that a fault could affect
 //! - `text`: faults as JSON and YAML have them
 
 mod branches;
@@ -28,7 +28,7 @@ pub use points::{Meeting, Point};
 pub(crate) use rules::{Asked, EventEffect, Faults, Turn, View};
 pub(crate) use text::VERBS;
 
-/// Which requests a fault is about. What is left out says nothing: without any field, all are meant.
+/// The requests that a fault is about. An absent field matches every request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Requests {
@@ -39,54 +39,54 @@ pub struct Requests {
     pub resource: Option<String>,
     /// The namespace in the path.
     pub namespace: Option<String>,
-    /// The object's name; of a create, the name in its body, of an event, that of the object.
+    /// The object's name: in the path, in the body of a create, or of the object in an event.
     pub name: Option<String>,
-    /// Who asks: the product in the user agent, such as `statefulset-controller`.
+    /// The client: the product in the user agent, such as `statefulset-controller`.
     pub from: Option<String>,
 }
 
-/// What becomes of a request that a fault meets.
+/// The effect of a fault on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It is not carried out; this is the answer.
+    /// The request is not executed; the response is this refusal.
     Refuse(Refusal),
-    /// It is carried out, and the connection breaks before the answer is there.
+    /// The request is executed, and the connection breaks before the response.
     LoseAnswer,
-    /// It is carried out, so much later.
+    /// The request is executed after this delay.
     Delay(Duration),
-    /// The client dies with it: there is no answer, and whoever holds the client is told by
-    /// [`ApiServer::crashes`](crate::ApiServer::crashes).
+    /// The client dies with the request: there is no response, and
+    /// [`ApiServer::crashes`](crate::ApiServer::crashes) notifies the owner of the client.
     Crash(Crash),
     /// The server cannot be reached: 503, and open watches break off when the fault begins.
     Unreachable,
-    /// Of a list or a watch: it is answered by a replica that is so many writes behind. A list that
-    /// asks for the most recent state is not, as no server answers it from a cache that is behind.
+    /// A list or watch is served by a replica that lags by this many writes. A list that asks for the
+    /// most recent state is not affected, as no server answers it from a stale cache.
     Stale(u64),
-    /// Of a watch: it delivers nothing while the fault lasts, and then everything.
+    /// A watch delivers nothing while the fault lasts, and then everything.
     Hold,
-    /// Of a watch: it delivers once in this time, everything that there is then.
+    /// A watch delivers its events in batches, one in each period of this length.
     Batch(Duration),
-    /// Of a watch: there are no bookmarks but the one that ends the initial events.
+    /// A watch sends no bookmarks except the one that ends the initial events.
     WithholdBookmarks,
-    /// Of a watch that resumes: it begins with so many events that were delivered before.
+    /// A resumed watch repeats this many events that were delivered before.
     Repeat(u32),
-    /// Of an event: the connection breaks off in its place.
+    /// The connection breaks off instead of the event.
     Break,
-    /// Of an event: the watch ends in its place with 410 Expired.
+    /// The watch ends with 410 Expired instead of the event.
     Expire,
-    /// Of an event: neither it nor what follows is delivered for so long; then the watch ends with
-    /// 410 Expired, so that the client lists again and never sees what was between.
+    /// The event and later ones are withheld for this time; then the watch ends with 410 Expired, so that
+    /// the client lists again and never sees the events in between.
     Miss(Duration),
 }
 
 impl Effect {
-    /// Whether it is events of a watch that are met and counted, not requests.
+    /// Whether the fault affects and counts the events of a watch instead of requests.
     #[must_use]
     pub fn is_of_events(&self) -> bool {
         matches!(self, Self::Break | Self::Expire | Self::Miss(_))
     }
 
-    /// Whether a request that it meets is carried out nevertheless, if nothing else keeps it.
+    /// Whether an affected request is executed nevertheless, unless another fault prevents it.
     fn reaches_server(&self) -> bool {
         !matches!(
             self,
@@ -94,7 +94,7 @@ impl Effect {
         )
     }
 
-    /// Whether it is what a request is shown that changes, not whether it is answered.
+    /// Whether the fault changes the view of a list or watch, not whether a request is answered.
     fn is_of_views(&self) -> bool {
         matches!(
             self,
@@ -103,17 +103,17 @@ impl Effect {
     }
 }
 
-/// When a client dies.
+/// The moment at which a client dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Crash {
-    /// Before its request is carried out.
+    /// Before the request is executed.
     Before,
-    /// Behind it.
+    /// After the request is executed.
     After,
 }
 
-/// An error answer.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Refusal {
@@ -122,10 +122,10 @@ pub struct Refusal {
     /// The `reason` of the `Status`.
     #[serde(default)]
     pub reason: String,
-    /// Its `message`.
+    /// The `message` of the `Status`.
     #[serde(default)]
     pub message: String,
-    /// Sent as `Retry-After`.
+    /// The value of the header `Retry-After`.
     #[serde(default)]
     pub retry_after_seconds: Option<u32>,
 }
@@ -134,17 +134,17 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "text::Fields")]
 pub struct Fault {
-    /// By which it is lifted.
+    /// The name, by which the fault is lifted.
     pub name: String,
-    /// Which requests it is about.
+    /// The requests that the fault is about.
     pub requests: Requests,
-    /// So many of them pass first.
+    /// The number of matching requests that pass first.
     pub after: u32,
-    /// It meets so many; all of them when absent.
+    /// The number of requests that the fault affects; all of them when absent.
     pub times: Option<u32>,
-    /// It ends so long after it was made; only when lifted when absent.
+    /// The duration of the fault; when absent, it lasts until it is lifted.
     pub lasts: Option<Duration>,
-    /// What it does.
+    /// The effect on each of the requests.
     pub effect: Effect,
 }
 
@@ -158,7 +158,7 @@ impl Refusal {
         )
     }
 
-    /// What is said for a server that is not there.
+    /// The error of an unreachable server.
     pub(crate) fn unreachable() -> ApiError {
         ApiError::ServiceUnavailable(
             "the server is currently unable to handle the request".to_owned(),

@@ -1,11 +1,11 @@
-//! Invariants: what is to hold in a cluster at every revision, in CEL, as a
-//! ValidatingAdmissionPolicy has its validations.
+//! Invariants: CEL expressions that must hold in a cluster at every revision, written like the
+//! validations of a ValidatingAdmissionPolicy.
 //!
 //! | variable | value |
 //! | --- | --- |
 //! | `objects` | the objects at this revision, a list a kind: `objects.Pod`, by namespace and name |
 //! | `previous` | the same at the revision before |
-//! | `object`, `oldObject` | what was written, and as it was before; null where there is none: `object` of a deletion, `oldObject` of a creation |
+//! | `object`, `oldObject` | the written object, after and before the write; `object` is null for a deletion, `oldObject` for a creation |
 //! | `event` | `type` (`ADDED`, `MODIFIED`, `DELETED`), `resource` (`statefulsets.apps`), `userAgent`, `resourceVersion` (an int), `time` |
 //! | `variables` | the invariant's own |
 //!
@@ -35,10 +35,10 @@ pub struct Declaration {
     pub variables: Vec<Variable>,
     /// True where the invariant holds.
     pub expression: String,
-    /// What is said where it does not; `failed expression: …` when empty.
+    /// The message of a violation; `failed expression: …` when empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The same as an expression, which goes before `message` if it makes a text of one line.
+    /// A CEL expression for the message, preferred over `message` if its value is a text of one line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message_expression: String,
 }
@@ -61,7 +61,7 @@ impl Declaration {
 pub struct Variable {
     /// A CEL identifier.
     pub name: String,
-    /// Its value.
+    /// The CEL expression of the value.
     pub expression: String,
 }
 
@@ -78,20 +78,20 @@ struct Invariant {
     validation: Validation,
 }
 
-/// Looks at a cluster, one write after the other.
+/// Evaluates the invariants of a cluster, one write after the other.
 pub struct Observer<'i> {
     invariants: &'i Invariants,
     state: ClusterState,
-    /// What was said last of those that do not hold.
+    /// The last reported messages of the violated invariants, by index.
     broken: BTreeMap<usize, String>,
 }
 
-/// An invariant that does not hold.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken<'i> {
-    /// Its name.
+    /// The name of the invariant.
     pub name: &'i str,
-    /// Its message, or why it has no value.
+    /// The message of the invariant, or its evaluation error.
     pub message: String,
 }
 
@@ -100,7 +100,7 @@ impl Invariants {
     /// `custom_kinds`.
     ///
     /// # Errors
-    /// What is wrong with them, below `path`, in the words that a policy would be refused with.
+    /// The faults of the declarations, below `path`, in the words that refuse a policy.
     pub fn compile<'k>(
         declarations: &[Declaration],
         custom_kinds: impl IntoIterator<Item = &'k str>,
@@ -137,13 +137,13 @@ impl Invariants {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no invariants.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Looks at a cluster that holds nothing yet.
+    /// Begins to observe a cluster that holds nothing yet.
     #[must_use]
     pub fn observe(&self) -> Observer<'_> {
         Observer {
@@ -172,15 +172,15 @@ impl Invariant {
 }
 
 impl<'i> Observer<'i> {
-    /// Moves on by one write, and judges nothing.
+    /// Moves on by one write without evaluating any invariant.
     pub fn pass(&mut self, entry: &JournalEntry) {
         if !self.invariants.is_empty() {
             self.state.take(entry);
         }
     }
 
-    /// Moves on by one write; returns the invariants that do not hold any more, or not for the
-    /// reason that was told before.
+    /// Moves on by one write; returns the invariants that it violates, unless they were violated
+    /// before with the same message.
     pub fn judge(&mut self, entry: &JournalEntry) -> Vec<Broken<'i>> {
         self.pass(entry);
         let mut found = Vec::new();
@@ -199,7 +199,7 @@ impl<'i> Observer<'i> {
 }
 
 impl Invariant {
-    /// Why it does not hold behind `entry`.
+    /// The reason why the invariant does not hold after `entry`; `None` if it holds.
     fn fault(&self, state: &ClusterState, entry: &JournalEntry) -> Option<String> {
         let mut activation = state.behind(entry);
         for (name, compiled) in &self.variables {

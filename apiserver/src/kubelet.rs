@@ -1,4 +1,4 @@
-//! The nodes' side of the API: what a server asks a kubelet for.
+//! The nodes' side of the API: the requests of a server to a kubelet.
 
 use std::fmt::Debug;
 
@@ -9,23 +9,23 @@ use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-/// Answers for the containers of the nodes; [`ApiServer::set_kubelet`](crate::ApiServer::set_kubelet)
+/// Serves the containers of the nodes; [`ApiServer::set_kubelet`](crate::ApiServer::set_kubelet)
 /// takes one for all of them.
 pub trait Kubelet: Debug + Send + Sync {
-    /// What a container has written, in chunks as they come.
+    /// Returns the log of a container, in chunks as they come.
     ///
     /// # Errors
-    /// Whatever the kubelet refuses.
+    /// The refusal of the kubelet.
     fn logs(
         &self,
         container: ContainerReference<'_>,
         options: LogOptions,
     ) -> Result<BoxStream<'static, Bytes>, KubeletError>;
 
-    /// A new process in a container.
+    /// Starts a process in a container.
     ///
     /// # Errors
-    /// Whatever the kubelet refuses.
+    /// The refusal of the kubelet.
     fn exec(
         &self,
         container: ContainerReference<'_>,
@@ -33,21 +33,21 @@ pub trait Kubelet: Debug + Send + Sync {
         options: ExecOptions,
     ) -> Result<ContainerStreams, KubeletError>;
 
-    /// What the main process of a container writes from now on. It may read from the client if
+    /// Attaches to the main process of a container: streams its output from now on, and its input if
     /// `stdin`.
     ///
     /// # Errors
-    /// Whatever the kubelet refuses.
+    /// The refusal of the kubelet.
     fn attach(
         &self,
         container: ContainerReference<'_>,
         stdin: bool,
     ) -> Result<ContainerStreams, KubeletError>;
 
-    /// The ports of a pod.
+    /// Returns the ports of a pod.
     ///
     /// # Errors
-    /// Whatever the kubelet refuses.
+    /// The refusal of the kubelet.
     fn port_forward(&self, pod: PodReference<'_>) -> Result<PodPorts, KubeletError>;
 }
 
@@ -77,16 +77,16 @@ pub struct ContainerReference<'a> {
     pub container: &'a str,
 }
 
-/// What a new process in a container is given, as `PodExecOptions` has it.
+/// The streams of a new process in a container, as in `PodExecOptions`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecOptions {
-    /// It reads what the client writes.
+    /// The process reads the client's input.
     pub stdin: bool,
-    /// It has a terminal, which has one output: a kubelet echoes what is typed there.
+    /// The process has a terminal, which has a single output: a kubelet echoes input there.
     pub tty: bool,
 }
 
-/// Which part of a log is asked for, as `PodLogOptions` has it.
+/// The part of a log to return, as in `PodLogOptions`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// Go on until the container ends.
@@ -97,7 +97,7 @@ pub struct LogOptions {
     pub timestamps: bool,
     /// Only the last lines.
     pub tail_lines: Option<u64>,
-    /// Nothing behind so many bytes.
+    /// The maximum number of bytes.
     pub limit_bytes: Option<u64>,
     /// Only what was written in the last seconds.
     pub since_seconds: Option<i64>,
@@ -107,33 +107,33 @@ pub struct LogOptions {
 
 /// The streams of a process, whose client is gone when this is dropped.
 pub struct ContainerStreams {
-    /// What it writes.
+    /// The output of the process.
     pub output: BoxStream<'static, (OutputStream, Bytes)>,
-    /// What it reads; dropping this ends its input. Absent when it reads nothing.
+    /// The input of the process; dropping this ends it. Absent when the process reads nothing.
     pub input: Option<mpsc::Sender<Bytes>>,
-    /// Runs it to its end: the exit code, or why it could not be started.
+    /// Runs the process to its end: the exit code, or the reason why it could not be started.
     pub ended: BoxFuture<'static, Result<i32, String>>,
 }
 
 /// The ports of a pod that runs.
 pub struct PodPorts {
-    /// The id of its sandbox, by which its container runtime knows it.
+    /// The id of the pod's sandbox in the container runtime.
     pub sandbox: String,
     /// Connects to a port.
     pub connect: Connect,
 }
 
-/// Connects to the port of a number: the connection, or in the runtime's words why there is none.
+/// Connects to the port with a number: the connection, or the container runtime's error.
 pub type Connect =
     Box<dyn Fn(u16) -> BoxFuture<'static, Result<PortConnection, String>> + Send + Sync>;
 
 /// A connection to a port of a pod, which is closed when this is dropped.
 pub struct PortConnection {
-    /// What the port's side writes.
+    /// The bytes that the program at the port writes.
     pub reader: Box<dyn AsyncRead + Send + Unpin>,
-    /// What it reads.
+    /// The bytes that the program at the port reads.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
-    /// Has to be polled for the port's side to answer; ready when that is gone.
+    /// Has to be polled for the program to answer; ready when the program is gone.
     pub serving: BoxFuture<'static, ()>,
 }
 

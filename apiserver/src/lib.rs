@@ -1,9 +1,9 @@
 //! An in-memory Kubernetes API server with the behaviour of v1.36.
 //!
-//! Its modules are layers. Each names only those above it in this list:
+//! The modules of this crate are layers. Each names only those above it in this list:
 //!
 //! - [`clock`]: time and randomness
-//! - [`status`]: every answer of a handler that is no object
+//! - [`status`]: every answer of a handler that is not an object
 //! - `cancellation`: whether a client still waits for the outcome of a long request
 //! - `x509`: certificates as Go judges them
 //! - `nesting`: documents that nest deeply, and stacks with room for them

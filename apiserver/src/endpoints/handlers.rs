@@ -85,7 +85,7 @@ pub(crate) fn may_nest(headers: &HeaderMap, info: &RequestInfo, body: &[u8]) -> 
     }
 }
 
-/// What a handler makes of a request.
+/// The result of a handler: a response, or an error that becomes a `Status`.
 pub(crate) type Answer = Result<Response<ResponseBody>, ApiError>;
 
 /// A request for a resource, read and not yet answered.
@@ -105,14 +105,14 @@ pub(crate) struct Request<'a> {
     pub(crate) warnings: Mutex<Vec<String>>,
     /// What counts the request.
     pub(crate) meter: RequestMeter,
-    /// The nanoseconds for which admission webhooks have been waited for.
+    /// The nanoseconds spent waiting for admission webhooks.
     pub(crate) webhooks: AtomicU64,
-    /// What a list was made of.
+    /// The counts behind a list, for its metrics.
     pub(crate) listed: OnceLock<Listed>,
 }
 
 impl Request<'_> {
-    /// How faults let this list see the server.
+    /// The view that faults give this list of the server.
     fn view(&self) -> View {
         let asked = Asked::of(&self.info, &self.user_agent);
         asked.map_or_else(View::default, |asked| self.state.faults.view(&asked))
@@ -137,7 +137,7 @@ impl Request<'_> {
         }
     }
 
-    /// The same for a DELETE with these options in its body.
+    /// The store of the resource, for a DELETE with these options in its body.
     fn store_for_deletion<'a>(&'a self, dry_run: bool, options: Option<&'a Value>) -> Store<'a> {
         let requester = Requester {
             delete_options: options,
@@ -149,7 +149,7 @@ impl Request<'_> {
         }
     }
 
-    /// What the definition of `gvk` says, if that is the kind of a custom resource asked for.
+    /// The definition of `gvk`, if that is the requested custom kind.
     fn custom(&self, gvk: &GroupVersionKind) -> Option<&CustomResource> {
         let custom = self.resource.custom.as_deref();
         custom.filter(|custom| custom.gvk == *gvk)
@@ -160,7 +160,7 @@ impl Request<'_> {
         negotiation::accepted_failure(&self.headers, self.query.get("pretty"))
     }
 
-    /// What admission webhooks are told of the request.
+    /// The facts of the request that admission webhooks see.
     fn requester(&self) -> Requester<'_> {
         Requester {
             user: &self.user,
@@ -257,7 +257,7 @@ impl Request<'_> {
         self.value_of(&self.resource, code, object)
     }
 
-    /// The same for an object that is shown by the columns of `kind`.
+    /// Answers an object, in a table with the columns of `kind`.
     fn value_of(&self, kind: &ResourceInfo, code: u16, object: &Value) -> Answer {
         let transformed = match self.accepted.transform {
             Transform::None => return Ok(response::value(code, object, self.accepted)),

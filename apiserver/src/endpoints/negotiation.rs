@@ -56,7 +56,7 @@ impl MediaType {
     }
 }
 
-/// What the route of a request has besides objects, as the router's refusal tells.
+/// The media types of a route, as the router's refusal lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Produces {
     Objects,
@@ -66,7 +66,7 @@ pub(crate) enum Produces {
     Text,
 }
 
-/// What an object is turned into before it is encoded.
+/// The representation of an object that the client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transform {
     None,
@@ -297,7 +297,7 @@ impl<'a> Clause<'a> {
         }
     }
 
-    /// What the parameters make of `media`; `None` when it cannot be had like that.
+    /// The answer's form by the parameters of `media`; `None` when the server does not offer it.
     fn representation(
         &self,
         media: MediaType,

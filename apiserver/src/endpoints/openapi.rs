@@ -59,10 +59,10 @@ pub(crate) struct OpenApi {
     generation: Mutex<Arc<Generation>>,
 }
 
-/// What was served, by key and encoding; the document of v2 has the key `""`.
+/// The documents served so far, by key and encoding; the document of v2 has the key `""`.
 type Served = BTreeMap<(String, Encoding), Bytes>;
 
-/// The custom kinds at one time, and what follows from them once somebody asks.
+/// The custom kinds at one time, and the documents made from them on demand.
 #[derive(Debug, Default)]
 struct Generation {
     /// The definitions that declare them.
@@ -216,7 +216,7 @@ impl Generation {
     }
 }
 
-/// What was served before, or the document that `make` makes.
+/// The cached document, or the document that `make` returns.
 fn served(
     cache: &Mutex<Served>,
     key: &str,
@@ -328,7 +328,7 @@ fn custom_key(kind: &CustomKind) -> String {
     format!("apis/{}/{}", kind.gvk.group, kind.gvk.version)
 }
 
-/// The paths of the document `key`; `None` where there are none.
+/// The paths of the document `key`; `None` for a document without paths.
 fn builtin_paths(key: &str) -> Option<Paths> {
     let catalog = Catalog::builtin();
     let of_meta = |path: &str, tag: &str, id: &str, what: &str, kind: &str| {

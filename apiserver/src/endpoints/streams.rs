@@ -27,9 +27,9 @@ use tokio::sync::mpsc;
 
 use crate::spdy::ResetReason;
 
-/// How many pieces of a stream wait until somebody takes them; the connection is not read meanwhile.
+/// The number of pieces of a stream that wait for the reader; the connection is not read meanwhile.
 const INPUT_PIECES_MAX: usize = 8;
-/// How many pieces of all streams wait to be sent.
+/// The number of pieces of all streams that wait to be sent.
 const OUTPUT_PIECES_MAX: usize = 16;
 
 /// The connection under the streams.
@@ -44,7 +44,7 @@ impl Session {
         Self(Arc::new(Mutex::new(Some(session.boxed()))))
     }
 
-    /// What is to be run on the connection; once.
+    /// The session to run on the connection; `None` after the first call.
     pub(crate) fn start(&self) -> Option<BoxFuture<'static, ()>> {
         self.0.lock().take()
     }
@@ -57,7 +57,7 @@ pub(crate) struct Outgoing {
     piece: Piece,
 }
 
-/// What is sent. Channels of a WebSocket have no other piece than bytes.
+/// A piece of a stream. Channels of a WebSocket carry only bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Bytes(Bytes),

@@ -41,7 +41,7 @@ impl IncludeObject {
     }
 }
 
-/// What a table shows, apart from its objects.
+/// The options of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableOptions<'a> {
     /// How much of its object a row carries.
@@ -112,7 +112,7 @@ pub(crate) fn table_of_one(
     table(info, [object], &metadata, options)
 }
 
-/// Whether a kind is printed by its metadata alone, whose rows upstream leaves unset if there are none.
+/// Whether a kind is printed by its metadata alone: upstream leaves the rows of an empty list unset.
 fn has_no_printer(info: &ResourceInfo) -> bool {
     let mut columns = info.columns.iter();
     info.custom.is_none() && columns.any(|column| column.name == "Created At")

@@ -1,6 +1,6 @@
 //! Watch streams: a cursor into a table's window, woken by its notifier.
 //!
-//! A watch holds no queue. One that falls behind the window ends with a 410 Expired event.
+//! A watch holds no queue. A watch that falls behind the window ends with a 410 Expired event.
 
 mod line;
 
@@ -48,7 +48,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// that. The flag says whether it is the first of the stream.
 pub(crate) type Render = Arc<dyn Fn(&Value, bool) -> Option<Value> + Send + Sync>;
 
-/// What a watch begins with.
+/// The first events of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// The events after a version.
@@ -61,15 +61,15 @@ pub(crate) enum Start {
         not_older_than: u64,
         /// Whether any version will do, however old.
         any: bool,
-        /// Whether a bookmark tells that they are all.
+        /// Whether a bookmark marks the end of the present objects.
         ends_with_bookmark: bool,
     },
 }
 
-/// What a watch delivers, and from where on.
+/// The objects that a watch delivers, and where it starts.
 pub(crate) struct WatchRequest {
     pub(crate) table: Arc<Table>,
-    /// In whose shape objects are shown.
+    /// The resource in whose version objects are shown.
     pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) namespace: Option<String>,
     pub(crate) selectors: Selectors,
@@ -77,7 +77,7 @@ pub(crate) struct WatchRequest {
     pub(crate) scope: &'static str,
     pub(crate) start: Start,
     pub(crate) bookmarks: bool,
-    /// How often, if nothing else is delivered.
+    /// The period of bookmarks while nothing else is delivered.
     pub(crate) bookmark_period: Duration,
     /// The object of a kind that bookmarks show, but for its version.
     pub(crate) bookmark: fn(&GroupVersionKind) -> Value,
@@ -87,9 +87,9 @@ pub(crate) struct WatchRequest {
     pub(crate) render: Option<Render>,
     /// How events are encoded: JSON or protobuf.
     pub(crate) media: MediaType,
-    /// What it takes to convert objects by webhook, where that is done.
+    /// The client for conversion webhooks; `None` where objects need no conversion.
     pub(crate) caller: Option<OwnedCaller>,
-    /// What may keep it from delivering, and who watches.
+    /// The faults of the server, and the request of the watch as they see it.
     pub(crate) faults: Option<(Faults, fault::Asked)>,
     pub(crate) meter: WatchMeter,
 }
@@ -116,11 +116,11 @@ struct Cursor {
     frames: VecDeque<Bytes>,
     deadline: Instant,
     next_bookmark: Instant,
-    /// While a fault lets it deliver in batches: up to which version, and when the next is due.
+    /// While a fault delivers in batches: the last version of this batch, and the time of the next.
     batch: Option<(u64, Instant)>,
-    /// When it ends as expired, if a fault has it miss what happens.
+    /// The time at which the watch ends as expired, if a fault withholds events.
     missing: Option<Instant>,
-    /// Whether the connection breaks off behind the lines that are ready.
+    /// Whether the connection breaks off after the lines that are ready.
     breaks: bool,
     first: bool,
     ended: bool,
@@ -448,7 +448,7 @@ impl Cursor {
         }
     }
 
-    /// Whether a line reaches the client. If a fault has it otherwise, nothing behind it does.
+    /// Whether a fault lets the line of an event reach the client. If not, no later line does.
     fn arrives(&mut self, event: &Event) -> bool {
         let Some((faults, watch)) = &self.request.faults else {
             return true;
@@ -569,7 +569,7 @@ impl Cursor {
     }
 }
 
-/// What an event is to a watch.
+/// The outcome of an event for a watch.
 enum Delivery {
     /// Nothing.
     Unselected,

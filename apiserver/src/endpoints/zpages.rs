@@ -164,7 +164,7 @@ impl Page {
             "\n{COMPONENT} {page}\nWarning: This endpoint is not meant to be machine parseable, has no \
              formatting compatibility guarantees and is for debugging purposes only.\n"
         );
-        // Upstream draws the separator at random, so that nobody parses the text.
+        // Upstream draws the separator at random, so that clients do not parse the text.
         match self {
             Self::Statusz => {
                 let started = facts.started.strftime("%a %b %e %H:%M:%S UTC %Y");

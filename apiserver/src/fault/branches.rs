@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use super::Fault;
 use super::rules::{Asked, Rule};
 
-/// Asked where the first fault of a plan would strike, by the place of the plan, whether it does:
-/// whoever answers true goes on with this plan and without the others.
+/// Decides, by the index of a plan, whether the plan is taken where its first fault would strike.
+/// If so, the server goes on with this plan and drops the others.
 pub type Takes = Arc<dyn Fn(usize) -> bool + Send + Sync>;
 
 /// Plans that have not begun.
 pub(super) struct Branches {
     plans: Vec<Option<Vec<Rule>>>,
-    /// Behind so many rules come those of the plan that is taken.
+    /// The index at which the rules of the taken plan are inserted among the existing rules.
     place: usize,
     takes: Takes,
 }

@@ -1,5 +1,5 @@
-//! Where a fault could have met somebody: every request and every event delivered, counted among
-//! its like.
+//! Points that a fault could affect: every request and every delivered event, numbered among points of
+//! the same kind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,15 +18,15 @@ pub struct Point {
     pub resource: String,
     /// The namespace in the path.
     pub namespace: Option<String>,
-    /// The object's name, where there is one.
+    /// The object's name, if the request names an object.
     pub name: Option<String>,
-    /// Who asks: the product in the user agent.
+    /// The client: the product in the user agent.
     pub from: String,
-    /// What happened to the object, if this is an event.
+    /// The type of the event; `None` for a request.
     pub event: Option<EventType>,
-    /// How many like it came before.
+    /// The number of points of the same kind before this one.
     pub nth: u32,
-    /// The version of the last write before it.
+    /// The version of the last write before the point.
     pub after_rv: u64,
 }
 
@@ -37,7 +37,7 @@ impl Point {
         !matches!(self.verb.as_str(), "get" | "list" | "watch" | "proxy")
     }
 
-    /// The fault that meets this point and no other.
+    /// The fault that affects this point and no other.
     #[must_use]
     pub fn fault(&self, name: &str, effect: super::Effect) -> Fault {
         Fault {
@@ -74,16 +74,16 @@ impl fmt::Display for Point {
     }
 }
 
-/// A fault that met somebody.
+/// An application of a fault to a request or event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meeting {
-    /// The fault's name.
+    /// The name of the fault.
     pub fault: String,
-    /// The version of the last write before it.
+    /// The version of the last write before the meeting.
     pub after_rv: u64,
-    /// When it was.
+    /// The time of the meeting.
     pub time: Timestamp,
-    /// Whom and what it met: `create pods web-0 from statefulset-controller`.
+    /// The request or event: `create pods web-0 from statefulset-controller`.
     pub what: String,
 }
 
@@ -91,7 +91,7 @@ pub struct Meeting {
 #[derive(Debug, Default)]
 pub(super) struct Points {
     passed: Vec<Point>,
-    /// How many points there were of each kind. Events of any type count together, as rules do.
+    /// The number of points of each kind. Events of any type count together, as rules do.
     counts: BTreeMap<[String; 5], u32>,
 }
 

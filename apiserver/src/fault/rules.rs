@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::request::{RequestInfo, Verb};
 use crate::storage::EventType;
 
-/// So many meetings are remembered: a fault that lasts meets somebody with every request.
+/// The number of remembered meetings: a lasting fault meets every request.
 const MEETINGS_MAX: usize = 10_000;
 
 /// The rules of a server.
@@ -29,7 +29,7 @@ pub(crate) struct Faults {
 #[derive(Debug)]
 struct State {
     rules: Mutex<Vec<Rule>>,
-    /// How many rules are in force, and one if points are recorded: most servers have neither.
+    /// The number of rules in force, plus one if points are recorded: most servers have neither.
     in_force: AtomicUsize,
     /// Wakes watches that were told to hold.
     lifted: Notify,
@@ -47,11 +47,11 @@ pub(super) struct Rule {
     seen: u32,
     met: u32,
     is_lifted: bool,
-    /// It strikes on the way, whatever others do.
+    /// The fault belongs to a plan, and strikes whatever other rules do.
     is_planned: bool,
 }
 
-/// Who asks for what, as far as rules look at it.
+/// The facts of a request that rules match.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     verb: Verb,
@@ -63,7 +63,7 @@ pub(crate) struct Asked {
     user_agent: Arc<str>,
 }
 
-/// What a watch is to do next.
+/// The next step of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Deliver,
@@ -71,20 +71,20 @@ pub(crate) enum Turn {
     BreakOff,
 }
 
-/// How a list or watch sees the server.
+/// The distortion of the state that a list or watch sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// So many writes behind.
+    /// The number of writes that the view lags.
     pub(crate) lag: u64,
-    /// Only once in this time.
+    /// The period in which one batch of events is delivered.
     pub(crate) batch: Option<Duration>,
-    /// Without bookmarks.
+    /// Bookmarks are withheld.
     pub(crate) withholds_bookmarks: bool,
-    /// When that may be over.
+    /// The time at which the faults of this view may end.
     pub(crate) ends: Option<Timestamp>,
 }
 
-/// What becomes of an event.
+/// The effect of a fault on an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventEffect {
     Break,
@@ -127,7 +127,7 @@ impl Asked {
         self.namespace.as_deref()
     }
 
-    /// The object's name, if the path has one.
+    /// The object's name, if the path names an object.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -194,7 +194,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule would meet this request or event.
+    /// Whether the rule would affect this request or event.
     pub(super) fn would_meet(&self, asked: &Asked, now: Timestamp) -> bool {
         self.is_about(asked, now) && self.seen >= self.fault.after
     }
@@ -204,7 +204,7 @@ impl Rule {
         self.is_lifted || is_used_up || self.ends.is_some_and(|ends| ends <= now)
     }
 
-    /// Whether the rule meets this request or event; counts it.
+    /// Whether the rule affects this request or event; counts it.
     fn meets(&mut self, asked: &Asked, now: Timestamp) -> bool {
         if self.is_over(now) || !self.fault.requests.include(asked) {
             return false;
@@ -217,18 +217,19 @@ impl Rule {
         true
     }
 
-    /// Counts a request or event that another has met.
+    /// Counts a request or event that another rule has affected.
     pub(super) fn passes(&mut self, asked: &Asked, now: Timestamp) {
         self.seen += u32::from(self.is_about(asked, now));
     }
 
-    /// Whether the rule is about this request, which is not counted by it.
+    /// Whether the rule is about this request; does not count it.
     fn is_about(&self, asked: &Asked, now: Timestamp) -> bool {
         !self.is_over(now) && self.fault.requests.include(asked)
     }
 }
 
-/// The first rule that meets. Of those planned each counts what another has met, as points count it.
+/// The first rule that applies. Rules of a plan also count requests that another rule has affected,
+/// as points count them.
 fn meeting<'r>(
     rules: impl Iterator<Item = &'r mut Rule>,
     asked: &Asked,
@@ -268,8 +269,8 @@ impl Faults {
         self.add(fault, false);
     }
 
-    /// A fault that meets requests before they come to those of [`Self::inject`], which do not count
-    /// what they are not shown.
+    /// Adds a fault that meets requests before the faults of [`Self::inject`], which count only the
+    /// requests that reach them.
     pub(crate) fn plan(&self, fault: Fault) {
         self.add(fault, true);
     }
@@ -299,7 +300,7 @@ impl Faults {
         met.collect()
     }
 
-    /// Begins to note where faults could meet somebody.
+    /// Begins to record the points that faults could affect.
     pub(crate) fn record_points(&self) {
         let before = self.state.points.lock().replace(Points::default());
         if before.is_none() {
@@ -307,7 +308,7 @@ impl Faults {
         }
     }
 
-    /// From now on `branches` decide where their faults strike.
+    /// Lets `branches` decide, from now on, where the faults of plans strike.
     pub(crate) fn branch(&self, plans: Vec<Vec<Fault>>, takes: Takes) {
         let place = self.state.rules.lock().len();
         let branches = Branches::new(plans, place, takes, self.clock.now());
@@ -316,7 +317,7 @@ impl Faults {
         }
     }
 
-    /// Asks whether this is where a branch begins; the rules of one that does are in force then.
+    /// Asks whether a branch begins here; the rules of the plan taken are in force from then on.
     fn branch_off(&self, asked: &Asked, is_event: bool, now: Timestamp) {
         let mut branches = self.state.branches.lock();
         let Some(open) = &mut *branches else {
@@ -328,19 +329,19 @@ impl Faults {
                 .fetch_add(taken.rules.len(), Ordering::SeqCst);
             let mut rules = self.state.rules.lock();
             rules.splice(taken.place..taken.place, taken.rules);
-            // One is in force less: there are no branches any more.
+            // There are no branches any more, so one less is in force.
             *branches = None;
             self.state.in_force.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// What was noted so far.
+    /// The points recorded so far.
     pub(crate) fn points(&self) -> Vec<Point> {
         let points = self.state.points.lock();
         points.as_ref().map(Points::passed).unwrap_or_default()
     }
 
-    /// Whom faults have met first, in order.
+    /// The first meetings of faults, in order.
     pub(crate) fn meetings(&self) -> Vec<Meeting> {
         self.state.meetings.lock().clone()
     }
@@ -360,12 +361,12 @@ impl Faults {
         });
     }
 
-    /// How many clients have died.
+    /// The number of clients that have died.
     pub(crate) fn crashes(&self) -> watch::Receiver<u64> {
         self.state.crashes.subscribe()
     }
 
-    /// The client of a request is dead: nobody waits for an answer.
+    /// Notes the death of a request's client, and never returns: the client awaits no answer.
     pub(crate) async fn crash(&self) -> std::convert::Infallible {
         self.state.crashes.send_modify(|crashes| *crashes += 1);
         std::future::pending().await

@@ -141,7 +141,7 @@ pub(super) fn yaml(data: &[u8]) {
     assert_eq!(value, numbers_of_go(&again.json));
 }
 
-/// What was read of YAML, with the numbers that objects have: floats beyond 64 bits with a sign.
+/// The JSON form of a YAML document with the numbers of objects: floats beyond 64 bits with a sign.
 fn numbers_of_go(json: &[u8]) -> Value {
     fn visit(value: &mut Value) {
         match value {

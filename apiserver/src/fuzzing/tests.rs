@@ -17,7 +17,7 @@ fn runs(name: &str) -> u32 {
     }
 }
 
-/// What is put into inputs.
+/// The tokens that mutations insert into inputs.
 const TOKENS: &[&str] = &[
     "{",
     "}",

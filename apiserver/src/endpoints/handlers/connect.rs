@@ -1,4 +1,4 @@
-//! Connections to what is behind an object: what admission webhooks are told of them.
+//! Admission of connections to pods, services and nodes.
 
 use serde_json::{Map, Value, json};
 

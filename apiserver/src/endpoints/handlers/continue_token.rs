@@ -1,4 +1,4 @@
-//! Page tokens: the version of the first page, and the key behind the last object shown.
+//! Page tokens: the version of the first page, and the key of the last object shown.
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
@@ -90,7 +90,7 @@ impl ContinueToken {
         BASE64.encode(json.to_string())
     }
 
-    /// The same place at any version.
+    /// The token of this place at any version.
     pub(super) fn inconsistent(&self) -> Self {
         Self {
             rv: -1,

@@ -162,7 +162,7 @@ fn inspected(
 fn orderly(gvk: &GroupVersionKind, document: &Yaml, validation: FieldValidation) -> Option<Value> {
     let schema = schema::builtin(gvk)?;
     let text = std::str::from_utf8(&document.json).ok()?;
-    // What is ignored is not looked into, and may hide anything; a name may be written with escapes.
+    // Ignored fields are not inspected, and may hide anything; escapes may hide a name.
     let hides = validation == FieldValidation::Ignore || text.contains("\\u");
     if hides || text.contains("managedFields") || !document.duplicates.is_empty() {
         return None;
@@ -215,7 +215,7 @@ pub(super) fn check_configuration(
     }
 }
 
-/// The body of a DELETE, if there is one.
+/// The body of a DELETE; `None` if it is empty.
 ///
 /// # Errors
 /// `BadRequest` for a body that is not DeleteOptions.

@@ -5,7 +5,7 @@ use super::{Answer, Request, decode, looked_up};
 use crate::meta::object;
 use crate::request::options::DeleteOptions;
 
-/// The same options apply to every object, one by one; one that is gone already is passed over.
+/// Deletes the objects one by one with the same options; an object that is gone already is skipped.
 pub(super) async fn delete_collection(request: &Request<'_>) -> Answer {
     let query = list::ListQuery::parse(request)?;
     let body = decode::delete_options(request)?;

@@ -111,7 +111,7 @@ async fn evict_once(request: &Request<'_>, options: &DeleteOptions) -> Result<Ou
     };
     match deleted {
         Err(ApiError::Conflict { .. }) if options.preconditions.rv.is_none() => {
-            // The conflict may be the one that the request asked to be told of.
+            // If the pod has not changed, the conflict comes from a precondition of the request.
             let current = store.get(request.namespace(), request.name())?;
             if current.rv != pod.rv {
                 return Ok(Outcome::Raced);

@@ -1,4 +1,4 @@
-//! What a pod's kubelet answers: the streams of its containers, and their logs.
+//! Requests that a pod's kubelet answers: the streams of containers, and their logs.
 
 use futures::{FutureExt, StreamExt};
 use http::Response;

@@ -28,7 +28,7 @@ pub(crate) struct Selectors {
     field: FieldSelector,
     /// Only the object of this name: a watch of one object.
     name: Option<String>,
-    /// Whose objects they are, in whose shape they are looked at.
+    /// The resource of the objects, in whose version they are selected.
     resource: Arc<ResourceInfo>,
 }
 
@@ -163,7 +163,7 @@ pub(super) struct Page {
     remaining: Option<usize>,
 }
 
-/// What a list asks for.
+/// The query of a list.
 pub(super) struct ListQuery {
     selectors: Selectors,
     options: ListOptions,
@@ -252,7 +252,7 @@ pub(super) fn page(request: &Request<'_>, query: &ListQuery) -> Result<Page, Api
         }
         page.objects.push(store.shown(Arc::clone(object)));
         if limit > 0 && page.objects.len() == limit {
-            // Whatever is behind counts, selected or not: nobody has looked at it yet.
+            // The remaining objects count, selected or not: they have not been inspected yet.
             let behind = rest.count();
             if behind > 0 {
                 let token = ContinueToken::after(snapshot.rv, &object.key, namespace);

@@ -67,8 +67,8 @@ pub(super) fn patched(
     Ok(object)
 }
 
-/// What a patch surely leaves as it is, so that it need not be copied and decoded with the rest:
-/// it is the greater part of many objects.
+/// The parts of an object that a patch leaves unchanged, so that they need not be copied and
+/// decoded with the rest: they are the greater part of many objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Apart {
     /// The spec too, not just the managed fields.
@@ -76,7 +76,7 @@ struct Apart {
 }
 
 impl Apart {
-    /// What a patch keeps, however it is read: it names neither that nor a directive.
+    /// The parts that a patch surely keeps: its text names neither them nor a directive.
     fn of(part: Part, patch_type: PatchType, body: &[u8], typed: bool) -> Option<Self> {
         let body = std::str::from_utf8(body).ok()?;
         let names = |texts: &[&str]| texts.iter().any(|text| body.contains(text));

@@ -140,8 +140,8 @@ impl Pairs {
     }
 }
 
-/// What the streams of a pair have in common. Old clients send no id, but open the stream of the data
-/// next after that of errors.
+/// The id that the streams of a pair share. Old clients send no id, but open the data stream right
+/// after the error stream.
 fn request_id(opened: &Opened, is_data: bool) -> String {
     match opened.headers.get("requestid") {
         "" if is_data => (i64::from(opened.stream) - 2).to_string(),
@@ -219,12 +219,12 @@ async fn pass_on(
     } = connection;
     let sending = async {
         while let Some(bytes) = input.recv().await {
-            // Who takes nothing more may still have something to say.
+            // A peer that reads no more may still write.
             if writer.write_all(&bytes).await.is_err() {
                 break;
             }
         }
-        // What nobody takes must not hold up other streams.
+        // Bytes that the peer does not read must not block other streams.
         input.close();
         let _ = writer.shutdown().await;
     };

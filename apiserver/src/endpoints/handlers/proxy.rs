@@ -1,5 +1,5 @@
-//! The proxies to nodes, pods and services: nobody listens behind them, so all that is served are
-//! the refusals of those that can't be asked, and of the rest.
+//! The proxies to nodes, pods and services: no program listens on simulated addresses, so every
+//! answer is a refusal.
 
 use std::net::IpAddr;
 

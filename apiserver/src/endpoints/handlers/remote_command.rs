@@ -38,7 +38,7 @@ pub(super) struct Wanted {
     pub(super) stdin: bool,
     pub(super) stdout: bool,
     pub(super) stderr: bool,
-    /// It has one stream for both.
+    /// Whether the process has a terminal, whose output is a single stream.
     pub(super) terminal: bool,
 }
 
@@ -198,7 +198,7 @@ async fn open(
     Some((ends, outputs))
 }
 
-/// How the process ended, as the error stream tells it.
+/// The text of the error stream after the end of a process; `None` for a success in plain text.
 fn told(end: &Result<i32, String>, form: StatusForm, command: &[String]) -> Option<String> {
     let status = status(end, form, command);
     match form {
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// What a client reads that opens these streams and types a line: of each one.
+    /// The bytes that a client reads from each of these streams after it has typed a line.
     async fn run(session: Session, types: &[&str]) -> Vec<String> {
         let (mut peer, reader, writer) = Peer::connect();
         let client = async {
@@ -304,7 +304,7 @@ mod tests {
         );
         let read = run(session("v2.channel.k8s.io", false), &types).await;
         assert_eq!(read, [message, "", "hi", "hi"]);
-        // A terminal has one stream for both, and sizes.
+        // A terminal has a single output stream, and a size.
         let types = ["resize", "error", "stdin", "stdout"];
         let read = run(session("v3.channel.k8s.io", true), &types).await;
         assert_eq!(read, ["", message, "", "hihi"]);

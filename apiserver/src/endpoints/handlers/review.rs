@@ -1,5 +1,5 @@
-//! Reviews: questions about who somebody is and what they may do. The answer is an object of the
-//! same kind, which is stored nowhere.
+//! Reviews: questions about the identity and the permissions of a user. The answer is an object of
+//! the same kind, which is not stored.
 
 mod validation;
 

@@ -127,7 +127,7 @@ impl ScaleView<'_, '_> {
             has_replicas,
         } = Seen::of(self.0, object).map_err(ApiError::Unknown)?;
         if paths(self.0).is_some() && !has_replicas {
-            // What nobody can ask for marks that the field was not set.
+            // A number that no client can ask for marks an unset field.
             scale["spec"]["replicas"] = i32::MIN.into();
         }
         let managed = field_manager::scale::to_scale(held, &self.way());
@@ -175,7 +175,7 @@ impl View for ScaleView<'_, '_> {
     }
 }
 
-/// Whether so many may be asked for.
+/// Checks the number of replicas that a client asks for.
 fn check_replicas(request: &Request<'_>, replicas: i64) -> Result<(), ApiError> {
     let custom = paths(request);
     if let (Some(paths), true) = (custom, replicas == i64::from(i32::MIN)) {

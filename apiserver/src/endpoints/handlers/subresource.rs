@@ -123,7 +123,7 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
     };
     let pods = request.state.catalog.resource("", "v1", "pods");
     let pods = pods.expect("pods are built in");
-    // A binding is not a write of the pod: nobody comes to own its node.
+    // A binding is not a write of the pod: no manager owns the node's name.
     let store = Store {
         resource: pods,
         strategy: pods.strategy(),
@@ -179,7 +179,7 @@ async fn bind(request: &Request<'_>, pod_name: &str, binding: &Value, dry_run: b
 }
 
 fn check_target(target: &Value) -> Result<&str, ApiError> {
-    // Upstream answers these without a reason: they are field errors that nobody wrapped.
+    // Upstream answers these without a reason: it returns bare field errors.
     let mut errors = FieldErrors::new();
     let kind = target["kind"].as_str().unwrap_or_default();
     if !matches!(kind, "" | "Node") {

@@ -128,7 +128,7 @@ impl InitialEvents {
         })
     }
 
-    /// What a watch from `rv` begins with.
+    /// The start of a watch from `rv`.
     fn start(self, rv: Option<u64>, bookmarks: bool) -> Start {
         match (self, rv.unwrap_or(0)) {
             (Self::Set(true), not_older_than) => Start::Present {

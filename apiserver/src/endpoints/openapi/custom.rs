@@ -1,4 +1,4 @@
-//! What the documents say of custom kinds: their schemas and paths, from their definitions.
+//! The schemas and paths of custom kinds in the documents, from their definitions.
 
 use std::collections::BTreeMap;
 

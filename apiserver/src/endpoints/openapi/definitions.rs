@@ -122,7 +122,7 @@ pub(super) fn retain_versions(document: &mut Value, keeps: impl Fn(&str, &str) -
     }
 }
 
-/// The same schema as documents of `form` have it.
+/// A schema as documents of `form` write it.
 pub(super) fn written(schema: Value, form: Form) -> Value {
     let Value::Object(mut object) = schema else {
         return schema;
@@ -147,7 +147,7 @@ pub(super) fn written(schema: Value, form: Form) -> Value {
             (keyword, value)
         })
         .collect();
-    // OpenAPI v3 ignores what stands beside a reference.
+    // OpenAPI v3 ignores the siblings of a reference.
     if form == Form::V3
         && result.len() > 1
         && let Some(reference) = result.remove("$ref")

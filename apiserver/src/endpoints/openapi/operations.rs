@@ -35,7 +35,7 @@ pub(super) enum Parameter {
 }
 
 impl Parameter {
-    /// The name that a v2 document gives it, if it has one there, and what it is.
+    /// The name of a shared parameter in v2 documents, and its definition.
     fn resolve(&self) -> (Option<&'static str>, Value) {
         match self {
             Self::Shared(name) => {
@@ -117,7 +117,7 @@ impl RequestBody {
     }
 }
 
-/// What an answer holds.
+/// The content of a response.
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     /// An object, by the name of its definition.
@@ -248,7 +248,7 @@ fn sorted(mut parameters: Vec<((String, String), Value)>) -> Value {
 /// The operations of paths.
 pub(super) type Paths = BTreeMap<String, Vec<Operation>>;
 
-/// Paths as documents have them: parameters that all operations of a path have stand beside them.
+/// Paths as documents write them: parameters of all operations of a path are listed at the path.
 pub(super) fn written_paths(paths: &Paths, form: Form) -> Value {
     let item = |operations: &[Operation]| {
         let common = common_parameters(operations);

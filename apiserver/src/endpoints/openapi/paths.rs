@@ -52,7 +52,7 @@ const DELETE_COLLECTION: &[&str] = &[
     "shardSelector",
     "timeoutSeconds",
 ];
-/// What the paths of a pod's log and of the connections have beside the object's name.
+/// The parameters of a pod's log and of the connections, in addition to the object's name.
 const OPTIONS: &[(&str, &[&str])] = &[
     (
         "Pod",

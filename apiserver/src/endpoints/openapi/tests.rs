@@ -111,7 +111,7 @@ fn collections_list_create_and_delete() {
     assert_eq!(watch["tags"], json!(["rbacAuthorization_v1"]));
 }
 
-/// A parameter that all operations of a path have stands beside them.
+/// Parameters of all operations of a path are listed at the path.
 #[test]
 fn common_parameters_are_hoisted() {
     let core = document("api/v1");

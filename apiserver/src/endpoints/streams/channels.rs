@@ -50,14 +50,14 @@ impl Channels {
         }
     }
 
-    /// What the client writes on `channel`.
+    /// The bytes that the client writes to `channel`.
     pub(crate) fn input(&mut self, channel: u8) -> mpsc::Receiver<Bytes> {
         let (sender, receiver) = mpsc::channel(INPUT_PIECES_MAX);
         self.inputs.insert(channel, sender);
         receiver
     }
 
-    /// What the client reads of `channel`.
+    /// The output that the client reads from `channel`.
     pub(crate) fn output(&self, channel: u8) -> Output {
         Output {
             stream: channel.into(),

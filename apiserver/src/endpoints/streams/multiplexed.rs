@@ -19,13 +19,13 @@ const WRITE_BYTES: usize = 64 * 1024;
 /// A stream that the client has opened, and that has to be accepted or reset.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// Its number.
+    /// The number of the stream.
     pub(crate) stream: u32,
-    /// What the client says of it.
+    /// The client's headers of the stream.
     pub(crate) headers: Headers,
-    /// What the client writes.
+    /// The bytes that the client writes.
     pub(crate) input: mpsc::Receiver<Bytes>,
-    /// What the client reads.
+    /// The output that the client reads.
     pub(crate) output: Output,
     /// Told when the client neither reads nor writes any more.
     pub(crate) reset: oneshot::Receiver<()>,
@@ -34,7 +34,7 @@ pub(crate) struct Opened {
 /// The streams of a connection.
 pub(crate) struct Streams {
     opened: mpsc::Receiver<Opened>,
-    /// The connection stays as long as somebody may write.
+    /// A sender keeps the connection open as long as any party may write.
     _sender: mpsc::Sender<Outgoing>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn serve<S, F>(
 /// The streams that the client has opened.
 #[derive(Default)]
 struct Table {
-    /// Those that are open still, by number.
+    /// The open streams, by number.
     open: BTreeMap<u32, Open>,
     newest: u32,
 }
@@ -121,7 +121,7 @@ impl Table {
     }
 }
 
-/// What the connection knows of a stream until both sides have ended it.
+/// The state of a stream until both sides have ended it.
 struct Open {
     /// Absent once the client writes no more.
     input: Option<mpsc::Sender<Bytes>>,
@@ -161,11 +161,11 @@ impl Reading<'_> {
                     Received::Reset { stream } => {
                         let open = self.table.lock().open.remove(&stream);
                         if let Some(open) = open {
-                            // Whoever is done with it does not listen.
+                            // A handler that is done with the stream does not listen.
                             let _ = open.reset.send(());
                         }
                     }
-                    // Numbers of this side's own pings are even, and there are none.
+                    // This side sends no pings. Its own would have even numbers.
                     Received::Ping { id } if id % 2 == 1 => self.send(id, Piece::Pong).await,
                     Received::Ping { .. } => {}
                     Received::GoneAway => return Ok(()),
@@ -202,11 +202,11 @@ impl Reading<'_> {
             output,
             reset: told,
         };
-        // Nobody waits for more streams when the work is done.
+        // Sending fails once the work is done and accepts no more streams.
         let _ = self.opening.send(opened).await;
     }
 
-    /// Bytes for a stream that nobody reads are dropped.
+    /// Passes bytes on to the reader of a stream; without a reader they are dropped.
     async fn pass_on(&self, stream: u32, bytes: Bytes, last: bool) {
         let input = {
             let table = self.table.lock();

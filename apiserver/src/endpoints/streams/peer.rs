@@ -65,7 +65,7 @@ impl Peer {
         self.send(&frame).await;
     }
 
-    /// What the server has sent next, but for replies; `None` when it is gone.
+    /// The next frame of the server, without replies to opened streams; `None` when it is gone.
     pub(crate) async fn next(&mut self) -> Option<Received> {
         loop {
             if let Some(received) = self.received.pop_front() {

@@ -93,7 +93,7 @@ where
         code: CloseCode::Normal,
         reason: "".into(),
     };
-    // Who is gone does not ask how it ended.
+    // A client that is gone needs no close frame.
     drop(writer.send(Message::Close(Some(normal))).await);
     drop(writer.close().await);
 }

@@ -44,7 +44,7 @@ pub(crate) enum StatusForm {
 /// A protocol of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Protocol {
-    /// Its name; empty when a client asks for none.
+    /// The name of the protocol; empty when a client asks for none.
     pub(crate) name: &'static str,
     base64: bool,
     pub(crate) status: StatusForm,
@@ -79,7 +79,7 @@ pub(crate) struct Protocols {
     tunnels: bool,
 }
 
-/// Those of `exec` and `attach`.
+/// The protocols of `exec` and `attach`.
 pub(crate) const REMOTE_COMMAND: Protocols = Protocols {
     channels: &[
         Protocol::new("v5.channel.k8s.io", false, StatusForm::V5),
@@ -98,7 +98,7 @@ pub(crate) const REMOTE_COMMAND: Protocols = Protocols {
     tunnels: false,
 };
 
-/// Those of `portforward`.
+/// The protocols of `portforward`.
 pub(crate) const PORT_FORWARD: Protocols = Protocols {
     channels: &[
         Protocol::new("v4.channel.k8s.io", false, StatusForm::Text),
@@ -232,7 +232,7 @@ impl Handshake {
             asked.push("");
         }
         let named = |name: &&str| protocols.channels.iter().find(|own| own.name == *name);
-        // The API server takes over whoever can speak its own version.
+        // The API server prefers its own version, wherever the client lists it.
         let own = asked.iter().filter_map(named);
         let own = own
             .clone()

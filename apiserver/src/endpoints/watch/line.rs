@@ -1,4 +1,4 @@
-//! What a watch writes: the line of an event, and the error at its end.
+//! The lines of a watch: events, and the error at the end.
 
 use bytes::Bytes;
 use serde_json::Value;

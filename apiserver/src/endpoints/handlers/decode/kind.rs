@@ -7,7 +7,7 @@ use crate::meta::{GroupKind, GroupVersion, GroupVersionKind};
 use crate::schema::scheme;
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
-/// What an object says it is.
+/// The `apiVersion` and `kind` that an object states.
 pub(super) struct TypeMeta {
     pub(super) api_version: String,
     pub(super) kind: String,

@@ -1,4 +1,4 @@
-//! What a document says of itself, read without keeping the rest of it.
+//! The type and managed fields of a document, read without keeping the rest of it.
 
 use std::fmt;
 

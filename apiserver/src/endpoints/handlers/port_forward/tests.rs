@@ -9,7 +9,7 @@ use super::*;
 use crate::endpoints::streams::peer::{Peer, data};
 use crate::spdy::Received;
 
-/// Its port 7 repeats what comes, and is told of the end of it; nobody listens on others.
+/// A pod whose port 7 echoes its input and reports the end of it; other ports refuse connections.
 fn pod() -> (PodPorts, oneshot::Receiver<()>) {
     let (gone, told) = oneshot::channel();
     let gone = parking_lot::Mutex::new(Some(gone));
@@ -155,7 +155,7 @@ async fn channels_are_pairs_that_begin_with_their_port() {
             for expected in first {
                 assert_eq!(message(&mut socket).await, expected);
             }
-            // Those of the other port.
+            // The first messages of the other port.
             message(&mut socket).await;
             message(&mut socket).await;
             assert_eq!(message(&mut socket).await, error);

@@ -7,7 +7,7 @@ use crate::meta::validation::{label_value, qualified_name};
 use crate::schema::write_object;
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
-/// Faults of a question about somebody.
+/// Faults of a question about a given user.
 pub(super) fn subject(spec: &Value) -> FieldErrors {
     let mut errors = attributes(spec);
     let user = spec["user"].as_str().unwrap_or_default();

@@ -301,7 +301,7 @@ fn v3_additional(value: &Value) -> (u32, Kind) {
     }
 }
 
-/// The message has no field for the default `{}`: field 0 is none.
+/// Field 0 does not exist: the message has no field for the default `{}`.
 fn v3_default(value: &Value) -> (u32, Kind) {
     match value {
         Value::Number(_) => (1, Double),
