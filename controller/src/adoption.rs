@@ -27,9 +27,10 @@ impl<K> Claims<'_, K>
 where
     K: Resource + Clone + DeserializeOwned + Serialize + Debug,
 {
-    /// Those of `objects` that the owner has in the end; adopts and releases on the way.
+    /// Returns the members of `objects` that the owner controls after adopting and releasing.
     ///
-    /// `confirm` is awaited before the first adoption, if there is any; `wrote` is told of each write.
+    /// `confirm` is awaited before the first adoption, if any; `wrote` is called with each written
+    /// object.
     pub(crate) async fn claim_all(
         &self,
         objects: Vec<Arc<K>>,

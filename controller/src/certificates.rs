@@ -33,14 +33,14 @@ pub struct RequestedCertificate {
     pub has_uris: bool,
 }
 
-/// What is to be signed.
+/// A certificate to be signed.
 #[derive(Clone, Copy, Debug)]
 pub struct CertificateOrder<'a> {
     /// The request, in PEM.
     pub request: &'a [u8],
-    /// What the certificate is for, in the words of CertificateSigningRequests.
+    /// The usages of the certificate, spelled as in CertificateSigningRequests.
     pub usages: &'a [String],
-    /// How long it is to be good for.
+    /// The validity of the certificate.
     pub duration: SignedDuration,
 }
 
@@ -73,7 +73,7 @@ fn has_condition(request: &CertificateSigningRequest, type_: &str) -> bool {
     conditions(request).any(|condition| condition.type_ == type_)
 }
 
-/// Whether nobody has denied the request, and somebody has approved it.
+/// Whether the request is approved and not denied.
 fn is_approved(request: &CertificateSigningRequest) -> bool {
     has_condition(request, APPROVED) && !has_condition(request, DENIED)
 }

@@ -92,7 +92,7 @@ pub(crate) fn corrected_owners(
     policy: RetentionPolicy,
     owners: Owners<'_>,
 ) -> Option<Vec<OwnerReference>> {
-    // Its owner is gone and the collector is about to take the claim: nothing to repair.
+    // An owner is gone and the garbage collector is about to delete the claim: nothing to repair.
     if has_stale_owner(claim, owners.set) || has_stale_owner(claim, owners.pod) {
         return None;
     }

@@ -40,9 +40,9 @@ use crate::worker;
 pub const NAME: &str = "cloneset-controller";
 /// How many sets are synced at once.
 const WORKERS: usize = 3;
-/// How long an object is left alone that was there before anybody expected it: at first, ...
+/// The shortest delay before a sync that an unexpected creation triggers, ...
 const INITIAL_DELAY_MIN: Duration = Duration::from_secs(3);
-/// ... and at most.
+/// ... and the longest.
 const INITIAL_DELAY_MAX: Duration = Duration::from_secs(30);
 
 struct Controller {
@@ -125,7 +125,7 @@ impl Controller {
     fn pod_changed(&self, change: &Change<Pod>) {
         match change {
             Change::Added(pod) if pod::is_terminating(pod) => self.gone(&**pod),
-            // Orphans concern nobody: no set adopts them.
+            // Orphans are ignored: no set adopts them.
             Change::Added(pod) => {
                 if let Some(key) = owner(&**pod) {
                     self.came(&key, &pod.name_any());
@@ -172,8 +172,8 @@ impl Controller {
         }
     }
 
-    /// Something of a set was created. What nobody waited for was there before, and is most likely
-    /// not alone.
+    /// Handles the creation of an object of a set. An object that was not expected existed before,
+    /// and more like it most likely follow.
     fn came(&self, key: &ObjectKey, name: &str) {
         let was_satisfied = self.expectations.is_satisfied(key);
         self.expectations.observe(key, Expected::Creation, name);

@@ -15,7 +15,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// The same context for a component that signs its requests with `user_agent`.
+    /// Returns this context with a client whose requests carry `user_agent`.
     #[must_use]
     pub fn for_component(&self, user_agent: &'static str) -> Self {
         Self {

@@ -31,23 +31,23 @@ pub(crate) fn reference_to(api_version: &str, kind: &str, meta: &ObjectMeta) -> 
     }
 }
 
-/// The reference to the controller of an object, if it has one.
+/// The reference to the controller of an object, if any.
 #[must_use]
 pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     let owners = meta.owner_references.as_deref().unwrap_or_default();
     owners.iter().find(|owner| owner.controller == Some(true))
 }
 
-/// What a controller does with an object that it may own.
+/// The decision of a controller about an object that it may own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It is ours.
+    /// The owner controls the object.
     Keep,
-    /// It is an orphan that we want.
+    /// The object is a selected orphan.
     Adopt,
-    /// It is ours no longer.
+    /// The owner controls the object but no longer selects it.
     Release,
-    /// It is none of our business.
+    /// The object is another owner's, or must not be adopted or released.
     Ignore,
 }
 

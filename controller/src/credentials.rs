@@ -1,4 +1,4 @@
-//! What the API server signs for controllers.
+//! The API server's signers for certificates and tokens, as controllers use them.
 
 use crate::certificates::Authority;
 use crate::service_account_tokens::SignToken;

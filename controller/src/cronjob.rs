@@ -35,7 +35,7 @@ const API_VERSION: &str = "batch/v1";
 const KIND: &str = "CronJob";
 /// How many cron jobs are synced at once.
 const WORKERS: usize = 5;
-/// Clocks differ: a schedule is looked at so much after its time.
+/// The delay after a scheduled time before the schedule is evaluated, since clocks differ.
 const DELTA: Duration = Duration::from_millis(100);
 
 struct Controller {

@@ -121,7 +121,7 @@ impl Controller {
         }
     }
 
-    /// What a node reports of itself concerns nobody; its labels and taints may concern all sets.
+    /// Enqueues all sets if the node's labels or spec changed; a changed status alone is ignored.
     fn node_changed(&self, change: &Change<Node>) {
         if let Change::Updated { old, new } = change
             && old.labels() == new.labels()

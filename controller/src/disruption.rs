@@ -64,7 +64,7 @@ pub async fn run(ctx: Context) {
     join3(budgets, pods, work).await;
 }
 
-/// What a budget protects.
+/// The numbers of pods that a budget protects.
 #[derive(Clone, Copy, Debug)]
 struct Protected {
     expected: i32,
@@ -174,7 +174,7 @@ impl Controller {
         }
     }
 
-    /// Allows nothing when nobody knows how many pods there should be.
+    /// Allows no disruptions when the expected number of pods is unknown.
     async fn fail_safe(&self, budget: &PodDisruptionBudget, error: &Error) -> Result<(), Error> {
         let message = format!("Failed to calculate the number of expected pods: {error}");
         let involved = reference_to("policy/v1", "PodDisruptionBudget", &budget.metadata);

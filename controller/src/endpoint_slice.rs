@@ -25,7 +25,7 @@ use crate::worker::{self, Reconcile};
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "endpoint-slice-controller";
 
-/// The label that says who writes a slice, ...
+/// The label that names the controller of a slice, ...
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// ... and its value.
 const MANAGER: &str = "endpointslice-controller.k8s.io";
@@ -79,7 +79,7 @@ pub async fn run(ctx: Context) {
 }
 
 impl Controller {
-    /// A slice that somebody else has changed is put right.
+    /// Enqueues the service of a managed slice, so that changes by other writers are reverted.
     fn take_in_slice(&self, slice: &EndpointSlice) {
         let service = slice.labels().get(SERVICE_NAME);
         if let Some(service) = service.filter(|_| is_managed(slice)) {

@@ -31,7 +31,7 @@ use crate::worker::{self, Reconcile};
 pub const NAME: &str = "endpointslicemirroring-controller";
 /// The source of its events.
 const EVENT_SOURCE: &str = "endpoint-slice-mirroring-controller";
-/// The label that says who writes a slice, ...
+/// The label that names the controller of a slice, ...
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// ... and its value.
 const MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
@@ -124,7 +124,8 @@ fn key_of(slice: &EndpointSlice) -> Option<ObjectKey> {
 }
 
 impl Controller {
-    /// A slice that somebody else has changed, taken away or handed over is put right.
+    /// Enqueues the Endpoints of a managed slice, before and after the change, so that changes by
+    /// other writers are reverted.
     fn take_in_slice(&self, change: &Change<EndpointSlice>) {
         let both = match change {
             Change::Added(one) | Change::Deleted(one) => [Some(one), None],

@@ -24,9 +24,9 @@ use crate::worker::{self, Reconcile};
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "endpoint-controller";
 
-/// The label that says who writes the endpoints.
+/// The label that names the controller of the endpoints.
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
-/// Endpoints by which leaders are elected belong to nobody's service.
+/// The annotation of Endpoints for leader election, which belong to no service.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// How many services are synced at once.
 const WORKERS: usize = 5;
@@ -75,7 +75,7 @@ pub async fn run(ctx: Context) {
         controller.services.synced().await;
         controller.pods.synced().await;
         controller.endpoints.synced().await;
-        // What was left behind by services that are gone.
+        // Endpoints may remain of services that are gone.
         for one in controller.endpoints.all() {
             if !one.annotations().contains_key(LEADER) {
                 controller.queue.add(ObjectKey::of(&*one));

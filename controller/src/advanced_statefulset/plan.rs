@@ -1,4 +1,4 @@
-//! What a sync is going to do, decided from what was read. No I/O happens here.
+//! Plans the actions of a sync from the observed objects, without I/O.
 //!
 //! Source: openkruise/kruise pkg/controller/statefulset/stateful_set_control.go.
 
@@ -147,7 +147,7 @@ pub(super) fn plan(observed: Observed<'_>) -> Plan {
 }
 
 impl Observed<'_> {
-    /// One pod for each ordinal, where there is none the pod to be created; and the others, highest
+    /// Splits the pods: one for each ordinal, newly built if missing; and the others, highest
     /// ordinal first.
     fn split(&self) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
         let mut slots: BTreeMap<i32, Option<Arc<Pod>>> = self
@@ -201,8 +201,8 @@ impl Observed<'_> {
         pod
     }
 
-    /// Whether the new pod of `ordinal`, with so many `below` it, is made at the current revision.
-    /// A partition counts pods, not ordinals.
+    /// Whether the new pod of `ordinal`, with `below` pods below it, is created at the current
+    /// revision. A partition counts pods, not ordinals.
     fn is_current_due(
         &self,
         ordinal: i32,
@@ -262,7 +262,7 @@ impl Observed<'_> {
         self.with_claims(|claims| claims.fix_owners(pod, condemned))
     }
 
-    /// What is wrong with a pod that should be one of the replicas.
+    /// Returns the repairs that a replica's pod needs, if any.
     pub(super) fn repair(&self, pod: &Pod) -> Option<Repair> {
         let owners = self.fix_owners(pod);
         let identity = self.set.identity();

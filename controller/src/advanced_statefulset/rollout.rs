@@ -21,7 +21,7 @@ use crate::stateful_identity as identity;
 use crate::sync_error::Error;
 
 impl Planner<'_> {
-    /// Moves pods on that are on their way, deletes those that somebody asked for, updates others.
+    /// Advances pods in transition, deletes pods marked for deletion, and updates others.
     pub(super) fn roll_out(&mut self, replicas: &[Arc<Pod>]) {
         let observed = self.observed;
         if observed.is_behind {
@@ -81,7 +81,7 @@ impl Planner<'_> {
         down
     }
 
-    /// What is to be written about the pod's claims before its update.
+    /// Returns the claim writes that precede the pod's update.
     fn resizes(&self, pod: &Pod) -> Vec<Resize> {
         let observed = self.observed;
         if !observed.set.resizes_claims() {
@@ -201,7 +201,7 @@ fn update_order(planner: &Planner<'_>, replicas: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         };
         return from_the_top.filter(is_above).take(count).collect();
     };
-    // Those that are done with count first.
+    // Updated and terminating pods count first.
     let is_updated = |pod: &Pod| counts_as_updated(pod, &observed.update.name, set.gates());
     let is_done = |pod: &Arc<Pod>| pod::is_terminating(pod) || is_updated(pod);
     let (mut order, waiting): (Vec<_>, Vec<_>) = from_the_top.partition(is_done);

@@ -34,7 +34,8 @@ const MIN_UPDATED_READY: &str = "apps.kruise.io/image-predownload-min-updated-re
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     pub(super) object: StatefulSet,
-    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
+    /// The data of a revision of the set, built from the bytes of `spec.template` as the server
+    /// returned it.
     pub(super) revision_data: Value,
     /// The ordinals of the pods there are to be, ascending.
     ordinals: Vec<i32>,
@@ -174,7 +175,7 @@ impl Set {
             .unwrap_or(0)
     }
 
-    /// What the user says of images that are pulled before an update: annotations have it.
+    /// The options for pulling images before an update, which the user sets by annotations.
     pub(super) fn pre_download(&self) -> pre_download::Options {
         let annotations = self.object.annotations();
         let number = |key: &str| annotations.get(key).and_then(|text| text.parse().ok());
@@ -255,7 +256,7 @@ impl Set {
         }
     }
 
-    /// What the set gives to its pods.
+    /// The identity that the set gives to its pods.
     pub(super) fn identity(&self) -> Identity<'_> {
         Identity {
             name: self.name(),

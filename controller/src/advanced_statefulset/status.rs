@@ -10,7 +10,7 @@ use crate::kruise::in_place::whole_second;
 use crate::kruise::stateful_set::{StatefulSetCondition, StatefulSetStatus, VolumeClaimStatus};
 use crate::pod;
 
-/// What is counted; zeros that Go leaves out are left out.
+/// Counts the pods for the status; zeros that Go omits are omitted.
 pub(super) fn count<'a>(
     observed: &Observed<'_>,
     pods: impl Iterator<Item = &'a Pod> + Clone,
@@ -63,8 +63,8 @@ pub(super) fn failed(status: &mut StatefulSetStatus, what: &str, message: String
     }]);
 }
 
-/// Whether `stored` lacks something that warrants a write. What is counted of updated pods beside
-/// their number does not, nor does a failure.
+/// Whether `stored` differs enough to warrant a write. Counts of ready or available updated pods do
+/// not, nor does a failure.
 pub(super) fn differs(status: &StatefulSetStatus, stored: &StatefulSetStatus) -> bool {
     let counted = |status: &StatefulSetStatus| StatefulSetStatus {
         observed_generation: None,
@@ -75,7 +75,7 @@ pub(super) fn differs(status: &StatefulSetStatus, stored: &StatefulSetStatus) ->
         volume_claims: None,
         ..status.clone()
     };
-    // Only claims that were told of before are compared.
+    // Only claims that the stored status lists are compared.
     let claims = |status: &StatefulSetStatus| status.volume_claims.clone().unwrap_or_default();
     let told: Vec<VolumeClaimStatus> = claims(stored);
     status.observed_generation.unwrap_or(0) > stored.observed_generation.unwrap_or(0)

@@ -81,7 +81,7 @@ impl Controller {
         self.pull_ahead(set, chosen).await;
         let claims = self.claims_in(set.namespace());
         let now = (self.ctx.now)();
-        // Asked of all, so that none is remembered for ever.
+        // Evaluated for all pods, so that none is remembered indefinitely.
         let behind = pods
             .iter()
             .filter(|pod| self.updates.behind_for(&***pod, now).is_some());

@@ -1,4 +1,4 @@
-//! Approves the requests of kubelets for their client certificates, if who asks may have them.
+//! Approves kubelets' requests for client certificates if the requesting user is authorized.
 
 use std::time::Duration;
 

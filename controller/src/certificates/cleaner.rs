@@ -1,4 +1,4 @@
-//! Deletes certificate signing requests of which nobody needs to know any more.
+//! Deletes certificate signing requests that were decided, or left waiting, long ago.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the approver and the signer share: a watch of all requests that feeds a queue.
+//! The watch of all requests, with its queue, that the approver and the signer share.
 //!
 //! Source: `pkg/controller/certificates/certificate_controller.go` of Kubernetes.
 

@@ -18,10 +18,11 @@ pub(super) const LEGACY_UNKNOWN: &str = "kubernetes.io/legacy-unknown";
 const NODES: &str = "system:nodes";
 const NODE: &str = "system:node:";
 
-/// Checks a request; `usages` are what its certificate is to be for.
+/// Checks a request whose certificate is to have `usages`; `None` for a signer that is not one of
+/// Kubernetes'.
 ///
 /// # Errors
-/// What is wrong, in upstream's words. None for a signer that is not one of Kubernetes'.
+/// The violated rule, in upstream's words.
 pub(super) fn check(
     signer: &str,
     request: &RequestedCertificate,
@@ -52,7 +53,7 @@ fn check_client(usages: &[String]) -> Result<(), String> {
 /// Checks a request for a kubelet's client certificate.
 ///
 /// # Errors
-/// What is wrong.
+/// The violated rule, in upstream's words.
 pub(super) fn check_kubelet_client(
     request: &RequestedCertificate,
     usages: &[String],

@@ -1,4 +1,4 @@
-//! Carries out what a sync has decided, each write with the event that tells of it.
+//! Carries out the decisions of a sync, recording an event for each write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct Effects<'a> {
     chosen: &'a Chosen,
     revisions: &'a [Arc<ControllerRevision>],
     claims: &'a [Arc<PersistentVolumeClaim>],
-    /// The same by their instance.
+    /// The claims by their instance ID.
     claims_of: BTreeMap<&'a str, Vec<&'a PersistentVolumeClaim>>,
     pods_api: Api<Pod>,
     claims_api: Api<PersistentVolumeClaim>,
@@ -316,7 +316,8 @@ impl<'a> Effects<'a> {
             let old = self.revisions.iter().find(is_at).map(Arc::as_ref);
             let grace = self.set.grace_period_seconds();
             let gates = Gates {
-                // Who updates in place only has the old claims go on.
+                // Under InPlaceOnly, changed claim templates do not prevent an update: pods keep
+                // their claims.
                 recreate_for_claims: self.set.gates.recreate_for_claims
                     && policy != UpdatePolicy::InPlaceOnly,
                 ..self.set.gates

@@ -15,7 +15,7 @@ pub(crate) fn is_update_ready(pod: &Pod, min_ready_seconds: i32, now: Timestamp)
         && condition.is_none_or(|condition| condition.status == "True")
 }
 
-/// The same, and in no state between.
+/// Whether the pod is available and its lifecycle state is normal.
 #[must_use]
 pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     lifecycle::is_normal(pod) && is_update_ready(pod, min_ready_seconds, now)

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::int_or_percent::{Round, resolve};
 
-/// What the spec asks for, in numbers.
+/// The numbers that the spec asks for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) replicas: i32,
@@ -21,7 +21,7 @@ pub(crate) struct Wanted {
     pub(crate) may_roll_back: bool,
 }
 
-/// What a pod counts as.
+/// The class of a pod in the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     /// It is at the update revision.
@@ -33,13 +33,13 @@ pub(crate) struct Counted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     PreparingDelete,
-    /// Its deletion was asked for.
+    /// The pod is marked for deletion.
     ToDelete,
     Unavailable,
     Available,
 }
 
-/// What is to be done.
+/// The numbers of pods to create and to delete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
     /// Pods to create.
@@ -48,7 +48,7 @@ pub(crate) struct Numbers {
     pub(crate) up_limit: i32,
     /// How many of them at the current revision; maybe more than `up`.
     pub(crate) up_old: i32,
-    /// Pods to delete, besides those whose deletion was asked for.
+    /// Pods to delete, not counting those marked for deletion.
     pub(crate) down: i32,
     /// How many of them at other revisions than the update one; maybe more than `down`.
     pub(crate) down_old: i32,

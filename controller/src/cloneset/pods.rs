@@ -20,7 +20,7 @@ pub(crate) const INSTANCE_ID_LABEL: &str = "apps.kruise.io/cloneset-instance-id"
 /// How long ids are.
 const ID_CHARS: usize = 5;
 
-/// The id of a pod or a claim, empty without one.
+/// The instance ID of a pod or a claim, empty if it is not labeled.
 #[must_use]
 pub(crate) fn instance_id(meta: &ObjectMeta) -> &str {
     let labels = meta.labels.as_ref();

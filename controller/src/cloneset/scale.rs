@@ -1,4 +1,4 @@
-//! What a sync does about the number of pods, decided from what was read. No I/O happens here.
+//! Decides which pods a sync creates and deletes, from the observed objects, without I/O.
 //!
 //! Source: openkruise/kruise pkg/controller/cloneset/sync/cloneset_scale.go.
 
@@ -16,7 +16,7 @@ use crate::kruise::revision::{counts_as_updated, is_at};
 use crate::kruise::update_sort;
 use crate::pod_ranking::{self as ranking, Respects};
 
-/// What a decision is based on.
+/// The observed state that decisions are based on.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed<'a> {
     pub(crate) set: &'a Set,

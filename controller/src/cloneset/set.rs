@@ -30,9 +30,10 @@ const MAX_UNAVAILABLE: &str = "20%";
 pub(crate) struct Set {
     pub(crate) object: CloneSet,
     pub(crate) gates: Gates,
-    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
+    /// The data of a revision of the set, built from the bytes of `spec.template` as the server
+    /// returned it.
     pub(crate) revision_data: Value,
-    /// The names in `podsToDelete`: of each pod it is asked whether it is among them.
+    /// The names in `podsToDelete`, as a set for fast lookup.
     doomed: BTreeSet<String>,
 }
 
@@ -115,7 +116,7 @@ impl Set {
         strategy.rolling_update.as_ref()
     }
 
-    /// Pods are updated only when somebody deletes them.
+    /// Whether pods are updated only when a user deletes them.
     pub(crate) fn is_on_delete(&self) -> bool {
         let strategy = self.spec().update_strategy.as_ref();
         strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete")
@@ -146,7 +147,7 @@ impl Set {
         block.in_place_update_strategy.as_ref()
     }
 
-    /// What the user says of images that are pulled before an update.
+    /// The user's options for pulling images before an update.
     pub(crate) fn pre_download(&self) -> pre_download::Options {
         let strategy = self.in_place_strategy().cloned().unwrap_or_default();
         pre_download::Options {
@@ -196,7 +197,7 @@ impl Set {
         pods_to_delete(self.spec())
     }
 
-    /// Whether somebody has asked for the deletion of this pod: by a label, or in the set's spec.
+    /// Whether the pod is marked for deletion: by a label, or in the set's spec.
     pub(crate) fn is_to_delete(&self, pod: &Pod) -> bool {
         let name = pod.metadata.name.as_ref();
         is_specified_delete(pod) || name.is_some_and(|name| self.doomed.contains(name))
@@ -209,7 +210,8 @@ impl Set {
         numbers::partition(partition, self.replicas())
     }
 
-    /// What the spec asks for; `settled` says that the current revision is the update one.
+    /// The numbers that the spec asks for; `settled` says that the current revision is the update
+    /// one.
     pub(crate) fn wanted(&self, settled: bool) -> Wanted {
         let replicas = self.replicas();
         let block = self.rolling_update();

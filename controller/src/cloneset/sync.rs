@@ -40,7 +40,7 @@ const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// When a set is looked at again that has given up waiting.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a set has.
+/// The pods and claims that a set owns.
 struct Owned {
     active: Vec<Arc<Pod>>,
     inactive: Vec<Arc<Pod>>,
@@ -262,7 +262,7 @@ impl Controller {
             .await;
     }
 
-    /// Those of the set's pods that it still selects; lets go of the others. Orphans stay orphans.
+    /// Returns the pods that the set still selects; releases the others. Orphans stay orphans.
     async fn release(
         &self,
         set: &Set,

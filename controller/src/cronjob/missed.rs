@@ -9,13 +9,13 @@ use kubeproof_cron::Schedule;
 use super::{DELTA, created};
 use crate::clock::{go_seconds, later};
 
-/// So many missed times, and somebody should know.
+/// More missed times than this are reported.
 const MANY: i64 = 100;
 
-/// What a schedule has in store up to now.
+/// The recent times of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Recent {
-    /// From when on times count.
+    /// The time after which scheduled times count.
     since: Timestamp,
     /// The last time that is due, if any.
     pub(super) due: Option<Timestamp>,

@@ -46,7 +46,8 @@ impl Reconcile for Controller {
         if pass.is_changed {
             let api = self.api(&pass.cron);
             let rv = receipt::replace_status(&api, &key.name, &pass.cron).await?;
-            // What was done to jobs brings the next sync at once, which else might do it again.
+            // Changes of jobs trigger the next sync at once; with a stale cached status it could
+            // repeat these actions.
             self.cron_jobs.follow(self.cron_jobs.written(rv)).await;
         }
         outcome
@@ -159,7 +160,7 @@ impl Controller {
         Ok(())
     }
 
-    /// The schedule of a cron job that is not suspended; tells of one that can't be read.
+    /// The schedule of a cron job that is not suspended; an unreadable one is reported in an event.
     async fn readable_schedule(&self, cron: &CronJob) -> Option<Schedule> {
         let (text, zone) = written_schedule(cron);
         if let Some(zone) = zone

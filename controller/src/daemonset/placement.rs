@@ -20,12 +20,12 @@ use crate::tolerations;
 const GENERATION_LABEL: &str = "pod-template-generation";
 const NODE_NAME_FIELD: &str = "metadata.name";
 
-/// What a node is for a set.
+/// The suitability of a node for a set's pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Suits {
     /// A pod belongs there.
     Yes,
-    /// A pod that is there may stay.
+    /// A pod that runs there may stay.
     ToStay,
     No,
 }

@@ -13,7 +13,7 @@ use super::placement::{Suits, is_bound, is_updated, suits};
 use crate::int_or_percent::{Round, resolve};
 use crate::pod;
 
-/// What a decision is based on.
+/// The observed state that decisions are based on.
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
     pub(super) set: &'a DaemonSet,
@@ -91,7 +91,7 @@ pub(super) fn manage(observed: Observed<'_>) -> Plan {
             suits => keep_one(observed, &name, suits == Suits::Yes, &mut plan),
         }
     }
-    // Nobody binds a pod to a node that is gone, and nobody else deletes it then.
+    // No scheduler binds a pod to a node that is gone, and no other controller deletes such a pod.
     for (node, pods) in observed.pods {
         if !observed.nodes.iter().any(|one| one.name_any() == *node) {
             plan.delete

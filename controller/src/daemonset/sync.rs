@@ -229,7 +229,7 @@ impl Controller {
                 placement::pin(pod.spec.get_or_insert_default(), node);
                 match control.create(&pod).await {
                     Ok(_) => missing -= 1,
-                    // Nothing can be created there any more; nobody has to try again.
+                    // The namespace is terminating: no retry can succeed.
                     Err(error) if error.is_namespace_terminating() => {}
                     Err(error) => errors.push(error),
                 }

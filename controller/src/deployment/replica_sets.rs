@@ -1,4 +1,4 @@
-//! What a deployment asks about its ReplicaSets.
+//! Queries over the ReplicaSets of a deployment.
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetStatus};

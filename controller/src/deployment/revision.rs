@@ -13,11 +13,11 @@ pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 /// The deployment's replicas when its ReplicaSet was scaled last.
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
-/// The same with the surge.
+/// The deployment's replicas plus surge when its ReplicaSet was scaled last.
 const MAX: &str = "deployment.kubernetes.io/max-replicas";
-/// How long the history may get.
+/// The longest history, in bytes.
 const HISTORY_LENGTH_MAX: usize = 2000;
-/// What belongs to the deployment alone, or to its ReplicaSets alone.
+/// Annotations that belong to the deployment alone, or to its ReplicaSets alone.
 const NOT_COPIED: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -44,7 +44,7 @@ pub(super) fn desired_replicas(set: &ReplicaSet) -> Option<i32> {
     set.annotations().get(DESIRED)?.parse().ok()
 }
 
-/// The same with the surge.
+/// The deployment's replicas plus surge when `set` was scaled last, if annotated.
 pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
     set.annotations().get(MAX)?.parse().ok()
 }

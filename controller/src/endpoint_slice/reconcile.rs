@@ -14,10 +14,10 @@ use super::{MANAGED_BY, MANAGER, SERVICE_NAME};
 use crate::controller_ref::controller_ref;
 use crate::services::{self, HEADLESS, TRIGGER_TIME};
 
-/// So many endpoints are in one slice at most.
+/// The most endpoints in one slice.
 const ENDPOINTS_MAX: usize = 100;
 
-/// What is to be written.
+/// The writes that a sync needs.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) create: Vec<EndpointSlice>,
@@ -195,7 +195,7 @@ fn listed(slice: &EndpointSlice) -> &[Endpoint] {
     slice.endpoints.as_deref().unwrap_or_default()
 }
 
-/// The same pod at the same address.
+/// Whether both endpoints are one pod at one address.
 fn is_same(one: &Endpoint, other: &Endpoint) -> bool {
     let uid = |endpoint: &Endpoint| {
         let target = endpoint.target_ref.as_ref();

@@ -51,9 +51,9 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Desired {
     pub(super) slices: BTreeMap<SliceKey, Wanted>,
-    /// Addresses that are none.
+    /// Addresses that cannot be parsed.
     pub(super) invalid: usize,
-    /// Addresses that are invalid or too many.
+    /// Addresses that are invalid or exceed the limit.
     pub(super) skipped: usize,
 }
 
@@ -102,8 +102,8 @@ struct Host {
     ports: Vec<(core_v1::EndpointPort, bool)>,
 }
 
-/// The same addresses and ports with each address in as few subsets as can be. Where a port of an
-/// address is said to be ready and not to be, it is not.
+/// Repacks subsets so that each address occurs in as few of them as possible. A port of an address
+/// that is listed as both ready and not ready counts as not ready.
 ///
 /// Source: `RepackSubsets` of `pkg/api/v1/endpoints`.
 fn repacked(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
@@ -180,7 +180,7 @@ fn pack(
     list.get_or_insert_default().push(address.clone());
 }
 
-/// The same address of the same pod.
+/// Whether both addresses are equal and of one pod.
 fn is_same(one: &EndpointAddress, other: &EndpointAddress) -> bool {
     let uid = |address: &EndpointAddress| {
         let target = address.target_ref.as_ref();

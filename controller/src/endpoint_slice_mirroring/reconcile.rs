@@ -20,7 +20,7 @@ const KEPT_BACK: [&str; 2] = [
 /// The longest name with room for what the server adds to it.
 const PREFIX_MAX: usize = 253;
 
-/// What is to be written.
+/// The writes that a sync needs.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub(super) create: Vec<EndpointSlice>,

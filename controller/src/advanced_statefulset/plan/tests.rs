@@ -200,7 +200,7 @@ fn images_change_in_place_where_the_policy_lets_them() {
         "0:O 1:O",
         &["delete web-1 (Current falls)"],
     );
-    // A revision that nobody remembers.
+    // A revision that no longer exists.
     let mut lost = pods("0:O 1:O");
     let labels = Arc::make_mut(&mut lost[1]).labels_mut();
     labels.insert("controller-revision-hash".to_owned(), "web-lost".to_owned());

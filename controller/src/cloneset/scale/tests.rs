@@ -94,7 +94,7 @@ fn unavailable_pods_throttle_updates() {
     }
 }
 
-/// The same vectors, where the candidates are taken as they come.
+/// Applies the limit to candidates in the given order, with the same vectors.
 #[test]
 fn an_available_candidate_stops_the_scan_when_the_budget_is_used() {
     let set = set(rolling(3, 0, json!("20%"), 0), Gates::default());
