@@ -12,7 +12,7 @@
 //! - `replay`: a case to its answers, which `watch` collects of streams
 //! - `normalize`: what legitimately differs between two servers, as stable marks
 //! - `compare`: the differences between two answers
-//! - `divergences`: which cases are known to be answered otherwise, and the README's table of them
+//! - `divergences`: the cases that are known to differ, and the table of them in `docs/fidelity.md`
 
 mod compare;
 mod divergences;

@@ -1,7 +1,7 @@
 //! Every recorded case is a test of its own, named `group/case`.
 //!
 //! With `UPDATE_EXCHANGES=1` in the environment nothing is tested: the list of divergences and the
-//! README's table are written anew.
+//! table of `docs/fidelity.md` are written anew.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -37,8 +37,8 @@ fn main() {
         "every_divergence_is_of_a_case_and_explained",
         move || check_list(&of_list, &listed),
     ));
-    trials.push(Trial::test("the_readme_has_the_numbers", move || {
-        check_readme(&of_table, &counted)
+    trials.push(Trial::test("the_page_has_the_numbers", move || {
+        check_page(&of_table, &counted)
     }));
     trials.push(Trial::test(
         "the_files_are_written_as_they_were_read",
@@ -51,8 +51,8 @@ fn list_path() -> PathBuf {
     recorded_dir().join("DIVERGES")
 }
 
-fn readme_path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")
+fn page_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/fidelity.md")
 }
 
 /// Replays a case; it must be equal unless a reason is listed, and must not be if one is.
@@ -100,10 +100,10 @@ fn check_list(files: &[RecordedFile], divergences: &Divergences) -> Result<(), F
     Err(format!("no such case: {unknown:?}\nwithout a reason: {unexplained:?}").into())
 }
 
-fn check_readme(files: &[RecordedFile], divergences: &Divergences) -> Result<(), Failed> {
-    let readme = std::fs::read_to_string(readme_path())?;
-    let expected = Summary::new(files, divergences).written_into(&readme)?;
-    if readme == expected {
+fn check_page(files: &[RecordedFile], divergences: &Divergences) -> Result<(), Failed> {
+    let page = std::fs::read_to_string(page_path())?;
+    let expected = Summary::new(files, divergences).written_into(&page)?;
+    if page == expected {
         return Ok(());
     }
     Err(
@@ -150,11 +150,11 @@ fn update(files: &[RecordedFile], mut divergences: Divergences) {
     });
     divergences.update(&differing.into_inner());
     std::fs::write(list_path(), divergences.text()).expect("the list can be written");
-    let readme = std::fs::read_to_string(readme_path()).expect("the README can be read");
+    let page = std::fs::read_to_string(page_path()).expect("the page can be read");
     let summary = Summary::new(files, &divergences);
-    let readme = summary
-        .written_into(&readme)
+    let page = summary
+        .written_into(&page)
         .expect("it has a place for the table");
-    std::fs::write(readme_path(), readme).expect("the README can be written");
+    std::fs::write(page_path(), page).expect("the page can be written");
     print!("{}", summary.markdown());
 }

@@ -1,4 +1,5 @@
-//! Which cases are known to be answered otherwise than recorded, why, and the README's table of it.
+//! The cases that are known to differ from their recordings, the reasons, and the table of them in
+//! `docs/fidelity.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,11 +10,11 @@ use super::format::RecordedFile;
 /// Stands for the reason of a case that differs and was not listed before.
 const UNEXPLAINED: &str = "unexplained";
 
-/// Where the README has the table.
+/// The lines around the table in `docs/fidelity.md`.
 const TABLE_BEGIN: &str = "<!-- recorded exchanges: begin -->\n";
 const TABLE_END: &str = "<!-- recorded exchanges: end -->";
 
-/// A list of divergences, or a README, that cannot be used.
+/// Errors of a list of divergences, or of a page with the table.
 #[derive(Debug, thiserror::Error)]
 pub enum DivergencesError {
     /// It cannot be read.
@@ -32,8 +33,8 @@ pub enum DivergencesError {
         /// The line.
         text: String,
     },
-    /// The README has no place for the table.
-    #[error("the README has no lines {TABLE_BEGIN:?} and {TABLE_END:?}")]
+    /// The page has no place for the table.
+    #[error("the page has no lines {TABLE_BEGIN:?} and {TABLE_END:?}")]
     NoTable,
 }
 
@@ -171,12 +172,12 @@ impl<'a> Summary<'a> {
         text
     }
 
-    /// `readme` with this summary in the place of its last one.
+    /// Returns `page` with this summary instead of its last one.
     ///
     /// # Errors
     /// [`DivergencesError::NoTable`].
-    pub fn written_into(&self, readme: &str) -> Result<String, DivergencesError> {
-        let parts = readme.split_once(TABLE_BEGIN).and_then(|(before, rest)| {
+    pub fn written_into(&self, page: &str) -> Result<String, DivergencesError> {
+        let parts = page.split_once(TABLE_BEGIN).and_then(|(before, rest)| {
             let (_, after) = rest.split_once(TABLE_END)?;
             Some((before, after))
         });
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_gets_the_numbers_of_each_group() {
+    fn the_page_gets_the_numbers_of_each_group() {
         let exchange = |name: &str| {
             let line = format!(r#"{{"case": {{"case": "{name}", "steps": []}}}}"#);
             super::super::Exchange::parse(&line).unwrap()
