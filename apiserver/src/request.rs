@@ -1,4 +1,4 @@
-//! What a request asks for: its path and method, and the options in its query and body.
+//! Requests: the path and method of a request, and the options in its query and body.
 
 mod access;
 pub(crate) mod info;

@@ -48,7 +48,7 @@ pub(crate) use read::{read_fields, read_object};
 pub(crate) use syntax::{readable, syntax_error};
 pub(crate) use time::instant;
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Debug)]
 pub(crate) enum Schema {
     /// Anything, looked into only for duplicate fields.
@@ -85,10 +85,10 @@ pub(crate) enum Schema {
     Object(Arc<Object>),
 }
 
-/// What may be in the place of a `JSONSchemaProps`.
+/// The alternative to a `JSONSchemaProps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alternative {
-    /// A list of them.
+    /// A list of `JSONSchemaProps`.
     Array,
     /// A bool.
     Bool,
@@ -101,7 +101,7 @@ pub(crate) enum Alternative {
 pub(crate) struct Array {
     /// The schema of an item.
     pub items: Schema,
-    /// How apply treats the list where its field does not say.
+    /// How apply treats the list, unless its field says otherwise.
     pub list_type: Option<ListType>,
     /// The keys of the items of a [`ListType::Map`].
     pub list_map_keys: Vec<Cow<'static, str>>,
@@ -162,9 +162,9 @@ impl From<Vec<Field>> for Fields {
 pub(crate) struct Field {
     /// The name in JSON.
     pub name: Cow<'static, str>,
-    /// What it may be.
+    /// The type of the field.
     pub schema: Schema,
-    /// What a custom resource has where the field is left out.
+    /// The default value, in custom resources.
     pub default: Option<Value>,
     /// Whether unset differs from zero.
     pub pointer: bool,
@@ -178,14 +178,14 @@ pub(crate) struct Field {
     pub patch_strategy: PatchStrategy,
     /// The key that a strategic merge patch merges a list of objects by.
     pub patch_merge_key: Option<Cow<'static, str>>,
-    /// How apply treats a list; a list without one is atomic.
+    /// How apply treats a list; without a type, a list is atomic.
     pub list_type: Option<ListType>,
     /// The keys of the items of a [`ListType::Map`].
     pub list_map_keys: Vec<Cow<'static, str>>,
     /// Whether apply treats a map or struct as one value.
     pub atomic: bool,
-    /// The number of the field in protobuf, behind those of the messages around it that JSON
-    /// inlines; empty when protobuf does not have the field.
+    /// The number of the field in protobuf, after the numbers of the messages that contain it and
+    /// that JSON inlines; empty if protobuf lacks the field.
     pub proto: Vec<u32>,
 }
 
@@ -433,7 +433,8 @@ impl Schema {
         }
     }
 
-    /// What a map has of the type where nothing is said: bytes are empty, where fields would be null.
+    /// The value of a null map entry: empty for bytes, which are null in a field; else the zero
+    /// value.
     fn empty_entry(&self) -> Value {
         match self {
             Self::Bytes => "".into(),

@@ -98,7 +98,7 @@ pub enum ApiError {
         resource: GroupResource,
         /// Name in the request, for `details`.
         name: String,
-        /// What was wrong, as the one cause.
+        /// The description of the fault, as the one cause.
         message: String,
     },
     /// 400 `BadRequest`. Mirrors `NewBadRequest`.
@@ -204,7 +204,7 @@ impl ApiError {
         )
     }
 
-    /// An answer as somebody has put it.
+    /// Creates an error from explicit parts, for combinations that no other constructor has.
     pub(crate) fn stated(
         code: u16,
         reason: &str,

@@ -1,15 +1,15 @@
-//! What is decided about a request.
+//! Decisions about a request.
 
-/// Whether a user may.
+/// The decision of an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// They may, for this reason; those who may everything need none.
+    /// The user may, for this reason; the reason is empty for a user who may do everything.
     Allowed(String),
-    /// They may not; the text says which roles could not be read, and is empty in general.
+    /// The user may not; the text names the roles that could not be read, and is usually empty.
     Denied(String),
 }
 
-/// A way to be permitted an impersonation.
+/// A kind of permission to impersonate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImpersonationMode {
     /// A service account as the node that its pod runs on.

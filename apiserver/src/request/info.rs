@@ -1,4 +1,4 @@
-//! What a request asks for, read off its method and path. Mirrors apiserver's `RequestInfo`.
+//! The resource request in a method and path. Mirrors apiserver's `RequestInfo`.
 
 use http::Method;
 
@@ -9,7 +9,7 @@ use crate::meta::validation::path_segment_name;
 /// A verb that is part of the path, before the resource.
 const PROXY: &str = "proxy";
 
-/// What is to be done with a resource.
+/// The action on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -37,13 +37,13 @@ impl Verb {
     }
 }
 
-/// What a request does to an object.
+/// The operation on an object, as admission names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
     Update,
     Delete,
-    /// A connection to what is behind an object; its options are what is looked at.
+    /// A connection to the backend of an object; the options of the connection are admitted.
     Connect,
 }
 
@@ -58,7 +58,7 @@ impl Operation {
     }
 }
 
-/// A request on a resource path; all other paths are not of this form.
+/// A request on a resource path. Other paths have no `RequestInfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     pub(crate) group: String,
@@ -67,21 +67,21 @@ pub(crate) struct RequestInfo {
     pub(crate) resource: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// Path segments behind the subresource.
+    /// Path segments after the subresource.
     pub(crate) rest: Vec<String>,
     /// `None` for a method that is not served here.
     pub(crate) verb: Option<Verb>,
-    /// The verb that authorization is asked for, empty for an unknown method. It reads more into a
-    /// request than is served.
+    /// The verb that authorization checks, empty for an unknown method. It is also set for requests
+    /// that are not served, such as HEAD and `proxy`.
     pub(crate) asked: &'static str,
-    /// The name that the field selector of a list or watch asks for.
+    /// The name that the field selector of a list or watch requires.
     pub(crate) selected_name: Option<String>,
 }
 
 impl RequestInfo {
     /// Reads a path below `/api/V` or `/apis/G/V`; `None` when it names no resource.
     pub(crate) fn parse(method: &Method, path: &str, query: &str) -> Option<Self> {
-        // What is escaped separates too.
+        // Escaped slashes also separate segments.
         let path = percent_encoding::percent_decode_str(path).decode_utf8_lossy();
         let mut parts = path.trim_matches('/').split('/').map(str::to_owned);
         let (group, version) = match parts.next()?.as_str() {
@@ -146,7 +146,7 @@ impl RequestInfo {
         })
     }
 
-    /// Whether the path says that there is a watch or proxy, and not of what; upstream fails there.
+    /// Whether the path ends after `watch` or `proxy`, without a resource; upstream fails there.
     pub(crate) fn lacks_kind(path: &str) -> bool {
         let path = path.trim_matches('/');
         let Some((above, "watch" | PROXY)) = path.rsplit_once('/') else {
@@ -159,25 +159,25 @@ impl RequestInfo {
         )
     }
 
-    /// Whether the request may stay open: no deadline applies, and it counts apart from others.
+    /// Whether the request may stay open: no deadline applies, and it is counted separately.
     pub(crate) fn is_long_running(&self) -> bool {
         const SUBRESOURCES: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
         let subresource = self.subresource.as_deref().unwrap_or_default();
         self.is_watch() || self.is_proxy() || SUBRESOURCES.contains(&subresource)
     }
 
-    /// Whether the request is a watch, and so goes on for as long as its client likes.
+    /// Whether the request is a watch, which lasts until the client ends it.
     pub(crate) fn is_watch(&self) -> bool {
         self.asked == "watch"
     }
 
-    /// Whether the path asks for a connection in a form that no server routes any more.
+    /// Whether the path has the obsolete `proxy` form, which no server routes.
     pub(crate) fn is_proxy(&self) -> bool {
         self.asked == PROXY
     }
 }
 
-/// The value that `metadata.name` must have, if a selector asks for one that names have.
+/// The value that a field selector requires of `metadata.name`, if it is a valid name.
 fn selected_name(query: &str) -> Option<String> {
     let (_, selector) = options::pairs(query).find(|(key, _)| key == "fieldSelector")?;
     let selector = FieldSelector::parse(&selector).ok()?;

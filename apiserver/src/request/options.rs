@@ -98,12 +98,12 @@ impl Query {
         })
     }
 
-    /// Whether nothing is to be stored, once the options of a write are found valid.
+    /// Validates the options of a write and returns whether it is a dry run.
     pub(crate) fn dry_run(&self, kind: &str) -> Result<bool, ApiError> {
         self.write_options(FieldErrors::new(), kind)
     }
 
-    /// The same for a patch.
+    /// Validates the options of a patch and returns whether it is a dry run.
     pub(crate) fn patch_options(&self, patch_type: PatchType) -> Result<bool, ApiError> {
         let mut errors = FieldErrors::new();
         let is_unnamed = self.get("fieldManager").unwrap_or_default().is_empty();
@@ -210,19 +210,19 @@ impl Preconditions {
     }
 }
 
-/// `metav1.DeleteOptions`: the body, or without one the query.
+/// `metav1.DeleteOptions`: from the body, or from the query if there is no body.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) propagation: Option<Propagation>,
-    /// `orphanDependents`, which `propagation` follows and two answers look at by itself.
+    /// `orphanDependents`. It sets `propagation`; two answers also depend on the option itself.
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) preconditions: Preconditions,
     pub(crate) dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// Reads the options; with a `body`, the query says nothing.
+    /// Reads the options; with a `body`, the query is ignored.
     pub(crate) fn parse(body: Option<&Value>, query: &Query) -> Result<Self, ApiError> {
         match body {
             Some(body) => Self::from_body(body),

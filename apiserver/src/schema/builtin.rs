@@ -75,7 +75,7 @@ pub(crate) fn core_type(name: &str) -> &'static Arc<Object> {
     &TABLE.types[key]
 }
 
-/// What a JSON patch is decoded into to find what its operations should not have.
+/// The schema of a JSON patch, for finding duplicate and unknown members of operations.
 pub(super) static JSON_PATCH: LazyLock<Schema> = LazyLock::new(|| {
     let operation = Object {
         name: Cow::Borrowed("jsonPatchOp"),

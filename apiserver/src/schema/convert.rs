@@ -19,9 +19,9 @@ use super::{Object, Schema};
 ///
 /// # Errors
 ///
-/// What is wrong with the first value of a wrong type.
+/// Describes the first value of a wrong type.
 pub(crate) fn convert(object: &Arc<Object>, mut value: Value) -> Result<Decoded, String> {
-    // Most have nothing to convert.
+    // Most objects have nothing to convert.
     if let Some(value) = plain::decoded(object, &mut value) {
         return Ok(Decoded {
             value,

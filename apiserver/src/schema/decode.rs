@@ -88,11 +88,11 @@ pub(crate) fn decode_json(
     decode_text(&Schema::Object(Arc::clone(object)), json, validation)
 }
 
-/// What a strict decoding finds in a JSON patch: duplicate and unknown members of operations.
+/// Returns the duplicate and unknown members of a JSON patch's operations.
 ///
 /// # Errors
 ///
-/// When the document is not JSON, or no list of operations.
+/// The document is not JSON, or not a list of operations.
 pub(crate) fn json_patch_faults(json: &[u8]) -> Result<Vec<String>, DecodeError> {
     Ok(decode_text(&JSON_PATCH, json, FieldValidation::Warn)?.warnings)
 }
@@ -238,11 +238,11 @@ pub(super) fn float(number: &Number) -> Value {
     }
 }
 
-/// What was read of a field so far.
+/// The state of a field while an object is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     No,
-    /// It leaves the field as if it were not there.
+    /// The value leaves the field as if it were absent.
     Unset,
     Set,
 }
@@ -289,7 +289,8 @@ impl<'s> Node<'_, 's> {
         }
     }
 
-    /// Reads a value whose type looks at how a number is written: 1.0 is none of Go's integers.
+    /// Reads a value whose type depends on the spelling of a number: Go does not read 1.0 as an
+    /// integer.
     fn literal<E: Error>(self, json: &str) -> Result<Option<Value>, E> {
         let integer = |parsed: Option<i64>| parsed.map(|integer| Value::Number(integer.into()));
         let found = match (json.as_bytes().first(), self.schema) {

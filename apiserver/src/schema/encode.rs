@@ -54,9 +54,9 @@ fn type_of(object: &Value) -> Option<&'static Object> {
     written_type(api_version, object["kind"].as_str()?).map(|object| &**object)
 }
 
-/// The fields that `object` declares, in its order, and behind them what it does not know.
+/// Writes the fields that `object` declares, in declaration order, then all other fields.
 ///
-/// `skip` are fields written already.
+/// `skip` names fields that are already written.
 fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object, skip: &[&str]) {
     let declared = object.fields();
     let written = fields

@@ -51,7 +51,7 @@ pub(crate) struct Envelope<'b> {
 ///
 /// # Errors
 ///
-/// When there is none, or it is malformed.
+/// The envelope is missing or malformed.
 pub(crate) fn envelope(body: &[u8]) -> Result<Envelope<'_>, Error> {
     let refused = |why: &str| Err(Error::Value(why.to_owned()));
     if body.is_empty() {
@@ -174,7 +174,7 @@ fn read_value(
     Ok(())
 }
 
-/// The members of `place`, which becomes an object if it is none yet.
+/// Returns the members of `place`; replaces any other value by an empty object.
 fn entries(place: &mut Value) -> &mut Map<String, Value> {
     if !place.is_object() {
         *place = Value::Object(Map::new());

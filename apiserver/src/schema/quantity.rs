@@ -155,7 +155,7 @@ impl Quantity {
         };
         match (at_scale(self), at_scale(other)) {
             (Some(a), Some(b)) => a.cmp(&b),
-            // Too far apart for one scale, so floats tell them apart.
+            // The scales differ too much for exact comparison, so floats are compared.
             _ => self.approximate().total_cmp(&other.approximate()),
         }
     }
@@ -197,7 +197,7 @@ impl Quantity {
         (own.compare(self) != Ordering::Equal).then_some(own)
     }
 
-    /// The same amount of the other sign.
+    /// Returns the amount with the opposite sign.
     #[must_use]
     pub(crate) fn negated(&self) -> Self {
         Self {

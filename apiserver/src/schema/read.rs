@@ -12,25 +12,25 @@ use crate::nesting;
 /// The way from an object to the owned fields in its metadata.
 const OWNED_FIELDS: [&str; 3] = ["metadata", "managedFields", FIELDS_V1];
 
-/// Reads an object; its owned fields are put to rest.
+/// Reads an object; its owned fields stay encoded (see `meta::fields`).
 ///
 /// # Errors
-/// When the text is no JSON object.
+/// The text is not a JSON object.
 pub(crate) fn read_object(json: &[u8]) -> serde_json::Result<Value> {
     nesting::read_own(json, |deserializer| {
         Towards(&OWNED_FIELDS).deserialize(deserializer)
     })
 }
 
-/// Reads the fields of an object at `paths`, each of names with dots between them, and leaves out
-/// all others; what is no JSON object has none.
+/// Reads the fields of an object at `paths`, which are names joined by dots, and skips all other
+/// fields. Other JSON has no fields.
 pub(crate) fn read_fields(json: &[u8], paths: &[&str]) -> Value {
     let paths: Vec<Vec<&str>> = paths.iter().map(|path| path.split('.').collect()).collect();
     let paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
     nesting::read(json, |deserializer| Only(&paths).deserialize(deserializer)).unwrap_or_default()
 }
 
-/// Reads a value on the way to the owned fields, and everything beside the way.
+/// Reads a value with the given path to its owned fields; they stay encoded, all else is decoded.
 struct Towards(&'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Towards {

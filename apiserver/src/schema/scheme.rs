@@ -136,7 +136,7 @@ fn is_old(group_version: &GroupVersion, kind: &str) -> bool {
     old.is_some_and(|(_, _, kinds)| kinds.split(' ').any(|known| known == kind))
 }
 
-/// The fault of a kind that nobody knows in this version.
+/// Returns the error message for a kind that is not registered in this version.
 pub(crate) fn not_registered(kind: &str, version: &str) -> String {
     format!(
         "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""

@@ -27,13 +27,13 @@ pub(crate) struct Structural {
     pub value_type: String,
     /// Whether null is a value.
     pub nullable: bool,
-    /// What is filled in where the value is absent.
+    /// The default of an absent value.
     pub default: Option<Value>,
     /// The schema of the items of a list.
     pub items: Option<Box<Self>>,
     /// The schemas of the fields of an object.
     pub properties: BTreeMap<String, Self>,
-    /// What the entries of a map may be.
+    /// The schema of a map's values, or whether unknown fields are allowed.
     pub additional_properties: Option<AdditionalProperties>,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown_fields: bool,

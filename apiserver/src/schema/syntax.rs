@@ -1,4 +1,4 @@
-//! What is wrong with text that is not JSON, in the words of Go's scanner.
+//! Syntax errors of text that is not JSON, in the words of Go's scanner.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ enum Within {
     Object,
 }
 
-/// What may come next.
+/// The input that may come next.
 #[derive(Clone, Copy)]
 enum Next {
     Value,

@@ -108,7 +108,7 @@ impl<'t> Reader<'t> {
         Ok(number)
     }
 
-    /// The nanoseconds of a fraction, if there is one.
+    /// Reads the nanoseconds of a fraction; 0 without a fraction.
     fn any_fraction(&mut self) -> i32 {
         let Some(text) = self.rest.strip_prefix(['.', ',']) else {
             return 0;

@@ -42,7 +42,7 @@ impl Blocks {
     }
 }
 
-/// What a client writes.
+/// The writing half of a client.
 #[derive(Default)]
 pub(crate) struct Client(Blocks);
 

@@ -5,11 +5,11 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use super::Fault;
 use super::header_block::{HeaderBlocks, Headers};
 
-/// A control frame; all but headers are a few bytes.
+/// The size limit of a control frame; except for headers, control frames have a few bytes.
 const CONTROL_BYTES_MAX: usize = 64 * 1024;
 /// The content of a data frame is passed on in pieces of this size.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
-/// What a data frame is given at once.
+/// The size limit of the data frames written.
 const DATA_BYTES_MAX: usize = 64 * 1024;
 
 const HEAD_BYTES: usize = 8;
@@ -27,7 +27,7 @@ const GOAWAY: u16 = 7;
 const HEADERS: u16 = 8;
 const WINDOW_UPDATE: u16 = 9;
 
-/// What a client has sent.
+/// An event that a client's frames report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A new stream; the client writes nothing on it if `last`.
@@ -36,17 +36,17 @@ pub(crate) enum Received {
         headers: Headers,
         last: bool,
     },
-    /// A part of what it writes on a stream, maybe empty; nothing follows the `last`.
+    /// Data that the client writes on a stream, possibly empty; no data follow the `last`.
     Data {
         stream: u32,
         bytes: Bytes,
         last: bool,
     },
-    /// It neither reads nor writes on the stream any more.
+    /// The client neither reads nor writes on the stream any more.
     Reset { stream: u32 },
-    /// It wants the number back.
+    /// The client wants the number back.
     Ping { id: u32 },
-    /// It is about to close the connection.
+    /// The client is about to close the connection.
     GoneAway,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Decoder {
     blocks: HeaderBlocks,
 }
 
-/// A data frame whose content has not all come.
+/// A data frame whose content has not completely arrived.
 struct Data {
     stream: u32,
     left: usize,
@@ -92,10 +92,10 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// What the bytes pushed so far tell next; `None` when they tell no more.
+    /// Returns the next event in the bytes pushed so far; `None` if no event is complete.
     ///
     /// # Errors
-    /// Bytes that are no SPDY; nothing that follows can be read.
+    /// The bytes are not SPDY; no later bytes can be read.
     pub(crate) fn read(&mut self) -> Result<Option<Received>, Fault> {
         loop {
             if self.data.is_some() {
@@ -134,7 +134,8 @@ impl Decoder {
         }
     }
 
-    /// The next piece of the data frame; `None` until it has come, or when there is nothing to tell.
+    /// Returns the next piece of the data frame; `None` if none has arrived or the piece is empty
+    /// and not the last.
     fn piece(&mut self) -> Option<Received> {
         let data = self.data.as_mut()?;
         let size = data.left.min(self.buffer.len()).min(PIECE_BYTES_MAX);
@@ -232,7 +233,7 @@ impl Encoder {
         to.put_slice(NO_HEADERS);
     }
 
-    /// Writes `bytes` on a stream, or the end of it if there are none.
+    /// Writes `bytes` on a stream; empty `bytes` end the stream.
     pub(crate) fn data(&self, stream: u32, mut bytes: Bytes, to: &mut BytesMut) {
         let flags = if bytes.is_empty() { FIN } else { 0 };
         loop {
@@ -291,7 +292,7 @@ mod tests {
         bytes.to_vec()
     }
 
-    /// What is read of `bytes` when they come in pieces of `step`; what is told in pieces is joined.
+    /// Reads `bytes` in chunks of `step`; consecutive pieces of data are joined.
     fn read(bytes: &[u8], step: usize) -> Result<Vec<Received>, Fault> {
         let mut decoder = Decoder::default();
         let mut all: Vec<Received> = Vec::new();

@@ -8,11 +8,11 @@ use flate2::{Decompress, FlushDecompress};
 
 use super::Fault;
 
-/// No client of Kubernetes needs a hundredth of it.
+/// The size limit of a block; clients of Kubernetes need less than a hundredth.
 const BLOCK_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: u32 = 1000;
 
-/// A header of zlib that tells of a dictionary.
+/// The flag of a zlib header that announces a dictionary.
 const HAS_DICTIONARY: u8 = 0x20;
 
 /// The words of the dictionary, one a line, and what follows them.
@@ -88,7 +88,7 @@ fn begin(block: &mut &[u8]) -> Result<Decompress, Fault> {
         if block.try_get_u32().map_err(|_| MALFORMED)? != adler32(&dictionary) {
             return Err(Fault("unknown dictionary"));
         }
-        // What is in the stream's past is what an uncompressed block has brought there.
+        // An uncompressed block puts the dictionary into the stream's past.
         let length = u16::try_from(dictionary.len()).expect("the dictionary is short");
         let mut past = vec![0];
         past.put_u16_le(length);

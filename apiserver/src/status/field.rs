@@ -12,7 +12,7 @@ use crate::gvk::GroupKind;
 pub struct Cause {
     /// Machine-readable class, may be empty.
     pub reason: String,
-    /// What is wrong.
+    /// The description of the fault.
     pub message: String,
     /// Field path, may be empty.
     pub field: String,
@@ -43,7 +43,7 @@ pub enum CauseReason {
     Duplicate,
     /// A value is malformed.
     Invalid,
-    /// A value is none of those allowed.
+    /// A value is not one of the allowed values.
     NotSupported,
     /// A field may not be set, or not changed.
     Forbidden,

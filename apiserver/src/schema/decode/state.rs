@@ -1,4 +1,4 @@
-//! Where the reader of a document is, and what it has found wrong.
+//! The position of the reader in a document, and the faults found so far.
 
 use super::super::Field;
 use super::super::inlined::embedded;
@@ -6,14 +6,14 @@ use super::super::inlined::embedded;
 /// Upstream lists no more strict faults than this.
 const STRICT_FAULTS_MAX: usize = 100;
 
-/// Whether the reader knows where it is, so that it can tell of each fault in full.
+/// Whether the reader tracks its position, so that faults name their full path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Traces {
     No,
     Yes,
 }
 
-/// Where the reader is, and the faults it found.
+/// The position of the reader, and the faults found so far.
 pub(super) struct State<'s> {
     pub(super) traces: Traces,
     /// The innermost struct.

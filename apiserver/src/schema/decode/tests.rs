@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::schema::tests::kind;
 
-/// Decodes the value and its text, which must come to the same.
+/// Decodes the value and its text, and requires equal results.
 fn decode(value: &Value, validation: FieldValidation) -> Result<Decoded, DecodeError> {
     let text = |key: &str| value[key].as_str().unwrap();
     let object = kind(text("apiVersion"), text("kind"));

@@ -20,7 +20,7 @@ pub(crate) enum Error {
     IllegalTag {
         /// The message with the tag.
         message: String,
-        /// What is in place of a number.
+        /// The invalid field number.
         number: i32,
         /// The wire type in the tag.
         wire_type: u64,
@@ -58,7 +58,7 @@ pub(super) enum Wire<'b> {
     Varint(u64),
     Bytes(&'b [u8]),
     Fixed64(u64),
-    /// A number of 32 bits or a group, by its wire type: no type of the API has one.
+    /// A 32-bit number or a group, with its wire type: no type of the API uses either.
     Other(u64),
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Structural;
 
 impl Structural {
-    /// Fills in the defaults below `value`, where it has what they belong to.
+    /// Fills in the defaults below `value`, inside of the objects and lists that are present.
     pub(crate) fn fill_defaults(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
@@ -41,7 +41,8 @@ impl Structural {
         property.is_some_and(|property| property.default.is_some())
     }
 
-    /// The same for an item of a list or an entry of a map, which itself may be a null to replace.
+    /// Defaults an item of a list or an entry of a map; a null that is not allowed is replaced
+    /// itself.
     fn default_element(&self, value: &mut Value) {
         if self.replaces(value)
             && let Some(default) = &self.default

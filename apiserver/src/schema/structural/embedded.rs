@@ -8,14 +8,14 @@ use crate::meta::validation::{NameRule, dns1035_label, validate_object_meta};
 use crate::schema::{FieldValidation, decode_value, object_meta};
 use crate::status::{FieldErrors, FieldPath};
 
-/// A value that the type or the metadata of an object can't be.
+/// An invalid value in the type or the metadata of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Malformed {
-    /// Where it is.
+    /// The path of the value.
     pub path: FieldPath,
     /// The value.
     pub value: Value,
-    /// What is wrong.
+    /// The description of the fault.
     pub detail: String,
 }
 

@@ -1,4 +1,4 @@
-//! Pruning: what no schema declares is not kept.
+//! Pruning: removal of fields that no schema declares.
 
 use serde_json::Value;
 
@@ -8,8 +8,7 @@ use super::{AdditionalProperties, Structural};
 pub(crate) const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 impl Structural {
-    /// Removes from an object of the kind what its schema does not declare, and answers the paths
-    /// of what was removed, sorted.
+    /// Removes undeclared fields from an object of the kind, and returns their paths, sorted.
     pub(crate) fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut walk = Walk::default();
         walk.prune(object, Some(self), true, false);
@@ -17,7 +16,7 @@ impl Structural {
         walk.removed
     }
 
-    /// The same for a value somewhere inside an object.
+    /// Prunes a value inside of an object.
     pub(crate) fn prune_value(&self, value: &mut Value) {
         Walk::default().prune(value, Some(self), self.embedded_resource, false);
     }
@@ -52,9 +51,9 @@ struct Walk {
 }
 
 impl Walk {
-    /// `is_resource`: whether the value has the fields of every object besides those declared.
-    /// `is_preserved`: whether the value is an item of a list that preserves unknown fields, of
-    /// its own and of its items.
+    /// `is_resource`: whether the value has the fields of every object in addition to those
+    /// declared. `is_preserved`: whether the value is an item of a list that preserves unknown
+    /// fields, its own and those of its items.
     fn prune(
         &mut self,
         value: &mut Value,

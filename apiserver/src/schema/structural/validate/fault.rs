@@ -1,4 +1,4 @@
-//! Faults of a value, and how a status tells them.
+//! Faults of a value, and their form in a status.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::status::{CauseReason, FieldErrors, FieldPath};
 pub(super) struct Fault {
     path: String,
     kind: Kind,
-    /// What is wrong; faults with one text are one fault.
+    /// The description of the fault; faults with equal texts are merged.
     message: Rc<str>,
 }
 

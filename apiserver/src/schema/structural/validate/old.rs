@@ -1,4 +1,4 @@
-//! What a value was before an update, as far as it can be told which parts belong together.
+//! Old values before an update, as far as parts of old and new objects can be matched.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ pub(super) struct Old<'o> {
 }
 
 impl<'o> Old<'o> {
-    /// That of a whole object; `None` without one.
+    /// Returns the old value of a whole object, absent for a new object.
     pub(super) fn root(schema: &'o Structural, value: Option<&'o Value>) -> Option<Self> {
         Some(Self { schema, value })
     }
 
-    /// Whether it is the same as `value`.
+    /// Whether the old value equals `value`.
     pub(super) fn is(self, value: &Value) -> bool {
         self.value == Some(value)
     }
@@ -37,7 +37,7 @@ impl<'o> Old<'o> {
         })
     }
 
-    /// The old values of a list's items, which only lists with keys can tell.
+    /// The old values of a list's items; only lists with keys can match items.
     pub(super) fn items(self) -> Option<OldItems<'o>> {
         let items = self.value?.as_array()?;
         if self.schema.list_type != Some(ListType::Map) {

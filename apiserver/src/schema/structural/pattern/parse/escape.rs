@@ -1,10 +1,10 @@
-//! What a backslash begins.
+//! Escapes: the sequences that begin with a backslash.
 
 use super::{Fault, INVALID_ESCAPE, Parser, TRAILING_BACKSLASH, until};
 use crate::schema::structural::pattern::node::Op;
 
 impl<'t> Parser<'t> {
-    /// Takes what the backslash at the beginning of the rest begins, outside of a class.
+    /// Parses the escape at the current position, outside of a class.
     pub(super) fn backslash(&mut self) -> Result<(), Fault<'t>> {
         let after = &self.rest[1..];
         let assertion = match after.chars().next() {
