@@ -51,7 +51,7 @@ impl EventType {
     }
 }
 
-/// The revision counter and what is told of every commit; shared by all tables.
+/// The revision counter, the latest published revision and the journal; shared by all tables.
 #[derive(Debug)]
 pub(crate) struct Revisions {
     counter: AtomicU64,
@@ -80,18 +80,20 @@ impl Revisions {
 /// Makes the initial objects of a resource.
 type InitialObjects = Arc<dyn Fn(&GroupResource) -> Vec<Arc<StoredObject>> + Send + Sync>;
 
-/// What a fresh storage holds: asked for a resource's objects when its table is first opened.
+/// The contents of a fresh storage. The objects of a resource are made when its table is first
+/// opened.
 #[derive(Clone)]
 pub(crate) struct Initial {
-    /// The version that storage starts at, no less than that of any initial object.
+    /// The version that storage starts at, at least that of every initial object.
     pub(crate) revision: u64,
-    /// Whether nothing was ever written, so that the objects at each version before are known.
+    /// Whether the storage was never written, so that the objects at each earlier version are
+    /// known.
     pub(crate) is_fresh: bool,
     pub(crate) objects: InitialObjects,
 }
 
 impl Initial {
-    /// Nothing, at version 1.
+    /// An empty storage at version 1.
     #[cfg(test)]
     pub(crate) fn empty() -> Self {
         Self {
@@ -202,11 +204,11 @@ impl Storage {
         Arc::clone(&table)
     }
 
-    /// Lets a resource hold `objects` from the beginning on; nobody has asked for it yet.
+    /// Gives a resource its initial `objects`. Must be called before the table is first opened.
     pub(crate) fn hold(&self, mut gvr: GroupVersionResource, objects: Vec<Arc<StoredObject>>) {
         canonicalize(&mut gvr.group);
         let key = gvr.group_resource();
-        // There may be many, and few are looked at.
+        // There may be many objects, and few are read.
         objects.iter().for_each(|object| object.rest());
         let began = Began {
             rv: self.initial.revision,
@@ -221,13 +223,13 @@ impl Storage {
         self.tables.insert(key, Arc::new(table));
     }
 
-    /// Drops the table of a custom resource that is not served any more, unless there is something in
-    /// it. Its watches end.
+    /// Drops the table of a custom resource that is no longer served, unless it has objects.
+    /// Watches of the table end.
     pub(crate) fn forget(&self, resource: &GroupResource) {
         if !is_custom(resource) {
             self.dropped_among_builtin.lock().insert(resource.clone());
         }
-        // Before the table is gone: whoever makes another one finds it.
+        // Updated before the removal, so that a caller that opens the table anew sees the revision.
         self.dropped.fetch_max(self.revision(), Ordering::AcqRel);
         let removed = self.tables.remove_if(resource, |_, table| table.len() == 0);
         if let Some((_, table)) = removed {
@@ -235,7 +237,7 @@ impl Storage {
         }
     }
 
-    /// Makes writes of the past happen as they did, in a storage that is fresh.
+    /// Replays past writes in a fresh storage, with their revisions.
     pub(crate) fn restore(&self, entries: &[JournalEntry]) {
         for entry in entries {
             self.table(&entry.gvr).restore(entry);
@@ -246,7 +248,7 @@ impl Storage {
         self.revisions.latest.send_replace(current);
     }
 
-    /// Forgets the past events of a resource, or of every one.
+    /// Drops the past events of a resource, or of all resources.
     pub(crate) fn compact(&self, resource: Option<&GroupResource>) {
         self.each_table(resource, Table::compact);
     }
@@ -294,13 +296,13 @@ impl Storage {
         entries
     }
 
-    /// Every commit since the last call in the order they were recorded; the journal forgets them.
+    /// Takes every commit since the last call, in the order of recording, out of the journal.
     pub(crate) fn take_journal(&self) -> Vec<JournalEntry> {
         let journal = self.revisions.journal.as_ref();
         journal.map_or_else(Vec::new, |journal| journal.lock().take())
     }
 
-    /// The entries behind the first `seen`, in the order they were recorded.
+    /// Returns the entries after the first `seen`, in the order of recording.
     pub(crate) fn journal_after(&self, seen: usize) -> Vec<JournalEntry> {
         let Some(journal) = &self.revisions.journal else {
             return Vec::new();

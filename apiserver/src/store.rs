@@ -1,4 +1,4 @@
-//! The generic store: every write of every kind goes through here.
+//! The generic store: every write of every kind passes through this module.
 
 mod admit;
 mod delete;
@@ -50,19 +50,19 @@ pub(crate) enum Part {
     Raw,
 }
 
-/// What writing takes.
+/// The server's state that writes use.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) admission: admission::State,
     /// The gate `MaxUnavailableStatefulSet`.
     pub(crate) max_unavailable_stateful_set: bool,
-    /// The passes of what looks after the conditions of FlowSchemas.
+    /// The passes of the controller of FlowSchema conditions.
     pub(crate) flow_schema_passes: Passes,
-    /// The controllers that the server itself has, told of each write.
+    /// The server's own controllers, which run after each write.
     pub(crate) after_write: &'static [AfterWrite],
 }
 
-/// What a controller of the server's does after a write of an object of a resource.
+/// A controller of the server that runs after a write of an object of a resource.
 pub(crate) type AfterWrite = fn(&State, &ResourceInfo);
 
 impl State {
@@ -92,27 +92,28 @@ pub(crate) struct Store<'a> {
     pub(crate) resource: &'a ResourceInfo,
     pub(crate) strategy: &'a dyn Strategy,
     pub(crate) user_agent: &'a Arc<str>,
-    /// Who becomes the owner of changed fields; without one, owners stay as the object has them.
+    /// The new owner of changed fields; without a writer, the owners stay unchanged.
     pub(crate) writer: Option<Writer<'a>>,
-    /// Where warnings go, if anybody is to be warned.
+    /// The collector of warnings; `None` if no client is warned.
     pub(crate) warnings: Option<&'a Mutex<Vec<String>>>,
     /// Whether a uid in the object guards the write, as in a PUT; a patch may not change it at all.
     pub(crate) guards_uid: bool,
     pub(crate) dry_run: bool,
-    /// Whose request it is, as admission webhooks are told; without one, none is asked.
+    /// The user of the request, as admission webhooks see it; without a requester, no webhook is
+    /// called.
     pub(crate) requester: Option<Requester<'a>>,
-    /// What webhooks see of the objects, where that is not the objects.
+    /// The form of the objects that webhooks see, if it differs from the objects.
     pub(crate) view: Option<&'a dyn View>,
 }
 
-/// The result of a write: what is stored now, or what a dry run or a last update made of it.
+/// The result of a write: the stored object, or the last state after a dry run or a removal.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Stored(Arc<StoredObject>),
     Unstored(Arc<Value>),
 }
 
-/// The outcome of a write that no webhook is asked about, which so waits for nothing.
+/// Returns the result of a write that calls no webhook and so never waits.
 pub(crate) fn at_once<T>(write: impl Future<Output = T>) -> T {
     let written = write.now_or_never();
     written.expect("a write without a requester waits for nobody")
@@ -185,9 +186,10 @@ impl Store<'_> {
         let generated =
             object::name(&object).is_empty() && !meta(&object, "generateName").is_empty();
         let tries = if generated { GENERATE_NAME_TRIES } else { 1 };
-        // A prefix given beside the name changes the text, although nothing was drawn.
+        // A `generateName` given together with a name changes the error text, although no name was
+        // drawn.
         let prefixed = !meta(&object, "generateName").is_empty();
-        // What is prepared may contain the name, so that each try starts afresh.
+        // Prepared fields may contain the name, so each try starts from the given object.
         let given = generated.then(|| object.clone());
         let mut name = String::new();
         let mut terminating = false;
@@ -333,13 +335,15 @@ impl Store<'_> {
         }
     }
 
-    /// Replaces an object by what `change` makes of it; `change` runs again if somebody was faster.
+    /// Replaces an object by the result of `change`; runs `change` again if another writer was
+    /// faster.
     ///
     /// An update that changes nothing writes nothing. One that takes the last finalizer from a
     /// terminating object removes it.
     ///
     /// # Errors
-    /// `NotFound`, `Conflict` on a foreign `resourceVersion` or uid, `Invalid`, and those of `change`.
+    /// `NotFound`, `Conflict` on a foreign `resourceVersion` or uid, `Invalid`, and the errors of
+    /// `change`.
     pub(crate) async fn update(
         &self,
         namespace: Option<&str>,
@@ -458,8 +462,8 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// What a status write makes of `current`. It may carry labels and annotations; the rest of what
-    /// it sends is not its own.
+    /// Returns `current` with a status write applied: the status, and the metadata that a status
+    /// write may change. Other sent fields are dropped.
     fn with_sent_status(&self, current: &Value, mut sent: Value) -> Value {
         let resource = self.resource.gvr().group_resource();
         let own = [
@@ -495,7 +499,7 @@ impl Store<'_> {
         Value::Object(next)
     }
 
-    /// Keeps what this request may not write: server-owned metadata and the other half.
+    /// Keeps the fields that this request may not write: server-owned metadata and the other half.
     fn keep_system_fields(&self, next: &mut Value, current: &Value, part: Part) {
         if self.resource.subresource("status").is_some() {
             match part {

@@ -301,7 +301,7 @@ impl Authorities {
     /// Reads the certificates of a PEM text, as far as they can be read.
     ///
     /// # Errors
-    /// When there are none although the text is not empty.
+    /// The text is not empty and has no readable certificate.
     pub(crate) fn read(bundle: &[u8]) -> Result<Self, String> {
         let found: Vec<_> = CertificateDer::pem_slice_iter(bundle).collect();
         let is_pem = !found.is_empty();

@@ -1,4 +1,4 @@
-//! Every commit of a server, for those who tell what has happened.
+//! The journal: every commit of a server, for reports.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{EventType, StoredObject};
 use crate::meta::GroupVersionResource;
 
-/// How many of the newest entries hold their objects as trees; of others the text is read again.
+/// The number of newest entries that keep their objects decoded; others are decoded on demand.
 const AWAKE_MAX: usize = 1024;
 
 /// One commit, as the journal keeps it.
@@ -31,13 +31,13 @@ pub struct JournalEntry {
     pub previous: Option<JournaledObject>,
 }
 
-/// An object of a journal: its [`Value`], made of its text by the first who looks at it.
+/// An object of a journal: its [`Value`], decoded from its text on first access.
 ///
-/// One that nests more than a hundred levels deep is looked at, and dropped, under
+/// An object nested more than a hundred levels deep is read and dropped under
 /// [`on_deep_stack`](crate::on_deep_stack).
 #[derive(Clone, Debug)]
 pub struct JournaledObject {
-    /// What the value can be made of.
+    /// The source of the value; absent for an object whose value was given.
     stored: Option<Arc<StoredObject>>,
     value: OnceLock<Arc<Value>>,
 }
@@ -98,9 +98,9 @@ impl From<Value> for JournaledObject {
 pub(super) struct Journal(Vec<JournalEntry>);
 
 impl Journal {
-    /// Adds an entry, and has an older one keep no more than its text.
+    /// Adds an entry, and evicts the decoded object of an older entry.
     pub(super) fn record(&mut self, entry: JournalEntry) {
-        // As long as it is awake, so is what later entries call the object before.
+        // While the object stays decoded, so does the `previous` object of later entries.
         if entry
             .object
             .stored
@@ -115,7 +115,7 @@ impl Journal {
         }
     }
 
-    /// All entries, which are then forgotten.
+    /// Takes all entries out of the journal.
     pub(super) fn take(&mut self) -> Vec<JournalEntry> {
         std::mem::take(&mut self.0)
     }

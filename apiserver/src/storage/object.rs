@@ -1,7 +1,7 @@
-//! What is stored: a value, its JSON, or both.
+//! Stored objects: decoded, encoded as JSON, or both.
 //!
-//! A tree of small maps takes ten times as much memory as its text, so only objects written lately
-//! keep theirs (see `Table`); of the others it is made again for who asks.
+//! A tree of small maps takes ten times as much memory as its text. So only recently written
+//! objects stay decoded (see `Table`); others are decoded on demand.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,11 +15,11 @@ use crate::nesting;
 use crate::schema::protobuf::{self, Document};
 use crate::schema::{read_fields, read_object, write_answer};
 
-/// What the room for writing an object shrinks to, in bytes.
+/// The capacity in bytes that the scratch buffer shrinks to.
 const SCRATCH_MAX: usize = 64 * 1024;
 
 thread_local! {
-    /// Where objects are written before their length is known.
+    /// The buffer for encoding an object before its length is known.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for ObjectKey {
 pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
     pub(crate) rv: u64,
-    /// Whether it nests too deeply for an ordinary stack: only its text is kept then.
+    /// Whether the object nests too deeply for an ordinary stack; then only its text is kept.
     is_deep: bool,
     value: Mutex<Held>,
     json: OnceLock<Json>,
@@ -81,11 +81,11 @@ pub(crate) struct StoredObject {
     protobuf: OnceLock<Option<Box<Document>>>,
 }
 
-/// How an object has its value.
+/// The decoded form of an object.
 #[derive(Debug)]
 enum Held {
     Awake(Arc<Value>),
-    /// Only its text is kept; whoever asks for the value at the same time shares one.
+    /// Only the text is kept; concurrent readers share one decoded value.
     Resting(Weak<Value>),
 }
 
@@ -93,7 +93,7 @@ enum Held {
 struct Json {
     /// The object and a line break.
     bytes: Bytes,
-    /// Where the fields behind `kind` and `apiVersion` begin, if these come first.
+    /// The offset of the fields after `kind` and `apiVersion`, if these come first.
     fields: usize,
 }
 
@@ -109,7 +109,7 @@ impl StoredObject {
         }
     }
 
-    /// The object as a tree; of one that rests a new one.
+    /// Returns the decoded object; decodes it if only the text is kept.
     ///
     /// # Panics
     /// On a stack without room for it. A request is on one only if it began before the first deep
@@ -132,7 +132,7 @@ impl StoredObject {
         }
     }
 
-    /// The fields at these dotted paths, and maybe others.
+    /// Returns the fields at these dotted paths, and possibly others.
     pub(crate) fn fields(&self, paths: &[&str]) -> Arc<Value> {
         if !self.is_deep
             && let Held::Awake(value) = &*self.value.lock()
@@ -142,7 +142,7 @@ impl StoredObject {
         Arc::new(read_fields(&self.json(), paths))
     }
 
-    /// Holds the value until [`Self::rest`].
+    /// Keeps the object decoded until [`Self::rest`].
     pub(super) fn wake(&self) {
         if self.is_deep {
             return;
@@ -151,12 +151,12 @@ impl StoredObject {
         *self.value.lock() = Held::Awake(value);
     }
 
-    /// Whether its value needs a deep stack.
+    /// Whether the decoded value needs a deep stack.
     pub(super) fn is_deep(&self) -> bool {
         self.is_deep
     }
 
-    /// Keeps only the text of the object.
+    /// Evicts the decoded value and keeps only the text of the object.
     pub(super) fn rest(&self) {
         self.encoded();
         let mut held = self.value.lock();
@@ -165,13 +165,13 @@ impl StoredObject {
         }
     }
 
-    /// The object as JSON, serialized by the first who asks and shared from then on.
+    /// Returns the object as JSON, encoded by the first caller and shared from then on.
     pub(crate) fn json(&self) -> Bytes {
         let line = &self.encoded().bytes;
         line.slice(..line.len() - 1)
     }
 
-    /// The same with a line break at its end, as an answer has it.
+    /// Returns the JSON with a line break at its end, as in a response.
     pub(crate) fn json_line(&self) -> Bytes {
         self.encoded().bytes.clone()
     }
@@ -189,7 +189,7 @@ impl StoredObject {
         self.protobuf.get_or_init(encode).as_deref()
     }
 
-    /// Bytes of the JSON, 0 while nobody has asked for it.
+    /// The size of the JSON in bytes; 0 if the object is not encoded yet.
     pub(crate) fn known_bytes(&self) -> usize {
         self.json.get().map_or(0, |json| json.bytes.len())
     }

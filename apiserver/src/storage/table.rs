@@ -119,7 +119,7 @@ impl Snapshot {
 pub(crate) struct Facts {
     /// How many objects there are.
     pub(crate) objects: usize,
-    /// The version up to which the table is known.
+    /// The latest revision of the storage.
     pub(crate) rv: u64,
     /// How many events there were since the table was opened.
     pub(crate) events: u64,
@@ -127,7 +127,7 @@ pub(crate) struct Facts {
     pub(crate) capacity: usize,
 }
 
-/// What a commit does to a key.
+/// The effect of a commit on a key.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Store this value.
@@ -136,18 +136,18 @@ pub(crate) enum Change {
     Remove(Value),
 }
 
-/// A write decided upon an object as it was read.
+/// A write that was decided on a read object.
 #[derive(Debug)]
 pub(crate) struct Commit<'a> {
     pub(crate) key: &'a ObjectKey,
-    /// The object that the decision was made upon; `None` if there was none.
+    /// The object that the decision is based on; `None` if there was no object.
     pub(crate) expected: Option<&'a Arc<StoredObject>>,
     pub(crate) change: Change,
     pub(crate) time: Timestamp,
     pub(crate) user_agent: &'a Arc<str>,
 }
 
-/// The object was written by somebody else since it was read.
+/// Another writer has written the object since it was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Raced;
 
@@ -175,7 +175,7 @@ pub(crate) struct Began {
     pub(crate) is_first: bool,
 }
 
-/// A resource's objects and window behind one lock.
+/// A resource's objects and window, under one lock.
 #[derive(Debug)]
 pub(crate) struct Table {
     gvr: GroupVersionResource,
@@ -187,14 +187,14 @@ pub(crate) struct Table {
     retired: AtomicBool,
 }
 
-/// What can be asked of all watches of a resource at once.
+/// A request to all watches of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchControl {
     /// Send a bookmark now, if the client allows bookmarks.
     Bookmark,
-    /// End as a watch does that has timed out.
+    /// End like a watch that has timed out.
     Close,
-    /// End in the middle, as when the connection breaks.
+    /// End abruptly, as when the connection breaks.
     Drop,
 }
 
@@ -335,7 +335,7 @@ impl Table {
         self.state.read().objects.get(key).cloned()
     }
 
-    /// What the table knows of itself.
+    /// Returns the numbers about the table.
     pub(crate) fn facts(&self) -> Facts {
         let state = self.state.read();
         Facts {
@@ -390,7 +390,7 @@ impl Table {
         }
     }
 
-    /// Applies `commit` if nobody wrote the key since it was read.
+    /// Applies `commit` unless another writer has written the key since it was read.
     ///
     /// One guard assigns the version and appends the event, so window order is version order.
     pub(crate) fn commit(&self, commit: Commit<'_>) -> Result<Arc<StoredObject>, Raced> {

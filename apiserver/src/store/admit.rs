@@ -1,4 +1,4 @@
-//! Where a write asks the admission webhooks.
+//! Admission of writes by plugins and webhooks.
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ use crate::schema;
 use crate::status::ApiError;
 use crate::storage::StoredObject;
 
-/// An object as a subresource shows it, and as admission webhooks are to see it.
+/// The form of an object in a subresource, which admission webhooks see.
 pub(crate) trait View: Sync {
-    /// What is seen of `object`.
+    /// Returns the subresource's form of `object`.
     ///
     /// # Errors
-    /// When that can't be told.
+    /// The form cannot be computed.
     fn of(&self, object: &Value) -> Result<Value, ApiError>;
 
-    /// Writes into `object` what was made of what is seen of it.
+    /// Writes the changed form `seen` back into `object`.
     ///
     /// # Errors
-    /// When that can't be written.
+    /// The form cannot be written.
     fn write(&self, seen: &Value, object: &mut Value) -> Result<(), ApiError>;
 }
 
@@ -93,7 +93,7 @@ impl Store<'_> {
     /// Admits an object that is about to be created.
     ///
     /// # Errors
-    /// Those of plugins and webhooks.
+    /// The refusals of plugins and webhooks.
     pub(super) async fn admit_new(&self, object: &mut Value) -> Result<(), ApiError> {
         let mut course = self.course(Step::Admit, Operation::Create);
         let admitted = admission::admit_create(self.state, self.resource, object, &mut course);
@@ -104,10 +104,10 @@ impl Store<'_> {
         course.end(admitted)
     }
 
-    /// Admits an object that is about to be stored in the place of `old`.
+    /// Admits an object that is about to replace `old`.
     ///
     /// # Errors
-    /// Those of plugins and webhooks.
+    /// The refusals of plugins and webhooks.
     pub(super) async fn admit_changed(
         &self,
         object: &mut Value,
@@ -115,7 +115,7 @@ impl Store<'_> {
         part: Part,
     ) -> Result<(), ApiError> {
         let mut course = self.course(Step::Admit, Operation::Update);
-        // Built-in plugins have nothing to say of subresources.
+        // Built-in plugins do not handle subresources.
         let admitted = match part {
             Part::Main => {
                 let written = (&mut *object, old);
@@ -319,21 +319,21 @@ impl Store<'_> {
         store.approve_whole(Operation::Connect, options).await
     }
 
-    /// The whole admitting step of something that no built-in plugin knows.
+    /// Runs the whole mutating step for a body that no built-in plugin handles.
     async fn mutate_whole(&self, operation: Operation, body: &mut Value) -> Result<(), ApiError> {
         let mut course = self.course(Step::Admit, operation);
         let admitted = self.mutate(body, None, &mut course).await;
         course.end(admitted)
     }
 
-    /// The whole validating step of such a thing.
+    /// Runs the whole validating step for a body that no built-in plugin handles.
     async fn approve_whole(&self, operation: Operation, body: &Value) -> Result<(), ApiError> {
         let mut course = self.course(Step::Validate, operation);
         let approved = self.approve(Some(body), None, &mut course).await;
         course.end(approved)
     }
 
-    /// The same store for what is of another kind than its objects.
+    /// Returns this store for bodies of another kind than its objects.
     fn below<'a>(&'a self, kind: &'a GroupVersionKind) -> Store<'a> {
         Store {
             requester: self.requester.map(|own| Requester { kind, ..own }),
@@ -363,7 +363,7 @@ impl Store<'_> {
         course.end(approved)
     }
 
-    /// What webhooks are asked, if there are any and somebody's request is behind the write.
+    /// Returns the call of webhooks; `None` without configured webhooks or without a requester.
     fn admission(
         &self,
         operation: Operation,
@@ -376,7 +376,7 @@ impl Store<'_> {
         }
         let subject = object.or(old)?;
         let name = match operation {
-            // The name in the path counts, and there is none in that of a collection.
+            // The name in the path counts; the path of a collection has none.
             Operation::Create if requester.name.is_empty() => name(subject).to_owned(),
             _ => requester.name.to_owned(),
         };
@@ -389,7 +389,7 @@ impl Store<'_> {
         Some(Admission {
             state: self.state,
             resource: self.resource,
-            // What is seen of an object has not its defaults.
+            // The form of an object in a subresource has no defaults.
             strategy: match self.view {
                 Some(_) => &Generic { generation: false },
                 None => self.strategy,

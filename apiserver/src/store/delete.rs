@@ -27,11 +27,11 @@ const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) enum Deleted {
     /// The object is gone; this was its last state.
     Gone(Arc<Value>),
-    /// It is terminating and still there.
+    /// The object is terminating and still stored.
     Terminating(Arc<Value>),
 }
 
-/// What a DELETE does to an object, decided upon its state alone.
+/// The effect of a DELETE on an object, decided from the object's state alone.
 enum Decision {
     Nothing,
     Mark(Value),
@@ -55,7 +55,7 @@ impl Store<'_> {
         loop {
             cancellation::check()?;
             let current = table.get(&key).ok_or_else(|| self.not_found(name))?;
-            // What can't be shown in the version of a request can't be deleted in it either.
+            // An object that cannot be converted to the request's version cannot be deleted in it.
             let shown = match self.requester {
                 Some(_) => self.converted(Arc::clone(&current)).await?,
                 None => Arc::clone(&current),
@@ -73,7 +73,7 @@ impl Store<'_> {
                 Decision::Mark(next) => (next, false),
                 Decision::Remove(last) => (last, true),
             };
-            // What is on its way already goes without being asked about again.
+            // A deletion whose grace period already runs was admitted before.
             if pending_grace(&current.value()) == 0 {
                 self.admit_deletion(&shown, course).await?;
             }

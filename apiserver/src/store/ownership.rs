@@ -1,4 +1,4 @@
-//! Who owns the fields that a request writes.
+//! Ownership of the fields that a request writes.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::schema;
 
 impl Store<'_> {
-    /// The keeper of managed fields, if this request changes owners.
+    /// Returns the field manager of the request; `None` if the request does not change owners.
     pub(crate) fn field_manager(&self) -> Option<FieldManager> {
         let writer = self.writer?;
         let kind = self.resource.gvk();
@@ -21,7 +21,7 @@ impl Store<'_> {
 
     pub(super) fn own_created(&self, new: &mut Value) {
         if let Some(manager) = self.field_manager() {
-            // Nobody can set these at creation, so nobody comes to own them.
+            // No client can set these fields at creation, so they get no owner.
             for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
                 meta_mut(new).remove(field);
             }
@@ -35,7 +35,7 @@ impl Store<'_> {
         }
     }
 
-    /// What is stored loses its empty lists, after somebody came to own them.
+    /// Removes empty lists from the object to store, after their ownership has been recorded.
     pub(super) fn forget_empty_lists(&self, object: &mut Value) {
         if let Some(schema) = schema::builtin(self.resource.gvk()) {
             schema.forget_empty_lists(object);
@@ -43,7 +43,7 @@ impl Store<'_> {
     }
 }
 
-/// Whether a write changes nothing; when owners last changed an object is no change by itself.
+/// Whether a write changes nothing; the times of managed fields alone do not count as a change.
 pub(super) fn is_no_change(next: &mut Value, current: &Value) -> bool {
     let held = current["metadata"].get("managedFields");
     let (Some(held), Some(managed)) = (held, next["metadata"].get_mut("managedFields")) else {

@@ -1,4 +1,5 @@
-//! What an object may be: its metadata, as often as its kind looks at that, and what its kind says.
+//! Validation of objects: the metadata, as often as the kind's upstream strategy does, and the
+//! kind's own rules.
 
 use serde_json::Value;
 

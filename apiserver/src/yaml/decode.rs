@@ -17,15 +17,14 @@ use crate::nesting;
 /// The namespace of YAML's own tags.
 const TAGS: &str = "tag:yaml.org,2002:";
 
-/// How deep values may be inside of each other on an ordinary stack; JSON is not read any deeper
-/// there.
+/// The nesting limit of values on an ordinary stack, where JSON is not read any deeper either.
 const SHALLOW_MAX: usize = 120;
 
-/// How many values a document may have once its aliases are followed.
+/// The limit of values in a document, with its aliases expanded.
 const VALUES_MAX: usize = 1_000_000;
 
-/// Whether a plain scalar is a text to Go's decoders, of which some know dates and numbers to the
-/// base of 60, and not something that a text must be quoted to be told from.
+/// Whether all of Go's decoders read a plain scalar as a text, so that it needs no quotes. Some of
+/// the decoders know dates and sexagesimal numbers.
 pub(crate) fn reads_as_text(plain: &str) -> bool {
     let is_text = matches!(scalar::resolve(plain, None, true), Ok(Value::String(_)));
     is_text && plain != "<<" && !scalar::is_date(plain) && !scalar::is_sexagesimal(plain)
@@ -34,7 +33,7 @@ pub(crate) fn reads_as_text(plain: &str) -> bool {
 /// A YAML document as JSON.
 pub(crate) struct Yaml {
     pub(crate) json: Bytes,
-    /// What is to be said of the keys that are there twice; the last one of a name counts.
+    /// The messages about duplicate keys; the last value of a key counts.
     pub(crate) duplicates: Vec<String>,
 }
 
@@ -47,7 +46,7 @@ impl Yaml {
         }
     }
 
-    /// Reads the first document of a text; nobody looks at those behind it.
+    /// Reads the first document of a text and ignores later documents.
     ///
     /// # Errors
     /// The message of Go's decoder.
@@ -61,7 +60,7 @@ impl Yaml {
         })
     }
 
-    /// Reads all documents of a text, each with what is to be said of its duplicate keys.
+    /// Reads all documents of a text, each with the messages about its duplicate keys.
     ///
     /// # Errors
     /// The message of Go's decoder.

@@ -13,9 +13,9 @@ use scalar::{Style, style};
 
 /// Spaces by which what is inside of something is moved in.
 const INDENT: usize = 2;
-/// A text is folded at the first space behind this column.
+/// A text is folded at the first space after this column.
 const WIDTH: usize = 80;
-/// A longer key is set apart by question mark and colon.
+/// A longer key has a line of its own, after a question mark; the value follows a colon.
 const SIMPLE_KEY_BYTES_MAX: usize = 128;
 
 /// `value` as a YAML document.
@@ -81,7 +81,7 @@ impl Emitter {
                 self.string(key, indent, Place::Key);
                 self.put(':');
                 match value {
-                    // The dashes of a sequence stand below its key, not further in.
+                    // The dashes of a sequence are below its key, not indented.
                     Value::Array(items) if !items.is_empty() => self.sequence(items, indent),
                     value => self.inside(value, indent),
                 }
@@ -98,7 +98,7 @@ impl Emitter {
         }
     }
 
-    /// What stands behind an indicator at `indent`.
+    /// Writes a value after an indicator at `indent`.
     fn inside(&mut self, value: &Value, indent: usize) {
         let indent = indent + INDENT;
         match value {
@@ -239,7 +239,7 @@ fn in_natural_order<'v>(mut entries: Vec<(&'v String, &'v Value)>) -> Vec<(&'v S
     merged
 }
 
-/// Letters behind other characters, and numbers by their value.
+/// Orders letters after other characters, and numbers by value.
 fn natural_order(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let common = a.iter().zip(&b).take_while(|(a, b)| a == b).count();

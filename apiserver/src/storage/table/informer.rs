@@ -21,18 +21,19 @@ const LIMITS: WindowLimits = WindowLimits {
     events: 512,
     bytes: usize::MAX,
 };
-/// Every so many commits all informers catch up and are compared with the table.
+/// The number of commits between checkpoints, where all informers catch up and are compared with
+/// the table.
 const CHECKPOINT: usize = 5000;
 
-/// What happened, told by the writers: the revision, the type and the key of every commit.
+/// The commits as the writers recorded them: revision, type and key of each.
 type Ledger = Vec<(u64, EventType, ObjectKey)>;
 
 #[derive(Default)]
 struct Informer {
-    /// Up to where it has seen everything.
+    /// The revision up to which the informer has seen every event.
     rv: u64,
     objects: BTreeMap<ObjectKey, u64>,
-    /// How much of the ledger it has been told of, or has skipped by a list.
+    /// The number of ledger entries that the informer has received as events or skipped by a list.
     told: usize,
     seen: usize,
     relists: usize,

@@ -1,4 +1,4 @@
-//! What lies behind a table's lock: its objects, and the window of its past events.
+//! The state under a table's lock: its objects, and the window of its past events.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -8,14 +8,15 @@ use imbl::{OrdMap, Vector};
 use super::{Change, Event, WindowError};
 use crate::storage::{EventType, ObjectKey, StoredObject};
 
-/// How many objects of a table hold their values beside their texts: those of a few writes, whose
-/// trees are still near the processor when they are dropped.
+/// The number of objects of a table that stay decoded: those of the latest writes, whose trees are
+/// still in the processor's caches when they are dropped.
 pub(super) const AWAKE_MAX: usize = 32;
 
-/// Bytes of the texts of those objects. Trees take ten times as much.
+/// The limit of these objects' texts in bytes. Trees take ten times as much.
 const AWAKE_BYTES_MAX: usize = 1024 * 1024;
 
-/// How much of its past a table remembers; what comes first forgets the oldest events.
+/// The limits of a table's window of past events; the first limit to be reached drops the oldest
+/// events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowLimits {
     /// How many events.
@@ -48,12 +49,12 @@ pub(in crate::storage) struct State {
 }
 
 impl State {
-    /// Answers the objects that are to rest now.
+    /// Keeps `objects` decoded, and returns the objects to evict now.
     pub(super) fn keep_awake(
         &mut self,
         objects: impl Iterator<Item = Arc<StoredObject>>,
     ) -> Vec<Arc<StoredObject>> {
-        // An object has its text when its writer has been answered: by the next write.
+        // By the next write an object has its text, as its writer has been answered.
         for (object, bytes) in self.awake.iter_mut().rev().take(2) {
             if *bytes == 0 {
                 *bytes = object.known_bytes();
@@ -91,7 +92,7 @@ impl State {
             Change::Remove(value) => (true, value),
         };
         value["metadata"]["resourceVersion"] = rv.to_string().into();
-        // Whatever could panic is over before the table is written to.
+        // Any panic happens before the table is changed.
         let object = Arc::new(StoredObject::new(key.clone(), rv, value));
         let event_type = if is_removed {
             self.objects.remove(key);

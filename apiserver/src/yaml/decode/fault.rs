@@ -1,4 +1,4 @@
-//! What is wrong with text that is not YAML, in the words of Go's parser.
+//! Syntax errors of text that is not YAML, in the words of Go's parser.
 
 use granit_parser::{ErrorKind, ScanError, Span};
 
@@ -14,11 +14,11 @@ enum Finder {
     Parser,
 }
 
-/// Where Go's parser is when it finds a fault.
+/// The position of Go's parser when it finds a fault.
 enum Place {
     /// At the fault.
     There,
-    /// At the line behind it that has something on it.
+    /// At the next line that is not empty.
     NextLine,
     /// At the end of the text.
     End,
@@ -60,7 +60,7 @@ pub(super) fn message(error: &ScanError, text: &str) -> String {
             (Scanner, End, "found unexpected end of stream")
         }
         ErrorKind::UnknownQuotedScalarEscape => (Scanner, There, "found unknown escape character"),
-        // What was to come is a value, where none is behind the last separator.
+        // A value is missing after the last separator.
         ErrorKind::UnclosedFlowCollection { .. }
             if text.trim_end().ends_with(['[', '{', ',', ':']) =>
         {

@@ -1,10 +1,10 @@
-//! What a scalar means by the rules of YAML 1.1.
+//! Types of scalars by the rules of YAML 1.1.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Number, Value};
 
-/// The value of a scalar with the suffix of its core tag, if it has one.
+/// Returns the value of a scalar; `tag` is the suffix of its core tag, if it has a tag.
 ///
 /// # Errors
 /// The message of Go's decoder for bytes that are not base64, and for numbers JSON does not have.

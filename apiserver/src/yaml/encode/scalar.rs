@@ -11,7 +11,7 @@ pub(super) enum Style {
     Plain,
     SingleQuoted,
     DoubleQuoted,
-    /// Line by line, behind a bar.
+    /// Line by line, after a bar.
     Literal,
 }
 
@@ -52,7 +52,7 @@ fn has_indicators(text: &str) -> bool {
         || text.ends_with(':')
 }
 
-/// What is written for a letter inside double quotes; `None` for itself.
+/// Returns the escape of a letter inside of double quotes; `None` if it needs no escape.
 pub(super) fn escape(letter: char) -> Option<String> {
     let code = u32::from(letter);
     Some(match letter {
