@@ -1,9 +1,9 @@
 //! Faults on the wire: failures that a test injects between clients and server, by rule.
 //!
 //! A [`Fault`] selects requests, how many of them it affects, and the effect on them. Rules are
-//! evaluated in the order of their creation; the first that affects a request decides. Faults of a plan
-//! come first, and requests that they let through reach the other rules. Nothing here is random: the
-//! same requests in the same order meet the same faults.
+//! evaluated in the order of their creation; the first that affects a request decides. Faults of a
+//! plan come first, and requests that they let through reach the other rules. Nothing here is
+//! random: the same requests in the same order meet the same faults.
 //!
 //! - `rules`: the faults of a server, and their effects
 //! - [`points`](self::Point): requests and events that a fault could affect
@@ -59,8 +59,8 @@ pub enum Effect {
     Crash(Crash),
     /// The server cannot be reached: 503, and open watches break off when the fault begins.
     Unreachable,
-    /// A list or watch is served by a replica that lags by this many writes. A list that asks for the
-    /// most recent state is not affected, as no server answers it from a stale cache.
+    /// A list or watch is served by a replica that lags by this many writes. A list that asks for
+    /// the most recent state is not affected, as no server answers it from a stale cache.
     Stale(u64),
     /// A watch delivers nothing while the fault lasts, and then everything.
     Hold,
@@ -74,8 +74,8 @@ pub enum Effect {
     Break,
     /// The watch ends with 410 Expired instead of the event.
     Expire,
-    /// The event and later ones are withheld for this time; then the watch ends with 410 Expired, so that
-    /// the client lists again and never sees the events in between.
+    /// The event and later ones are withheld for this time; then the watch ends with 410 Expired,
+    /// so that the client lists again and never sees the events in between.
     Miss(Duration),
 }
 

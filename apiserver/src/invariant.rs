@@ -38,7 +38,8 @@ pub struct Declaration {
     /// The message of a violation; `failed expression: …` when empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// A CEL expression for the message, preferred over `message` if its value is a text of one line.
+    /// A CEL expression for the message, preferred over `message` if its value is a text of one
+    /// line.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message_expression: String,
 }

@@ -33,8 +33,8 @@ pub trait Kubelet: Debug + Send + Sync {
         options: ExecOptions,
     ) -> Result<ContainerStreams, KubeletError>;
 
-    /// Attaches to the main process of a container: streams its output from now on, and its input if
-    /// `stdin`.
+    /// Attaches to the main process of a container: streams its output from now on, and its input
+    /// if `stdin`.
     ///
     /// # Errors
     /// The refusal of the kubelet.

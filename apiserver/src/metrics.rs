@@ -3,8 +3,8 @@
 //! Only what means the same as upstream is here. Durations are of the server's clock, so under
 //! virtual time they are those of the simulation.
 //!
-//! What happens is noted, and counted some hundreds at a time or when somebody asks: most servers of
-//! simulated clusters end before, and nobody has asked them.
+//! Requests and events are noted first, and counted by the hundred or when a client reads the
+//! metrics: most servers of simulated clusters end before that.
 
 pub(crate) mod access;
 pub(crate) mod admission;
@@ -105,9 +105,9 @@ enum What {
     TimedOut,
     WatchBegan,
     WatchEnded,
-    /// A watch sent an event of so many bytes.
+    /// A watch sent an event with this number of bytes.
     Sent(usize),
-    /// A watch read so many objects or events that were there before it.
+    /// A watch read this many objects or events from before its start.
     Init(usize),
     /// A watch waited until the objects were as new as it asked for.
     Fresh(Duration),
@@ -166,7 +166,7 @@ impl Vectors {
 pub(crate) struct Labels<'m>(&'m proto::Metric);
 
 impl<'m> Labels<'m> {
-    /// The value of the label `name`, empty if there is none.
+    /// The value of the label `name`, empty if the metric lacks it.
     pub(crate) fn of(self, name: &str) -> &'m str {
         let mut pairs = self.0.get_label().iter();
         let pair = pairs.find(|pair| pair.name() == name);
@@ -190,7 +190,7 @@ pub(crate) fn retain<B: MetricVecBuilder>(
     }
 }
 
-/// What the counts are shown with.
+/// The state of the server that the families need in addition to the counts.
 pub(crate) struct Shown<'a> {
     pub(crate) now: Timestamp,
     pub(crate) storage: &'a Storage,

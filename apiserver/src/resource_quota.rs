@@ -1,5 +1,5 @@
-//! What the objects of a namespace use of a quota, counted as admission counts what is created: for
-//! the controller that keeps the status of quotas.
+//! The usage of a quota by the objects of its namespace, counted as admission counts new objects,
+//! for the controller that updates the status of quotas.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::schema::quantity::Quantity;
 /// An object in the namespace of a quota.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'o> {
-    /// Its resource, as `count/` has it: `pods`, `deployments.apps`.
+    /// The resource of the object, as in `count/…` names: `pods`, `deployments.apps`.
     pub resource: &'o str,
     /// The object. Only pods, services and claims have to be whole.
     pub object: &'o Value,

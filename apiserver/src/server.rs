@@ -80,7 +80,7 @@ pub use served::NotServed;
 pub use state::{ServerState, StateError};
 pub use tls::{ClientCertificate, Tls};
 
-/// Names of the components that run beside a server.
+/// Names of the control-plane components that run with a server.
 type Components = Arc<Mutex<BTreeSet<&'static str>>>;
 
 /// The controllers of the server.
@@ -94,9 +94,9 @@ pub(crate) struct Core {
     openapi: OpenApi,
     /// Signs what certificate signing requests ask for.
     pub(crate) authority: Arc<LazyAuthority>,
-    /// The URL under which others reach the server, if it has one.
+    /// The URL under which clients reach the server, once it is set.
     external_url: OnceLock<String>,
-    /// The components that run beside the server, as `componentstatuses` shows them.
+    /// The components that run with the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
     /// How often the checks of health were made.
     checked: Checked,
@@ -160,7 +160,7 @@ impl ApiServer {
         ApiServerBuilder::default()
     }
 
-    /// What lies behind the requests.
+    /// The state behind the requests.
     #[cfg(test)]
     pub(crate) fn core(&self) -> &Core {
         &self.core
@@ -179,25 +179,26 @@ impl ApiServer {
         &self.core.clock
     }
 
-    /// Tells `componentstatuses` that `scheduler` or `controller-manager` runs beside this server;
-    /// to be said before the first request.
+    /// Reports in `componentstatuses` that `scheduler` or `controller-manager` runs with this
+    /// server; call it before the first request.
     pub fn set_component_running(&self, name: &'static str) {
         self.core.components.lock().insert(name);
     }
 
-    /// Says under which URL, such as `https://127.0.0.1:6443`, others reach the server; the first
-    /// that is said stays. It is where the issuer's discovery says that the public keys are.
+    /// Sets the URL, such as `https://127.0.0.1:6443`, under which clients reach the server; only
+    /// the first call has an effect. The issuer's discovery document points there for the public
+    /// keys.
     pub fn set_external_url(&self, url: &str) {
         let _ = self.core.external_url.set(url.to_owned());
     }
 
-    /// Lets `kubelet` answer for the containers of all nodes. Without one, a node is a host that
-    /// can't be reached.
+    /// Lets `kubelet` serve the containers of all nodes. Without a kubelet, nodes cannot be
+    /// reached.
     pub fn set_kubelet(&self, kubelet: Arc<dyn Kubelet>) {
         *self.core.kubelet.lock() = Some(kubelet);
     }
 
-    /// The latest `resourceVersion` given out.
+    /// The latest `resourceVersion` assigned.
     #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.core.storage.revision()
@@ -215,14 +216,14 @@ impl ApiServer {
         self.core.storage.journal()
     }
 
-    /// The commits behind the first `seen`, in the order they were made.
+    /// The commits after the first `seen`, in the order they were made.
     #[must_use]
     pub fn journal_after(&self, seen: usize) -> Vec<JournalEntry> {
         self.core.storage.journal_after(seen)
     }
 
-    /// Every commit since the last call, in the order they were made, which the journal then forgets:
-    /// for those who write them down as they come.
+    /// Every commit since the last call, in the order they were made. The journal then forgets
+    /// them, so that a long run can write them out as they come.
     #[must_use]
     pub fn take_journal(&self) -> Vec<JournalEntry> {
         self.core.storage.take_journal()

@@ -46,7 +46,7 @@ pub struct ExpressionWarning {
 /// Checks the validations of a policy, and their messages, for objects of each of `kinds`.
 ///
 /// `spec` is the policy's; `params` is the kind of its parameters, if it has any. A kind without a
-/// schema is passed over; parameters without one may be anything. `nanosecond` becomes part of the
+/// schema is skipped; parameters without a schema may be anything. `nanosecond` becomes part of the
 /// names of types, as the time does in upstream's.
 #[must_use]
 pub fn check(

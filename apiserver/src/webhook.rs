@@ -33,7 +33,7 @@ pub(crate) trait LocalServices: Debug + Send + Sync {
     ) -> Option<BoxFuture<'static, Result<Value, CallError>>>;
 }
 
-/// What calls need of the server.
+/// The parts of the server that calls need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'a> {
     pub(crate) services: &'a Services,
@@ -43,7 +43,7 @@ pub(crate) struct Caller<'a> {
     pub(crate) metrics: &'a Metrics,
 }
 
-/// The same for who outlives a request.
+/// An owned [`Caller`], for callers that outlive a request.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedCaller {
     pub(crate) services: Services,
@@ -77,20 +77,20 @@ pub(crate) struct Call<'a> {
 /// Why a webhook gave no document, in the words of upstream's client.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// There is nobody to call.
+    /// The configuration names no server that can be called.
     #[error("could not get REST client: {0}")]
     Config(String),
-    /// The call came to nothing.
+    /// The call failed.
     #[error("failed to call webhook: {0}")]
     Failed(Failed),
 }
 
-/// Why a call came to nothing.
+/// The reason of a failed call.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct Failed {
     why: String,
-    /// The status code of an answer that is no success; 503 where there is no answer.
+    /// The status code of the answer; 503 where there is no answer.
     code: u16,
 }
 

@@ -112,7 +112,8 @@ pub(crate) fn table_of_one(
     table(info, [object], &metadata, options)
 }
 
-/// Whether a kind is printed by its metadata alone: upstream leaves the rows of an empty list unset.
+/// Whether a kind is printed by its metadata alone: upstream leaves the rows of an empty list
+/// unset.
 fn has_no_printer(info: &ResourceInfo) -> bool {
     let mut columns = info.columns.iter();
     info.custom.is_none() && columns.any(|column| column.name == "Created At")

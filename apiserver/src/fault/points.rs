@@ -1,5 +1,5 @@
-//! Points that a fault could affect: every request and every delivered event, numbered among points of
-//! the same kind.
+//! Points that a fault could affect: every request and every delivered event, numbered among points
+//! of the same kind.
 
 use std::collections::BTreeMap;
 use std::fmt;

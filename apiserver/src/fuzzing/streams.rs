@@ -8,8 +8,8 @@ pub(super) fn spdy(data: &[u8]) {
     assert_eq!(told(data, data.len().max(1)), told(data, size));
 }
 
-/// Decodes the bytes in pieces of `size`: the frames, the length of all data, and whether a fault ended
-/// the decoding.
+/// Decodes the bytes in pieces of `size`: the frames, the length of all data, and whether a fault
+/// ended the decoding.
 fn told(data: &[u8], size: usize) -> (Vec<Received>, usize, bool) {
     let (mut decoder, mut all, mut written) = (Decoder::default(), Vec::new(), 0);
     for piece in data.chunks(size) {

@@ -76,7 +76,7 @@ const fn merged(one: [u64; 15], other: [u64; 13]) -> [u64; 27] {
 pub(crate) enum Authenticated {
     /// The credentials are wrong.
     Error,
-    /// There are none, and some are needed.
+    /// Credentials are required, and the request has none.
     Failure,
     Success,
 }
@@ -98,7 +98,7 @@ pub(crate) struct Access {
     authenticated: [Histogram; AUTHENTICATED.len()],
     /// In the order of [`AUTHORIZED`].
     authorized: [Histogram; AUTHORIZED.len()],
-    /// What an authorizer allowed: that of roles, and the one that allows everything.
+    /// Permissions granted by roles, and by the authorizer that allows everything.
     by_roles: AtomicU64,
     by_default: AtomicU64,
     /// Successful impersonations in the order of [`ImpersonationMode::ALL`], and those refused.
@@ -137,12 +137,12 @@ fn add(count: &AtomicU64) {
 }
 
 impl Access {
-    /// Authentication has come to an outcome after so many nanoseconds.
+    /// Counts an authentication that took `nanos`.
     pub(crate) fn authenticated(&self, outcome: Authenticated, nanos: u64) {
         self.authenticated[outcome as usize].observe(nanos);
     }
 
-    /// A request was authenticated as this user.
+    /// Counts a request that was authenticated as `user`.
     pub(crate) fn knows(&self, user: &str) {
         let shown = SHOWN.iter().position(|shown| *shown == user);
         add(match shown {
@@ -152,7 +152,7 @@ impl Access {
         });
     }
 
-    /// A request was authorized, or not, after so many nanoseconds.
+    /// Counts the decision of an authorization that took `nanos`.
     pub(crate) fn authorized(&self, decision: &Decision, nanos: u64) {
         let outcome = match decision {
             Decision::Allowed(_) => 0,
@@ -162,19 +162,19 @@ impl Access {
         self.authorized[outcome].observe(nanos);
     }
 
-    /// The authorizer that allows everything has allowed something. Refusals leave the decision to the next
-    /// authorizer, and are not counted; nor are the privileged group's permissions, which come before all
-    /// authorizers.
+    /// Counts a permission granted by the authorizer that allows everything. Refusals leave the
+    /// decision to the next authorizer, and are not counted; nor are the privileged group's
+    /// permissions, which come before all authorizers.
     pub(crate) fn allowed_by_default(&self) {
         add(&self.by_default);
     }
 
-    /// The roles have allowed something.
+    /// Counts a permission granted by roles.
     pub(crate) fn allowed_by_roles(&self) {
         add(&self.by_roles);
     }
 
-    /// An impersonation was permitted by `mode`, or by none, after so many nanoseconds.
+    /// Counts an impersonation that `mode` permitted, or no mode, after `nanos`.
     pub(crate) fn impersonated(&self, mode: Option<ImpersonationMode>, nanos: u64) {
         let histogram = mode.map_or(&self.unimpersonated, |mode| {
             &self.impersonated[mode as usize]
@@ -182,12 +182,12 @@ impl Access {
         histogram.observe(nanos);
     }
 
-    /// A permission to impersonate was asked for, and answered after so many nanoseconds.
+    /// Counts the check of a permission to impersonate, which took `nanos`.
     pub(crate) fn asked(&self, mode: ImpersonationMode, is_allowed: bool, nanos: u64) {
         self.asked[mode as usize][usize::from(!is_allowed)].observe(nanos);
     }
 
-    /// A good token was used; `is_stale` for one that the client should have replaced.
+    /// Counts the use of a valid token; `is_stale` for one that the client should have replaced.
     pub(crate) fn token_used(&self, is_stale: bool) {
         add(match is_stale {
             true => &self.stale_tokens,
@@ -195,7 +195,7 @@ impl Access {
         });
     }
 
-    /// A client showed a certificate that is good for so many seconds more.
+    /// Counts a client's certificate that expires in `seconds`.
     pub(crate) fn certificate_shown(&self, seconds: i64) {
         self.lifetimes.observe(u64::try_from(seconds).unwrap_or(0));
     }

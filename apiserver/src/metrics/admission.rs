@@ -1,9 +1,9 @@
 //! Counts of admission: its steps, plugins, webhooks and policies.
 //!
-//! Upstream asks every plugin about every write, and most answer at once that the kind is none of
-//! theirs. Here a plugin is asked only about the kinds that it knows. Its other calls are not counted
-//! one by one: they follow from the steps, as a step goes through all its plugins in order or ends
-//! with the one that refuses.
+//! Upstream calls every plugin for every write, and most return at once, as the kind does not
+//! concern them. Here a plugin is called only for the kinds that it knows. Its other calls are not
+//! counted one by one: they follow from the steps, as a step goes through all its plugins in order
+//! or ends with the one that refuses.
 
 mod named;
 mod plugin;
@@ -102,14 +102,14 @@ fn durations() -> Histogram {
 }
 
 impl Admission {
-    /// A step has ended at `now`, after so many nanoseconds.
+    /// Counts a step that took `nanos` and ended at `now`.
     pub(crate) fn step(&self, phase: Phase, is_refused: bool, (now, nanos): (Timestamp, u64)) {
         let measured = &self.steps[phase.index(is_refused)];
         measured.histogram.get_or_init(durations).observe(nanos);
         measured.summary.observe(now, nanos);
     }
 
-    /// A plugin has answered after so many nanoseconds.
+    /// Counts the call of a plugin that took `nanos`.
     pub(crate) fn plugin(&self, plugin: Plugin, phase: Phase, is_refused: bool, nanos: u64) {
         let held = &self.plugins[plugin as usize][phase.index(is_refused)];
         held.get_or_init(durations).observe(nanos);
@@ -185,7 +185,7 @@ impl Admission {
                 if refused.count() > 0 {
                     rows.push((plugin, phase, true, (refused, 0)));
                 }
-                // What it has refused the next plugins are not asked about.
+                // Later plugins are not called for the writes that it has refused.
                 passed = passed.saturating_sub(refused.count());
             }
         }

@@ -133,7 +133,7 @@ impl Default for Counters {
             sli_seconds: histogram(
                 "apiserver_request_sli_duration_seconds",
                 "[ALPHA] Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
-                // Those of the whole duration but for the least two.
+                // The buckets of the whole duration without the two smallest.
                 REQUEST_SECONDS[2..].to_vec(),
                 &OF_REQUEST,
             ),

@@ -1,4 +1,4 @@
-//! What the kernel knows of this process.
+//! Metrics of this process from the kernel.
 //!
 //! These numbers differ from run to run, so a server with simulated time does not show them.
 

@@ -1,4 +1,4 @@
-//! What a request is counted under, and what counts it.
+//! The labels of a request in metrics, and the meters of requests and watches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::request::{RequestInfo, Verb};
 /// Subresources that are connections.
 const CONNECTS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
-/// What a request is counted under.
+/// The labels of a request in metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestLabels {
     verb: &'static str,
@@ -49,10 +49,10 @@ enum Names {
     },
 }
 
-/// What a list was made of.
+/// The number of objects behind a list, and the state that the client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// How many objects were looked at.
+    /// The number of objects inspected.
     pub(crate) fetched: usize,
     pub(crate) returned: usize,
     /// Whether the client asked for the latest state.
@@ -171,7 +171,7 @@ impl RequestLabels {
         }
     }
 
-    /// The same labels for a request with a body of so many bytes.
+    /// These labels for a request with a body of this size.
     pub(crate) fn with_body(mut self, verb: Option<Verb>, bytes: usize) -> Self {
         let verb = match verb {
             _ if self.verb == "CONNECT" => None,
@@ -186,7 +186,7 @@ impl RequestLabels {
         self
     }
 
-    /// The same labels for a request of a client that calls itself `user_agent`.
+    /// These labels for a request with this `user_agent`.
     pub(crate) fn of_agent(mut self, user_agent: &str) -> Self {
         self.is_own = user_agent.starts_with("kube-apiserver/");
         self
@@ -307,16 +307,16 @@ impl RequestMeter {
 #[derive(Debug)]
 pub(crate) struct WatchMeter {
     request: RequestMeter,
-    /// How many events were noted.
+    /// The number of events noted.
     noted: usize,
-    /// How many bytes were sent.
+    /// The number of bytes sent.
     bytes: usize,
-    /// Where those are counted that come behind them.
+    /// The counter of events after the first [`SENT_NOTED_MAX`].
     sent: Option<Sent>,
 }
 
 impl WatchMeter {
-    /// An event of so many bytes was sent.
+    /// Counts an event with this number of bytes.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.bytes += bytes;
         if let Some(sent) = &self.sent {

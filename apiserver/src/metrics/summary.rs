@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Summary {
-    /// Something took so many nanoseconds until `now`.
+    /// Observes a duration of `nanos` that ended at `now`.
     pub(super) fn observe(&self, now: Timestamp, nanos: u64) {
         let mut state = self.0.lock();
         let window = state.turn_to(now);

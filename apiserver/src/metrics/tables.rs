@@ -1,8 +1,8 @@
-//! What the tables of storage know of themselves: objects, versions, events.
+//! Metrics of the tables of storage: objects, versions, events.
 //!
-//! A table is upstream's storage and watch cache in one: what is written is an event in the window at
-//! once, and the watches are woken with it. So the events of storage, those that the cache receives
-//! and those that it dispatches are the same.
+//! A table is upstream's storage and watch cache in one: a write is an event in the window at once,
+//! and wakes the watches. So the events of storage, those that the cache receives and those that it
+//! dispatches are the same.
 
 use super::families::Family;
 use crate::storage::Storage;

@@ -115,7 +115,7 @@ impl ApiServerBuilder {
     }
 
     /// Draws uids, name suffixes and the key that signs tokens from the machine's randomness, so
-    /// that nobody can foretell them; a seed is then that of the initial objects alone. Default:
+    /// that no client can predict them; a seed then determines the initial objects alone. Default:
     /// from the seed.
     pub fn random(self) -> Self {
         Self {
@@ -151,8 +151,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// The administrator's bearer token; others may do what roles grant them. Default: none, and
-    /// whoever shows no service account's token is the administrator.
+    /// The administrator's bearer token; other users have the permissions of their roles. Default:
+    /// none, and a client without a service account's token is the administrator.
     pub fn token(self, token: Option<String>) -> Self {
         Self { token, ..self }
     }
@@ -190,7 +190,7 @@ impl ApiServerBuilder {
         Self { own_hosts, ..self }
     }
 
-    /// How it is decided what a user may do. Default: by RBAC.
+    /// The authorization mode. Default: RBAC.
     pub fn authorization(self, authorization: Authorization) -> Self {
         Self {
             authorization,
@@ -198,8 +198,9 @@ impl ApiServerBuilder {
         }
     }
 
-    /// Whether a pod is refused whose service account does not exist, and is shown a token of the
-    /// one that it has. Default: no, as in envtest: there is nobody to create accounts.
+    /// Whether the ServiceAccount plugin is on: it refuses pods whose service account does not
+    /// exist, and mounts a token of an account that does. Default: no, as in envtest, where no
+    /// controller creates accounts.
     pub fn service_account_admission(self, service_accounts: bool) -> Self {
         Self {
             service_accounts,
@@ -241,9 +242,9 @@ impl ApiServerBuilder {
         }
     }
 
-    /// Where webhooks find a service that no pod of this cluster stands behind: port `port` of
-    /// service `name` in `namespace` is at `address`. Default: none, so only services are found
-    /// whose endpoints are stored.
+    /// Sets the address of a webhook service without pods in this cluster: port `port` of service
+    /// `name` in `namespace` is at `address`. Default: none, so only services with stored endpoints
+    /// are found.
     pub fn resolve_service(
         mut self,
         namespace: &str,
@@ -255,8 +256,8 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Who answers in this process when webhooks of a service are called: port `port` of service
-    /// `name` in `namespace`. Default: nobody.
+    /// Serves the webhooks of a service in this process: port `port` of service `name` in
+    /// `namespace`. Default: none.
     pub fn answer_service(
         mut self,
         namespace: &str,

@@ -1,7 +1,7 @@
-//! What a test can do to the server that no client of a real one could: make it forget past events,
-//! interfere with watches, let requests fail, set the clock.
+//! Controls for tests beyond the Kubernetes API: compact past events, interfere with watches,
+//! inject faults, set the clock.
 //!
-//! The same from any language, answered by a `Status`:
+//! The controls over HTTP, for tests in any language; the answer is a `Status`:
 //!
 //! ```text
 //! GET    /kubeproof/v1                     this list
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! `?resource=configmaps` or `?resource=statefulsets.apps` narrows `compact` and `watches/…` to one resource.
-//! They are allowed to whom the verb on the path is allowed, as any path that names no resource.
+//! A client needs the permission for the verb on the path, as for any path that names no resource.
 
 use http::Method;
 use jiff::SignedDuration;
@@ -130,21 +130,21 @@ impl<'a> Control<'a> {
 
 impl ApiServer {
     /// Forgets all past events, as etcd's compaction does: watches, lists and continue tokens from
-    /// before now are answered 410 Expired.
+    /// earlier versions are answered with 410 Expired.
     ///
     /// A watch that has already seen everything goes on.
     pub fn compact(&self) {
         self.core.storage.compact(None);
     }
 
-    /// The same for one resource, such as `configmaps` or `statefulsets.apps`.
+    /// Forgets the past events of one resource, such as `configmaps` or `statefulsets.apps`.
     pub fn compact_resource(&self, resource: &GroupResource) {
         self.core.storage.compact(Some(resource));
     }
 
-    /// Lets `fault` go wrong from now on.
+    /// Injects `fault`, which is in force from now on.
     ///
-    /// A server that cannot be reached breaks off all open watches at once; whom the fault is not
+    /// An unreachable server breaks off all open watches at once; clients that the fault is not
     /// about can watch again.
     pub fn inject(&self, fault: Fault) {
         let is_unreachable = fault.effect == Effect::Unreachable;
@@ -154,26 +154,26 @@ impl ApiServer {
         }
     }
 
-    /// Lets `fault` go wrong on the way to the server, before requests come to faults that are
-    /// injected. One that lets a request through leaves it to these what becomes of it there; what
-    /// it does not let through they do not count. It counts what others meet, as points do.
+    /// Plans `fault`: it meets requests on the way to the server, before the injected faults. A
+    /// request that it lets through goes on to the injected faults, which do not count the others.
+    /// A planned fault also counts requests that other faults meet, as points do.
     pub fn plan(&self, fault: Fault) {
         self.core.faults.plan(fault);
     }
 
-    /// Lets `takes` decide about each of `plans` where the first of its faults would strike: whether
-    /// it strikes, and with it what follows of the plan. Nothing strikes of a plan that is not taken.
-    /// Faults strike as those of [`Self::plan`] would; they are of requests or events, not of views.
+    /// Lets `takes` decide about each of `plans`, at the request or event that its first fault
+    /// would meet, whether the plan is in force from there on. Other plans have no effect. The
+    /// faults act as if added by [`Self::plan`]; they affect requests or events, not views.
     pub fn branch(&self, plans: Vec<Vec<Fault>>, takes: Takes) {
         self.core.faults.branch(plans, takes);
     }
 
-    /// Ends the faults of that name; false when there is none in force.
+    /// Ends the faults called `name`; false when no such fault is in force.
     pub fn lift(&self, name: &str) -> bool {
         self.core.faults.lift(name)
     }
 
-    /// Every fault ever injected, with how many requests it has met.
+    /// Every fault ever injected, with the number of requests it has met.
     #[must_use]
     pub fn faults_met(&self) -> Vec<(Fault, u32)> {
         self.core.faults.met()
@@ -185,27 +185,27 @@ impl ApiServer {
         self.core.faults.meetings()
     }
 
-    /// From now on notes every request and every event delivered, as places where a fault could
-    /// have met somebody; forgets what was noted before.
+    /// Records, from now on, every request and every delivered event as a point that a fault could
+    /// affect; forgets the points recorded before.
     pub fn record_points(&self) {
         self.core.faults.record_points();
     }
 
-    /// What was noted since [`Self::record_points`], in order.
+    /// The points recorded since [`Self::record_points`], in order.
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
         self.core.faults.points()
     }
 
-    /// How many clients have died of an [`Effect::Crash`]: whoever holds them is to start them
-    /// anew. Their requests are never answered.
+    /// The number of clients that have died of an [`Effect::Crash`]: their owner is to restart
+    /// them. Their requests are never answered.
     #[must_use]
     pub fn crashes(&self) -> watch::Receiver<u64> {
         self.core.faults.crashes()
     }
 
-    /// Lets clients see what they see of a server that is restarted: watches break off, and past
-    /// events are forgotten. What is stored stays.
+    /// Imitates a restart of the server: watches break off, and past events are forgotten. Objects
+    /// stay.
     pub fn restart(&self) {
         self.core.storage.compact(None);
         self.control_watches(WatchControl::Drop, None);

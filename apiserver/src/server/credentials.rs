@@ -1,4 +1,4 @@
-//! What the server signs for controllers beside it.
+//! Tokens and certificates that the server signs for controllers in this process.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::certificate_authority::{self, CertificateAuthority, CertificateOrder}
 pub(crate) type LazyAuthority =
     LazyLock<CertificateAuthority, Box<dyn FnOnce() -> CertificateAuthority + Send>>;
 
-/// A token of a service account to be signed, which is to be kept in a Secret.
+/// A token of a service account to be signed and kept in a Secret.
 #[derive(Clone, Copy, Debug)]
 pub struct SecretToken<'a> {
     /// The namespace of account and Secret.
@@ -24,8 +24,8 @@ pub struct SecretToken<'a> {
 }
 
 impl ApiServer {
-    /// Signs the token of a service account that is kept in a Secret: it is good for as long as the
-    /// Secret has it.
+    /// Signs the token of a service account that is kept in a Secret: it is valid for as long as
+    /// the Secret has it.
     #[must_use]
     pub fn sign_secret_token(&self, token: SecretToken<'_>) -> String {
         self.core.tokens.issue_for_secret(&SecretClaims {

@@ -1,4 +1,4 @@
-//! What happens to every request and every answer, whatever it is about.
+//! Filters of every request and every answer.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) fn audit_id(core: &Core, headers: &HeaderMap) -> HeaderValue {
     }
 }
 
-/// Adds the headers that every answer has; who was not let in has no flow.
+/// Adds the headers that every answer has; a request refused before its classification has no flow.
 pub(super) fn add_headers(
     response: &mut Response<ResponseBody>,
     audit_id: HeaderValue,

@@ -102,7 +102,7 @@ pub(super) struct TooMany {
 }
 
 impl FlowControl {
-    /// The first flow that takes the request; without FlowSchemas there is none.
+    /// The first flow that matches the request; `None` without FlowSchemas.
     pub(super) fn classify(
         &self,
         storage: &Storage,

@@ -37,8 +37,8 @@ pub enum ForkError {
 }
 
 impl ApiServer {
-    /// A server of its own that begins with what this one holds: objects, past events, tokens. What
-    /// is done to one the other never sees.
+    /// A separate server that begins with the objects, past events and tokens of this one. Later
+    /// writes to either are invisible to the other.
     ///
     /// Objects are shared, so it takes the same short time however many there are. It has the same
     /// clock until one of them is set, draws the names that this one would draw next, asks the same
@@ -49,14 +49,14 @@ impl ApiServer {
         self.forked(None, clock).expect("the present is there")
     }
 
-    /// The same with a clock of its own: simulated time is that of one runtime, and a fork may live in
+    /// A fork with its own clock: simulated time belongs to one runtime, and a fork may live in
     /// another.
     #[must_use]
     pub fn fork_under(&self, clock: Clock) -> Self {
         self.forked(None, clock).expect("the present is there")
     }
 
-    /// The same of a past revision. What is not stored is as it is now: tokens, names to be drawn.
+    /// A fork of a past revision. State outside storage is as it is now: tokens, names to be drawn.
     ///
     /// # Errors
     /// [`ForkError`] when the revision is not remembered, or has not been given out yet.

@@ -1,4 +1,4 @@
-//! Who sends a request, and as whom.
+//! The user of a request, after authentication and impersonation.
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
@@ -12,7 +12,7 @@ use crate::request::RequestInfo;
 use crate::status::ApiError;
 
 impl ApiServer {
-    /// The user whose credentials a request has that came at `received`.
+    /// Authenticates the user of a request that arrived at `received`.
     pub(super) fn authenticated(
         &self,
         parts: &Parts,

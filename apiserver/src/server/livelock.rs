@@ -46,7 +46,7 @@ pub struct Livelock {
     pub resource: String,
     /// The namespace in the path.
     pub namespace: Option<String>,
-    /// The object's name, if the path has one.
+    /// The object's name, if the path names an object.
     pub name: Option<String>,
     /// How many requests there were within the instant: of this verb for this object, or in all if
     /// [`same_request`](Self::same_request) is false.

@@ -93,8 +93,8 @@ pub struct Loader<'s> {
 }
 
 impl ApiServerBuilder {
-    /// The server, holding `manifests` beside what a fresh cluster holds. All their definitions are
-    /// served when it is there.
+    /// The server with `manifests` in addition to the objects of a fresh cluster. All their
+    /// definitions are served when this returns.
     ///
     /// # Errors
     /// [`LoadError`] for the first object that cannot be created.

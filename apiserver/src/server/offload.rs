@@ -35,13 +35,13 @@ const OBJECTS: usize = 256;
 /// The time that upstream gives a write, whatever its `timeout` says.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(34);
 
-/// How many requests may run beside the workers at once, at least.
+/// The least number of requests that may run outside the runtime's workers at once.
 const SLOTS_MIN: usize = 8;
 
-/// How many of them a processor gets.
+/// The number of such requests per processor.
 const SLOTS_PER_PROCESSOR: usize = 4;
 
-/// The places of requests that run beside the workers.
+/// The slots of requests that run outside the runtime's workers.
 #[derive(Debug)]
 pub(super) struct Offload {
     slots: Arc<Semaphore>,
@@ -95,7 +95,7 @@ impl Limit {
 }
 
 impl ApiServer {
-    /// Answers a request on a worker or beside them; `limit` is that of a request in real time.
+    /// Answers a request on a worker or a blocking thread; `limit` is present in real time only.
     pub(super) async fn respond_within(
         &self,
         incoming: Incoming,
@@ -142,7 +142,7 @@ impl ApiServer {
         let has_room = nesting::has_room();
         let _cancels = token.on_drop();
         let work = runtime.clone().spawn_blocking(move || {
-            // The place is free when the work ends, which may be after the answer.
+            // The slot is free when the work ends, which may be after the answer.
             let _slot = slot;
             let answer = Roomy::part(answer, has_room);
             token.run(|| runtime.block_on(answer))

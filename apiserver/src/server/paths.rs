@@ -44,7 +44,7 @@ impl Asked {
 }
 
 impl ApiServer {
-    /// Answers a path that names no resource, beside the workers if it takes long in real time.
+    /// Answers a path that names no resource, on a blocking thread if it takes long in real time.
     pub(super) async fn non_resource_within(
         &self,
         asked: Asked,
@@ -215,7 +215,7 @@ impl ApiServer {
         let catalog = self.core.definitions.catalog();
         let resources = catalog.groups().iter().flat_map(|group| &group.versions);
         let resources: Vec<_> = resources.flat_map(|own| &own.resources).collect();
-        // A resource that nobody has asked for yet has objects all the same.
+        // A resource may have objects before the first request for it.
         for resource in resources.iter().filter(|own| own.has_verb("list")) {
             self.core.storage.table(resource.gvr());
         }

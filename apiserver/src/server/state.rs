@@ -32,13 +32,13 @@ pub struct ServerState {
     held: Vec<(GroupVersionResource, Vec<Arc<StoredObject>>)>,
 }
 
-/// A text that is no [`ServerState`].
+/// An error in the text of a [`ServerState`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {number}: {message}")]
 pub struct StateError {
-    /// Which line, counted from one.
+    /// The number of the line, counted from one.
     pub number: usize,
-    /// What is wrong with it.
+    /// The defect of the line.
     pub message: String,
 }
 
@@ -79,7 +79,7 @@ impl ApiServer {
         let catalog = self.core.definitions.catalog();
         let versions = catalog.groups().iter().flat_map(|group| &group.versions);
         let resources = versions.flat_map(|version| &version.resources);
-        // A resource that nobody has asked for yet may have objects all the same.
+        // A resource may have objects before the first request for it.
         for resource in resources.filter(|resource| resource.has_verb("list")) {
             self.core.storage.table(resource.gvr());
         }
@@ -160,7 +160,7 @@ impl ServerState {
     /// Reads a text, and returns what follows the objects.
     ///
     /// # Errors
-    /// [`StateError`] for the first line that is none of a state.
+    /// [`StateError`] for the first line that cannot be parsed.
     pub fn read(text: &str) -> Result<(Self, &str), StateError> {
         let mut lines = Lines {
             rest: text,

@@ -79,8 +79,8 @@ impl Tls {
         Self::named("kube-apiserver", names.collect())
     }
 
-    /// The same for a server of webhooks that is reached as `host`, a name or an address; None when
-    /// that is neither.
+    /// A certificate for a webhook server that is reached as `host`, a name or an address; `None`
+    /// when `host` is neither.
     ///
     /// # Panics
     /// If the machine gives no randomness.
@@ -196,7 +196,7 @@ impl fmt::Debug for ClientCertificate {
     }
 }
 
-/// Takes any client whose key is that of its certificate, and those without one.
+/// Accepts clients without a certificate, and any client that has the key of its certificate.
 #[derive(Debug)]
 struct AnyClient {
     /// The authorities' names, by which clients choose one of their certificates.

@@ -167,7 +167,7 @@ fn read(answer: &Value, uid: &str, review: &str) -> Result<Vec<Value>, String> {
     Ok(converted.cloned().unwrap_or_default())
 }
 
-/// What is wrong with a converted object.
+/// A defect of a converted object.
 enum Fault {
     Object(String),
     Metadata(String),

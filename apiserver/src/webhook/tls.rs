@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{
 
 use crate::x509::{Authorities, Certificate, PROVIDER, Usage};
 
-/// A connector that trusts the authorities of `bundle` and nobody else.
+/// A connector that trusts only the authorities of `bundle`.
 ///
 /// # Errors
 /// When the bundle has no certificate that can be read.

@@ -21,27 +21,27 @@ use crate::x509::ca_bundle;
 /// How the server names itself to webhooks.
 const AGENT: &str = "kube-apiserver-admission";
 
-/// How much of an answer is shown when it is none.
+/// The number of bytes that an error shows of an unsuccessful answer.
 const SHOWN_BYTES_MAX: usize = 2048;
 
-/// Bytes of an answer that are read of any webhook.
+/// The number of bytes that are read of any answer.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
 
-/// How many times as large as the document an answer may be besides: conversions answer with all
-/// the objects they were sent.
+/// The size that an answer may have in addition, in sizes of the posted document: conversions
+/// answer with all the objects they were sent.
 const ANSWER_FACTOR: usize = 4;
 
-/// Where a call goes.
+/// The destination of a call.
 pub(super) struct Target {
     /// `host:port` for the `Host` header and for errors; the port is left out where the URL has none.
     authority: String,
-    /// What the certificate must be for.
+    /// The name that the certificate must have.
     host: String,
     path: String,
     /// The whole URL as errors show it.
     url: String,
     connector: TlsConnector,
-    /// Where to connect to, or why nowhere.
+    /// The address to connect to, or the reason why there is none.
     dial: Result<Dial, String>,
 }
 
@@ -110,7 +110,7 @@ impl Target {
     /// Posts a document and collects the answer.
     ///
     /// # Errors
-    /// What upstream's client would say.
+    /// The failure in the words of upstream's client.
     pub(super) async fn post(&self, body: Bytes) -> Result<Bytes, Failed> {
         let refused = |why: String| self.refused(&why);
         let limit = ANSWER_BYTES.saturating_add(body.len().saturating_mul(ANSWER_FACTOR));
@@ -165,7 +165,7 @@ impl Target {
                 }),
             }
         };
-        // The connection moves only while somebody looks at it, and lives no longer than the call.
+        // The connection makes progress only while it is polled, and ends with the call.
         tokio::pin!(exchange, connection);
         tokio::select! {
             biased;
@@ -208,7 +208,7 @@ fn cleaned(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// What upstream's client makes of an answer that is no success.
+/// The error of upstream's client for an unsuccessful answer.
 fn status_error(code: u16, headers: &http::HeaderMap, body: &[u8]) -> String {
     if let Some(message) = status_message(body) {
         return message;

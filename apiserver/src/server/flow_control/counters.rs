@@ -80,22 +80,22 @@ impl Counters {
         self.in_queue.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A request has a seat, or not, after so many nanoseconds.
+    /// Counts a request that waited `nanos` for a seat, and whether it got one.
     pub(super) fn waited(&self, is_seated: bool, nanos: u64) {
         self.waits[usize::from(is_seated)].observe(nanos);
     }
 
-    /// A request begins to execute.
+    /// Counts a request that begins to execute.
     pub(super) fn began(&self) {
         self.dispatched.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request has been executed, or a watch begun, after so many nanoseconds.
+    /// Counts a request executed, or a watch begun, after `nanos`.
     pub(super) fn ended(&self, is_watch: bool, nanos: u64) {
         self.executions[usize::from(is_watch)].observe(nanos);
     }
 
-    /// A request was refused.
+    /// Counts a refused request.
     pub(super) fn refused(&self, reason: Reason) {
         let index = REASONS.iter().position(|(own, _)| *own == reason);
         let index = index.expect("every reason is in the list");

@@ -52,7 +52,7 @@ impl Limits {
     /// How many requests may execute at once.
     ///
     /// DIVERGES: levels lend each other no seats because none here is ever short of them for long;
-    /// so that no level starves, each has one.
+    /// each level has at least one seat, so that none starves.
     pub(super) fn current(self) -> u64 {
         self.nominal.max(1)
     }

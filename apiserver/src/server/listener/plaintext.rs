@@ -1,4 +1,4 @@
-//! Clients that speak plain HTTP to a port of TLS: they are told so, as Go's `net/http` tells them.
+//! The answer to clients that speak plain HTTP to a TLS port, in the words of Go's `net/http`.
 
 use std::io;
 use std::time::Duration;
