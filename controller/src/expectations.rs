@@ -1,4 +1,4 @@
-//! What a controller has asked for and not seen yet, so that it does not ask twice.
+//! Writes that a controller has issued and not yet observed, so that it does not repeat them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::mirror::ObjectKey;
 
-/// What was not seen after so long is no longer waited for.
+/// The time after which an unobserved write is no longer expected.
 const TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 /// Expectations of each workload of a controller.

@@ -30,7 +30,7 @@ pub(crate) fn template_data(template: &Value) -> Value {
     data
 }
 
-/// The same as controllers before 1.34 wrote it.
+/// Returns the data of a revision as controllers before 1.34 wrote it.
 #[must_use]
 pub(crate) fn legacy_template_data(template: &Value) -> Value {
     let mut data = template_data(template);
@@ -112,7 +112,7 @@ pub(crate) fn revision_name(owner: &str, hash: &str) -> String {
     format!("{prefix}-{hash}")
 }
 
-/// What a new revision is made from.
+/// The input of a new revision.
 pub(crate) struct Proposal<'a> {
     /// Metadata of the set: its name, namespace and annotations go into the revision.
     pub(crate) owner: &'a ObjectMeta,
@@ -120,8 +120,8 @@ pub(crate) struct Proposal<'a> {
     pub(crate) owner_ref: OwnerReference,
     /// The pod template's labels.
     pub(crate) template_labels: BTreeMap<String, String>,
-    /// What the revision is annotated with beside the set's annotations; a revision that is used
-    /// again takes these anew.
+    /// Annotations of the revision in addition to the set's; a revision that is used again takes
+    /// these anew.
     pub(crate) own_annotations: BTreeMap<String, String>,
     /// The revision's data.
     pub(crate) data: &'a Value,

@@ -30,7 +30,7 @@ pub(crate) struct Informer<K> {
 struct State<K> {
     /// By namespace, then name.
     objects: BTreeMap<String, BTreeMap<String, Arc<K>>>,
-    /// The same by namespace and the controller's uid, empty for orphans; then by name.
+    /// The objects by namespace and uid of the controller, empty for orphans; then by name.
     by_controller: BTreeMap<(String, String), BTreeMap<String, Arc<K>>>,
     /// Collected between the start and the end of a list.
     listing: Vec<Arc<K>>,
@@ -41,7 +41,7 @@ struct State<K> {
     lists_ended: u64,
 }
 
-/// What an event did to the cache.
+/// The effect of an event on the cache.
 #[derive(Debug)]
 pub(crate) enum Change<K> {
     /// The object is new to the cache.
@@ -99,9 +99,10 @@ impl<K: Resource> Informer<K> {
         state.by_controller.get(&key).map_or(0, BTreeMap::len)
     }
 
-    /// The objects of `namespace` that the owner `uid` controls or that nobody does, by name.
+    /// Returns the objects of `namespace` without a controller or with the controller `uid`, by
+    /// name.
     ///
-    /// What others control is not looked at: the cost does not grow with their number.
+    /// Objects of other controllers are not visited: the cost does not grow with their number.
     /// Source: upstream's index `podController` of `pkg/controller/controller_utils.go`.
     pub(crate) fn claimable(&self, namespace: &str, uid: &str) -> Vec<Arc<K>> {
         let state = self.state.lock();
@@ -313,7 +314,7 @@ impl<K: Resource> State<K> {
     }
 }
 
-/// The namespace and who controls the object, which is empty when nobody does.
+/// The namespace and the uid of the object's controller, empty if it has no controller.
 fn controller_key<K: Resource>(object: &K) -> (String, String) {
     let controller = controller_of(object.meta()).map(|owner| owner.uid.clone());
     (

@@ -50,7 +50,7 @@ const API_VERSION: &str = "batch/v1";
 const KIND: &str = "Job";
 /// How many jobs are synced at once.
 const WORKERS: usize = 5;
-/// What happens to pods is looked at once in this time, so that a status tells of many at once.
+/// The period in which changes of pods are batched, so that one status update covers many of them.
 const BATCH_PERIOD: Duration = Duration::from_secs(1);
 /// How soon a sync that failed is tried again.
 const RETRIES: RetryDelays = RetryDelays {

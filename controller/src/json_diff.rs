@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-/// What is done at a path.
+/// The kind of a JSON patch operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// A value comes.
+    /// Adds a value.
     Add,
-    /// A value goes.
+    /// Removes a value.
     Remove,
-    /// A value becomes another.
+    /// Replaces a value by another.
     Replace,
 }
 
@@ -28,9 +28,9 @@ impl Verb {
 /// One operation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation<'a> {
-    /// What is done.
+    /// The kind of the operation.
     pub verb: Verb,
-    /// A JSON pointer.
+    /// The path, a JSON pointer.
     pub path: String,
     /// The new value; null for a removal.
     pub value: &'a Value,
@@ -38,7 +38,8 @@ pub struct Operation<'a> {
 
 /// The operations that make `old` into `new`, in the order of fields.
 ///
-/// Lists are compared item by item, so an item inserted in front changes all behind it. Source:
+/// Lists are compared item by item, so an item inserted in front changes all items after it.
+/// Source:
 /// gomodules.xyz/jsonpatch, which visits fields in random order and looks for the shortest edit
 /// only in lists of scalars.
 #[must_use]

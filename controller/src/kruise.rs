@@ -5,7 +5,7 @@
 //! - `lifecycle`: the states of a pod and the hooks between them
 //! - `in_place`: updates of a pod that keep it
 //! - `update_sort`: in which order pods are updated
-//! - `daemon`: what tells of the containers of updated pods, and starts anew those with old variables
+//! - `daemon`: reports the containers of updated pods and restarts those with outdated variables
 //! - `definition`: waits until a kind is defined
 //! - `untyped`: objects whose version only the server knows
 //! - `pre_download`: has nodes pull the images of an update before it reaches them

@@ -28,7 +28,7 @@ pub(super) struct Collector {
     pub(super) recorder: Recorder,
 }
 
-/// The classes of an object's owners, or why there are none.
+/// The classes of an object's owners, or the reason for their absence.
 enum Owners {
     Classes(Vec<OwnerClass>),
     Undecided,

@@ -1,4 +1,5 @@
-//! Who owns whom, as far as watches have told, and which objects a change makes worth a look.
+//! The graph of owners and dependents as watches reported it, and the objects that a change makes
+//! worth a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,9 +101,9 @@ impl Subject {
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
-    /// Its dependents are to lose their references to it.
+    /// Remove the references of the dependents to this owner.
     Orphan(Subject),
-    /// It may have lost its owners, or wait for its dependents.
+    /// Check an object that may have lost its owners or be waiting for its dependents.
     Collect(Subject),
 }
 
@@ -259,7 +260,7 @@ mod tests {
         meta
     }
 
-    /// What is to be collected, in the order of work.
+    /// Returns the uids to collect, in the order of work.
     fn collected(tasks: BTreeSet<Task>) -> Vec<String> {
         let tasks = tasks.into_iter().map(|task| match task {
             Task::Collect(subject) => subject.uid,

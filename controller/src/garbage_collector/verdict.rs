@@ -2,22 +2,22 @@
 
 use kube::api::PropagationPolicy;
 
-/// What an owner reference leads to.
+/// The state of the owner that a reference names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OwnerClass {
     /// The owner lives.
     Solid,
     /// The owner waits for its dependents to go first.
     Waiting,
-    /// There is no such owner where the reference points.
+    /// The reference names no existing owner.
     Dangling,
 }
 
-/// What is known of the object itself.
+/// The dependents and finalizers of the object itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Situation {
     pub(super) has_dependents: bool,
-    /// One of its dependents waits for dependents of its own.
+    /// A dependent waits for dependents of its own.
     pub(super) has_waiting_dependents: bool,
     pub(super) orphan_finalizer: bool,
     pub(super) foreground_finalizer: bool,

@@ -7,7 +7,7 @@ use crate::kruise::image_pull_job::{ImagePullJobSpec, ImagePullJobStatus, NEVER}
 use crate::kruise::in_place::whole_second;
 use crate::kruise::node_image::{NodeImageSpec, NodeImageStatus, ReferenceObject};
 
-/// What a node has to do with a job.
+/// The images of a node: wanted and reported.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) name: String,
@@ -15,7 +15,7 @@ pub(super) struct Node {
     pub(super) status: NodeImageStatus,
 }
 
-/// What a job wants of each node.
+/// The request of a job to each node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     /// The job.

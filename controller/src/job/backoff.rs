@@ -72,19 +72,20 @@ impl Record {
     }
 }
 
-/// How long to wait from `now` on after so many failures, the last of them at `last`.
+/// The time from `now` until the backoff ends after `failures` failures, the last of them at
+/// `last`.
 pub(super) fn remaining(failures: usize, last: Option<Timestamp>, now: Timestamp) -> Duration {
     let (Some(last), 1..) = (last, failures) else {
         return Duration::ZERO;
     };
-    // As many doublings as can matter.
+    // The number of doublings is capped: more cannot matter.
     let wait = (1..failures.min(32)).try_fold(FIRST, |wait, _| wait.checked_mul(2));
     let wait = wait.map_or(LONGEST, |wait| wait.min(LONGEST));
     Duration::try_from(wait - now.duration_since(last)).unwrap_or(Duration::ZERO)
 }
 
-/// When the pod ended: its last container, else when it ceased to be ready, else when it was
-/// deleted; nobody saw the end of one that has none of these, which counts from its creation.
+/// The time when the pod finished: the end of its last container, else of its readiness, else its
+/// deletion, else its creation.
 pub(super) fn finished_at(pod: &Pod) -> Option<Timestamp> {
     containers_finished_at(pod)
         .or_else(|| unready_since(pod))

@@ -41,7 +41,7 @@ pub(super) fn held<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
     conditions.next().filter(|one| one.status == "True")
 }
 
-/// Whether the job has come to its end, good or bad.
+/// Whether the job has completed or failed.
 pub(super) fn is_finished(job: &Job) -> bool {
     held(job, COMPLETE).or_else(|| held(job, FAILED)).is_some()
 }

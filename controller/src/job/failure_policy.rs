@@ -1,4 +1,4 @@
-//! What a job's pod failure policy says of a pod that failed.
+//! The evaluation of a job's pod failure policy for a failed pod.
 
 use k8s_openapi::api::batch::v1::{
     Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,

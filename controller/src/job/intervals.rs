@@ -1,4 +1,4 @@
-//! Completion indexes as a job's status tells of them: intervals, in order.
+//! Completion indexes as they are printed in a job's status: ascending intervals.
 
 use std::fmt;
 

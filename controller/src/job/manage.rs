@@ -19,12 +19,12 @@ use crate::sync_error::Error;
 /// The most pods that one sync creates or deletes.
 const BURST: usize = 500;
 
-/// What is to be done about the number of pods.
+/// The change in the number of pods.
 #[derive(Debug)]
 enum Change {
     Nothing,
     Delete(Vec<Arc<Pod>>),
-    /// A pod for each index, or without one.
+    /// One pod for each item, with its completion index if the job is indexed.
     Create(Vec<Option<usize>>),
     /// Pods are missing, and failures were too recent to create them now.
     Wait(Duration),
@@ -127,7 +127,7 @@ impl Controller {
             left = rest;
             for index in batch {
                 if let Err(failure) = control.create(&self.new_pod(tally, *index)).await
-                    // Nothing can be created there any more; nobody has to try again.
+                    // The namespace is terminating: no retry can succeed.
                     && !failure.is_namespace_terminating()
                 {
                     self.expectations.created(&key);
@@ -191,7 +191,7 @@ impl Controller {
         control.delete(&pod.name_any()).await
     }
 
-    /// Removes the finalizer of a pod that is counted, or that nobody counts.
+    /// Removes the finalizer of a pod that is counted or that no job counts.
     pub(super) async fn release(&self, api: &kube::Api<Pod>, pod: &Pod) -> Result<(), Error> {
         let patch = Patch::Strategic(pods::release_patch());
         api.patch(&pod.name_any(), &PatchParams::default(), &patch)

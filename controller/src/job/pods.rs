@@ -1,4 +1,4 @@
-//! The pods of a job: what tells them apart, and from what they are made.
+//! The pods of a job: their names and labels, and the template from which they are created.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 /// The index, as containers see it.
 const INDEX_VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// What the server leaves of a `generateName`.
+/// The number of characters that the server keeps of a `generateName`.
 const GENERATE_NAME_MAX: usize = 58;
 
 /// Whether the pod is kept until it is counted.
@@ -47,12 +47,12 @@ pub(super) fn is_failed(pod: &Pod, job: &Job) -> bool {
     pod::is_failed(pod) || is_leaving && !spec::replaces_only_failed(job)
 }
 
-/// The index of the pod, if it has one.
+/// The completion index of the pod, if annotated.
 pub(super) fn index(pod: &Pod) -> Option<usize> {
     pod.annotations().get(INDEX)?.parse().ok()
 }
 
-/// The index of the pod, if it is one of the job's.
+/// The completion index of the pod, if the job has that index.
 pub(super) fn index_in(pod: &Pod, job: &Job) -> Option<usize> {
     index(pod).filter(|index| *index < spec::indexes(job))
 }

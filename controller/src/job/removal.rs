@@ -27,7 +27,8 @@ pub(super) fn chosen(tally: &Tally, count: usize) -> Vec<Arc<Pod>> {
     chosen
 }
 
-/// The pods that nobody wants, and one for each index.
+/// Splits the active pods into unwanted ones (without a valid index, or duplicates of one) and one
+/// for each index.
 fn split(tally: &Tally) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
     let mut by_index: BTreeMap<usize, Vec<Arc<Pod>>> = BTreeMap::new();
     let mut unwanted = Vec::new();

@@ -1,4 +1,4 @@
-//! What a job asks for, its defaults filled in.
+//! The fields of a job's spec with their defaults.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobStatus};

@@ -136,7 +136,7 @@ impl Controller {
             return false;
         }
         if !is_suspended {
-            // Its deadline counts from here.
+            // The active deadline counts from here.
             status.start_time = Some(Time(tally.now));
         }
         self.tell(&tally.job, EventType::Normal, reason, message)

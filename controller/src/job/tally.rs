@@ -1,4 +1,4 @@
-//! What a sync finds a job to be: how its pods are counted, and whether that ends it.
+//! The counts of a job's pods in a sync, and whether they finish the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::intervals::Intervals;
 use super::{pods, spec, success_policy};
 use crate::pod;
 
-/// What is known when a sync begins.
+/// The input of a sync.
 pub(super) struct Known {
     pub(super) job: Job,
     /// All pods of the job, by name.
@@ -33,12 +33,12 @@ pub(super) struct Tally {
     /// The job; its status becomes what is to be written.
     pub(super) job: Job,
     pub(super) pods: Vec<Arc<Pod>>,
-    /// Those of the pods that are neither finished nor on their way out.
+    /// The pods that are neither finished nor terminating.
     pub(super) active: Vec<Arc<Pod>>,
     pub(super) released: BTreeSet<String>,
     pub(super) ready: usize,
     pub(super) terminating: usize,
-    /// With those that have just ended.
+    /// The number of succeeded pods, including those that have just finished.
     pub(super) succeeded: usize,
     pub(super) failed: usize,
     pub(super) indexes: Option<Indexes>,

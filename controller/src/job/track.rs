@@ -23,7 +23,7 @@ use crate::sync_error::Error;
 /// The most pods whose uids a status holds, to keep it small.
 const UNCOUNTED_MAX: usize = 500;
 
-/// What a sync found about the pods that have ended.
+/// The result of counting finished pods.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     /// The pods to let go.
@@ -40,7 +40,7 @@ pub(super) struct Counted {
 pub(super) fn count(tally: &mut Tally) -> Counted {
     let mut pods = tally.pods.clone();
     if tally.indexes.is_some() {
-        // Stable: by index, then by name; those without one first.
+        // Stable: by index, then by name; pods without an index first.
         pods.sort_by_key(|pod| pods::index(pod));
     }
     let held = pods.iter().filter(|pod| tally.is_held(pod));
@@ -114,7 +114,7 @@ fn note(tally: &mut Tally, pod: &Pod, indexes: &mut Vec<usize>) -> bool {
         }
         return is_new;
     }
-    // When a job has failed, pods that did not come to an end have failed with it.
+    // When a job has failed, its unfinished pods have failed with it.
     let counts = is_failed || has_failed;
     let is_valid = !is_indexed || index.is_some();
     if counts && is_valid && is_counted && !is_noted_as_failed {

@@ -148,17 +148,17 @@ pub struct CloneSetStatus {
     /// The generation that the rest is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Active pods there are.
+    /// The number of active pods.
     pub replicas: i32,
-    /// Those that are ready.
+    /// The number of ready pods.
     pub ready_replicas: i32,
-    /// Those that are available.
+    /// The number of available pods.
     pub available_replicas: i32,
-    /// Those at the update revision.
+    /// The number of pods at the update revision.
     pub updated_replicas: i32,
-    /// Updated ones that are ready.
+    /// The number of ready pods at the update revision.
     pub updated_ready_replicas: i32,
-    /// Updated ones that are available.
+    /// The number of available pods at the update revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_available_replicas: Option<i32>,
     /// How many are to be updated.

@@ -59,8 +59,8 @@ pub(crate) fn of_metadata_variables(container: &Container, pod: &Pod) -> u32 {
     })
 }
 
-/// The same hash of what these variables were when the container was started; `started` has them by
-/// their names.
+/// Hashes the values of these variables as of the start of the container; `started` has them by
+/// name.
 #[must_use]
 pub(crate) fn of_started_variables(
     container: &Container,

@@ -1,11 +1,12 @@
 //! OpenKruise's daemon of all simulated nodes: one for all of them, where upstream has one on each.
 //!
-//! - `container_meta`: tells of the containers of updated pods, and starts anew those with old variables
-//! - `container_recreate`: starts containers anew that a ContainerRecreateRequest names
+//! - `container_meta`: reports the containers of updated pods and restarts those with outdated
+//!   variables
+//! - `container_recreate`: restarts containers that a ContainerRecreateRequest names
 //! - `image_pull`: pulls what NodeImages ask for
 //! - `pod_probe`: probes what NodePodProbes ask for
 //!
-//! Each part serves one resource and begins when that is defined. What is asked for is up to the
+//! Each part serves one resource and begins when that is defined. The requests come from the
 //! manager, upstream's or another.
 //!
 //! Source: openkruise/kruise pkg/daemon.

@@ -10,8 +10,8 @@ use super::GROUP;
 use crate::context::Context;
 use crate::mirror;
 
-/// Waits until the resource is defined; returns it in the version in which it is stored, which nobody
-/// has to convert.
+/// Waits until the resource is defined; returns it in its storage version, which needs no
+/// conversion.
 pub(crate) async fn defined(ctx: &Context, plural: &str) -> ApiResource {
     let api: Api<CustomResourceDefinition> = Api::all(ctx.client.clone());
     let name = format!("{plural}.{GROUP}");

@@ -47,13 +47,13 @@ pub struct Gates {
     pub pre_download: bool,
 }
 
-/// What a text does not say right. The words are those of component-base.
+/// A fault in the text of feature gates. The messages are those of component-base.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum GateError {
     /// No such gate.
     #[error("unrecognized feature gate: {name} (known: AllAlpha, AllBeta, {})", known().join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The name in the text.
         name: String,
     },
     /// A name without `=true` or `=false`.
@@ -62,14 +62,14 @@ pub enum GateError {
         /// The name.
         name: String,
     },
-    /// Another value.
+    /// A value other than `true` and `false`.
     #[error(
         "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax"
     )]
     Value {
         /// The name.
         name: String,
-        /// What stands behind the `=`.
+        /// The value after the `=`.
         value: String,
     },
 }

@@ -40,7 +40,7 @@ fn annotation<'a>(pod: &'a Pod, keys: [&str; 2]) -> Option<&'a str> {
         .map(String::as_str)
 }
 
-/// What the pod records of its last update; None without one, an error when it can't be read.
+/// The record of the pod's last in-place update; None if it has no record, an error if unreadable.
 pub(crate) fn update_state(pod: &Pod) -> Option<Result<UpdateState, serde_json::Error>> {
     annotation(pod, [STATE_ANNOTATION, OLD_STATE_ANNOTATION]).map(serde_json::from_str)
 }

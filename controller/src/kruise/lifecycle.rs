@@ -13,7 +13,7 @@ use super::strategy::{Lifecycle, LifecycleHook};
 pub(crate) const STATE_LABEL: &str = "lifecycle.apps.kruise.io/state";
 /// The annotation that says since when the pod is in it.
 const TIMESTAMP_ANNOTATION: &str = "lifecycle.apps.kruise.io/timestamp";
-/// The label by which anybody asks for the deletion of a pod, whatever its value.
+/// The label that marks a pod for deletion, whatever its value.
 pub(crate) const SPECIFIED_DELETE_LABEL: &str = "apps.kruise.io/specified-delete";
 
 /// Where a pod stands.
@@ -43,7 +43,7 @@ impl State {
     }
 }
 
-/// The state of a pod; None for a pod without one.
+/// The lifecycle state of a pod; None if it is not labeled.
 #[must_use]
 pub(crate) fn state(pod: &Pod) -> Option<State> {
     let label = pod.labels().get(STATE_LABEL)?;
@@ -68,7 +68,7 @@ pub(crate) fn is_normal(pod: &Pod) -> bool {
     matches!(state(pod), None | Some(State::Normal))
 }
 
-/// Whether somebody has asked for this pod's deletion.
+/// Whether this pod is marked for deletion by its label.
 #[must_use]
 pub(crate) fn is_specified_delete(pod: &Pod) -> bool {
     pod.labels().contains_key(SPECIFIED_DELETE_LABEL)

@@ -161,7 +161,7 @@ pub struct ImageTagStatus {
     /// The version of the request.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub version: i64,
-    /// What the runtime calls the image.
+    /// The runtime's ID of the image.
     #[serde(rename = "imageID", default, skip_serializing_if = "String::is_empty")]
     pub image_id: String,
     /// Why it failed.

@@ -18,7 +18,7 @@ use super::lifecycle::State;
 pub(crate) const GATE: &str = "KruisePodReady";
 const USER_AGENT: &str = "Lifecycle";
 
-/// Who keeps the pod from being ready, and why.
+/// A reason that keeps the pod from being ready, with the component that set it.
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "camelCase")]
 struct Message {

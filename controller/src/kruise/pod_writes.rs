@@ -17,9 +17,9 @@ use crate::sync_error::Error;
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PodWrite {
-    /// The pod's status becomes this one's, if nobody has written the pod since.
+    /// Writes the pod's status, unless another writer has changed the pod since.
     Status(Box<Pod>),
-    /// The pod becomes this one, if nobody has written it since.
+    /// Writes the pod, unless another writer has changed it since.
     Replace(Box<Pod>),
     /// The pod goes on to `state`; marks of a hook are put back.
     State {
@@ -43,10 +43,10 @@ pub(crate) enum UpdateStep {
     Start,
 }
 
-/// What is next for a pod that can be updated in place.
+/// Returns the next step for a pod that can be updated in place.
 ///
 /// # Errors
-/// When the pod is in a state in which it can't be.
+/// When the state of the pod does not permit an update.
 pub(crate) fn update_step(pod: &Pod, hook: Option<&LifecycleHook>) -> Result<UpdateStep, Error> {
     let is_hooked = lifecycle::is_hooked(hook, pod);
     let prepare = |restored: Option<&LifecycleHook>| {
@@ -164,10 +164,10 @@ impl PodWriter {
         })
     }
 
-    /// Writes the pod, or nothing where somebody has written it since: that brings another sync,
-    /// which decides anew. A conflict with nobody is tried again.
+    /// Writes the pod. After a write of another party it writes nothing: that write brings another
+    /// sync, which decides anew. A conflict without another write is retried.
     ///
-    /// Upstream counts both as failures of this one, and tries again at once.
+    /// Upstream counts both as failures of the sync, and retries at once.
     async fn unless_outdated(&self, changed: &Pod, part: Part) -> Result<Option<Pod>, Error> {
         let mut delays = BACKOFF_DELAYS.into_iter();
         loop {

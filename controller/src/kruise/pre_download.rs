@@ -33,7 +33,7 @@ use crate::sync_error::Error;
 const CREATED_LABEL: &str = "apps.kruise.io/pre-predownload-created";
 /// The label of revisions for which that is not worth it.
 const IGNORED_LABEL: &str = "apps.kruise.io/image-predownload-ignored";
-/// With so many replicas it is not worth it.
+/// The images of workloads with this many replicas or fewer are not pulled ahead.
 const REPLICAS_MIN: i32 = 3;
 /// How long a pull may take unless the workload says otherwise.
 const TIMEOUT_SECONDS: i32 = 300;
@@ -78,7 +78,7 @@ pub(crate) struct Update {
     pub(crate) may_be_in_place: bool,
 }
 
-/// What the user says of it.
+/// The user's options for pulling images ahead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     /// How many nodes pull at once.

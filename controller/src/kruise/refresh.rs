@@ -1,5 +1,5 @@
-//! What is due for a pod whatever its workload does next: the end of a grace period, the next batch
-//! of an update, the readiness condition, the next state of its lifecycle.
+//! The writes that are due for a pod whatever its workload does next: the end of a grace period,
+//! the next batch of an update, the readiness condition, the next state of its lifecycle.
 //!
 //! Source: openkruise/kruise pkg/util/inplaceupdate (`Refresh`) and `refreshPodState` of both
 //! controllers.
@@ -27,7 +27,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// What is due.
+/// The writes that are due.
 #[derive(Debug, Default)]
 pub(crate) struct Refresh {
     pub(crate) writes: Vec<PodWrite>,
@@ -43,7 +43,7 @@ impl Refresh {
     }
 }
 
-/// What is due for `pod`.
+/// Returns the writes that are due for `pod`.
 ///
 /// # Errors
 /// When an annotation of an update cannot be read.

@@ -53,7 +53,7 @@ pub(super) fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A selector of nodes: a label selector, or names beside it.
+/// A selector of nodes: a label selector with an optional list of names.
 pub(super) fn node_selector(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = label_selector(generator);
     let properties = schema

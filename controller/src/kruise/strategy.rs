@@ -24,7 +24,7 @@ pub struct Lifecycle {
     pub pre_normal: Option<LifecycleHook>,
 }
 
-/// Labels and finalizers by which somebody holds a pod.
+/// Labels and finalizers by which a third party holds a pod.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleHook {
@@ -94,6 +94,6 @@ pub struct UpdatePriorityWeightTerm {
 pub struct UpdateScatterTerm {
     /// The label's key.
     pub key: String,
-    /// Its value.
+    /// The label's value.
     pub value: String,
 }

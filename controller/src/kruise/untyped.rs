@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::sync_error::Error;
 
-/// Reads a field of the object; the default where there is none.
+/// Reads a field of the object; an absent field is the default.
 ///
 /// # Errors
 /// [`Error::Malformed`]

@@ -50,7 +50,7 @@ pub(crate) fn by_priority(
     }
 }
 
-/// The decimal number at the end of `text`, 0 when there is none or it is too large.
+/// The decimal number at the end of `text`, 0 if it is absent or too large.
 fn trailing_number(text: &str) -> i64 {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_digit());
     text[digits.len()..].parse().unwrap_or(0)
@@ -101,7 +101,7 @@ fn ordered_terms<'a>(
     counted.into_iter().map(|(_, term)| term).collect()
 }
 
-/// So many groups, each of so many matching pods and then so many others.
+/// `count` groups, each of `matching` matching pods followed by `other` others.
 #[derive(Clone, Copy)]
 struct Groups {
     count: usize,

@@ -1,8 +1,9 @@
-//! Tells by an annotation with what variables the containers of a pod run, and starts anew those whose
-//! variables an update has changed.
+//! Reports in an annotation with which variables the containers of a pod run, and restarts
+//! containers whose variables an update has changed.
 //!
-//! It tells only of pods with variables out of their own metadata: nobody reads it of others.
-//! Upstream's tells of every pod of OpenKruise's workloads, and of those with sidecars of a SidecarSet.
+//! Only pods with variables from their own metadata are annotated: no controller reads the
+//! annotation of others. Upstream's daemon annotates every pod of OpenKruise's workloads, and pods
+//! with sidecars of a SidecarSet.
 //!
 //! Source: openkruise/kruise pkg/daemon/containermeta.
 
@@ -88,7 +89,7 @@ impl Daemon {
         }
     }
 
-    /// What is to be told of the pod; containers that have to start anew are noted.
+    /// Returns the annotation's value for the pod; notes the containers that have to restart.
     fn look(&self, pod: &Pod, known: Option<&RuntimeContainers>) -> RuntimeContainers {
         let uid = pod.uid().unwrap_or_default();
         let is_updated = in_place::condition(pod, READY_CONDITION)
@@ -210,7 +211,7 @@ fn container<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     containers.find(|container| container.name == name)
 }
 
-/// Whether there is something to tell of a pod, or to do about it.
+/// Whether the pod may need a new annotation or a restart of a container.
 fn concerns(old: Option<&Pod>, new: &Pod) -> bool {
     let owner = controller_of(&new.metadata);
     let group = owner.and_then(|owner| owner.api_version.split_once('/'));

@@ -1,8 +1,8 @@
-//! Starts containers anew that a ContainerRecreateRequest names: stops them, one after the other, and
-//! says in the request what has become of each.
+//! Restarts containers that a ContainerRecreateRequest names: stops them, one after the other, and
+//! reports the phase of each in the request's status.
 //!
-//! The manager does the rest: it labels requests, marks pods as not ready, tells of the containers of the
-//! pod as they are, and ends requests that take too long or are over.
+//! The manager does the rest: it labels requests, marks pods as not ready, copies the statuses of
+//! the pod's containers, and ends requests that take too long or are over.
 //!
 //! Source: openkruise/kruise pkg/daemon/containerrecreate.
 
@@ -176,7 +176,7 @@ impl Recreator {
         self.write(request, status).await
     }
 
-    /// Stops the next container and tells of all of them; says when to look again.
+    /// Stops the next container and reports all of them; returns the delay until the next check.
     async fn manage(&self, object: &DynamicObject) -> Result<Option<Duration>, Error> {
         let request: Request = match serde_json::from_value(object.data["spec"].clone()) {
             Ok(request) => request,
@@ -246,7 +246,8 @@ impl Recreator {
         Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
     }
 
-    /// Stops a container, behind its hook, and waits until it has stopped; whether there is one.
+    /// Stops a container, after its preStop hook, and waits until it has stopped; returns whether
+    /// it exists.
     async fn kill(
         &self,
         object: &DynamicObject,
@@ -313,7 +314,7 @@ impl Reconcile for Recreator {
     }
 }
 
-/// What is left of a grace period, and a little more.
+/// The rest of a grace period, and a little more.
 fn left(since: Timestamp, seconds: i64, now: Timestamp) -> Option<Duration> {
     let end = since
         .saturating_add(SignedDuration::from_secs(seconds))

@@ -118,7 +118,7 @@ impl Puller {
                     Some(done) => done.clone(),
                     None => {
                         let start = begun.get(&pull).copied();
-                        // What has just begun is told of before it may be over.
+                        // A pull that has just begun is reported before it may be over.
                         let told = match start {
                             Some(start) => {
                                 course(image, asked, start, self.containers.same_images()).at(now)

@@ -1,7 +1,7 @@
-//! Probes the containers that NodePodProbes name, and tells of what is found.
+//! Probes the containers that NodePodProbes name, and reports the results.
 //!
-//! A command runs as somebody's who types it into the container: what the image alone knows is not
-//! found. HTTP and sockets answer as for a kubelet's probes.
+//! A command runs like one that a user executes in the container: programs that only the image has
+//! are not found. HTTP and sockets answer as for a kubelet's probes.
 //!
 //! Source: openkruise/kruise pkg/daemon/podprobe.
 
@@ -36,9 +36,9 @@ const RETRIES: RetryDelays = RetryDelays {
     first: Duration::from_millis(500),
     longest: Duration::from_secs(50),
 };
-/// What a probe finds is told of again after so long, though it is the same.
+/// The time after which an unchanged result is reported again.
 const TELL_AGAIN: SignedDuration = SignedDuration::from_secs(600);
-/// No message is longer.
+/// The longest message, in characters.
 const MESSAGE_CHARS_MAX: usize = 1024;
 
 struct Daemon {
@@ -56,7 +56,7 @@ struct Workers {
     by_key: BTreeMap<Key, AbortHandle>,
 }
 
-/// What the tasks share.
+/// The state that the tasks share.
 struct Probing {
     ctx: Context,
     recorder: Recorder,
@@ -97,7 +97,7 @@ enum ProbeState {
     Unknown,
 }
 
-/// What is asked for.
+/// The spec of a NodePodProbe.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
@@ -152,7 +152,7 @@ struct Exec {
     command: Vec<String>,
 }
 
-/// What is told.
+/// The status of a NodePodProbe.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Status {
@@ -250,7 +250,7 @@ impl Daemon {
                 workers.by_key.insert(key, task);
             }
         }
-        // Those that were aborted are let go.
+        // Finished tasks, aborted ones among them, are dropped.
         while workers.tasks.try_join_next().is_some() {}
     }
 }
@@ -287,7 +287,7 @@ impl Reconcile for Daemon {
 }
 
 impl Probing {
-    /// Notes how a container is to be probed; whether nobody does yet.
+    /// Sets the spec of a probe; returns whether the probe is new.
     fn ask(&self, key: &Key, spec: ProbeSpec) -> bool {
         let mut probes = self.probes.lock();
         let Some(known) = probes.get_mut(key) else {
@@ -405,7 +405,7 @@ impl Probing {
         Some((has_succeeded, String::from_utf8_lossy(&said).into_owned()))
     }
 
-    /// Notes what was found, and has it told of where that is new.
+    /// Records a result, and reports it if it is new.
     async fn found(&self, key: &Key, state: ProbeState, message: String) {
         let at = whole_second((self.ctx.now)());
         {
@@ -445,7 +445,7 @@ impl Probing {
             .await;
     }
 
-    /// What is to be told of the probes of `node`, behind what is `known`.
+    /// Returns the status of the probes of `node`; results that `known` lacks are appended.
     fn status(&self, node: &str, known: Status, now: Timestamp) -> Status {
         let probes = self.probes.lock();
         let own = probes.iter().filter(|(key, _)| key.node == node);

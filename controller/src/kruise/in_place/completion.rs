@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::{UpdateState, is_in_grace, update_state};
 use crate::kruise::container_hash;
 
-/// The annotation in which the daemon of a node tells of a pod's containers.
+/// The annotation in which the daemon of a node reports a pod's containers.
 pub(crate) const RUNTIME_ANNOTATION: &str = "apps.kruise.io/runtime-containers-meta";
 
-/// What the daemon tells.
+/// The containers that the daemon reports.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 pub(crate) struct RuntimeContainers {
     pub(crate) containers: Vec<RuntimeContainer>,

@@ -66,7 +66,7 @@ pub(crate) struct UpdateState {
     /// Images of containers of lower priority.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) next_container_images: BTreeMap<String, String>,
-    /// The same for metadata.
+    /// The metadata for containers of lower priority.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) next_container_ref_metadata: BTreeMap<String, RefMetadata>,
     #[serde(skip_serializing_if = "Option::is_none")]

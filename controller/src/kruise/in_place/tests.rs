@@ -48,7 +48,7 @@ fn pod(spec: Value) -> Pod {
     .unwrap()
 }
 
-/// What the kubelet makes of the pod: its containers run the images of the spec.
+/// Updates the status as the kubelet would: the containers run the images of the spec.
 fn restart(pod: &mut Pod) {
     let containers = pod.spec.clone().unwrap().containers;
     let statuses = pod.status.as_mut().unwrap().container_statuses.as_mut();

@@ -71,15 +71,15 @@ pub struct StatefulSetStatus {
     /// The generation that the rest is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Pods there are.
+    /// The number of pods.
     pub replicas: i32,
-    /// Those that are ready.
+    /// The number of ready pods.
     pub ready_replicas: i32,
-    /// Those that are available.
+    /// The number of available pods.
     pub available_replicas: i32,
-    /// Those at the current revision.
+    /// The number of pods at the current revision.
     pub current_replicas: i32,
-    /// Those at the update revision.
+    /// The number of pods at the update revision.
     pub updated_replicas: i32,
     /// The revision that all pods were at.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,10 +12,10 @@ use serde_json::Value;
 const STATUSES_ANNOTATION: &str = "crr.apps.kruise.io/sync-container-statuses";
 /// The annotation with the time from which the pod is not ready, until v1beta1.
 const UNREADY_ANNOTATION: &str = "crr.apps.kruise.io/unready-acquired";
-/// The condition that tells of it from v1beta1 on.
+/// The condition that says so from v1beta1 on.
 const UNREADY_CONDITION: &str = "PreRecreateGrace";
 
-/// What is asked for.
+/// The spec of a ContainerRecreateRequest.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Request {
@@ -99,7 +99,7 @@ pub(super) enum Phase {
     Failed,
 }
 
-/// What is told of a container.
+/// The reported state of a container.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct State {
@@ -119,7 +119,7 @@ pub(super) struct Seen {
     pub(super) began: Timestamp,
 }
 
-/// A container as the manager tells of it, out of its pod's status.
+/// A container as the manager copies it from its pod's status.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Synced {
@@ -130,7 +130,7 @@ struct Synced {
     container_id: String,
 }
 
-/// What the request tells of its containers.
+/// The states that the request's status reports.
 pub(super) fn told(request: &DynamicObject) -> Vec<State> {
     let states = &request.data["status"]["containerRecreateStates"];
     Vec::deserialize(states).unwrap_or_default()
@@ -166,7 +166,7 @@ fn synced(request: &DynamicObject) -> BTreeMap<String, Synced> {
     listed.map(|one| (one.name.clone(), one)).collect()
 }
 
-/// What is to be told of each container: `seen` looks it up on its node.
+/// Returns the state to report for each container: `seen` looks it up on its node.
 pub(super) fn current(
     request: &Request,
     object: &DynamicObject,
