@@ -160,7 +160,7 @@ impl ApiServer {
         ApiServerBuilder::default()
     }
 
-    /// The state behind the requests.
+    /// The state that requests share.
     #[cfg(test)]
     pub(crate) fn core(&self) -> &Core {
         &self.core

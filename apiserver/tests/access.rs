@@ -1,4 +1,4 @@
-//! Who may do what at the wire: tokens, impersonation, roles and reviews.
+//! Authentication and authorization at the wire: tokens, impersonation, roles and reviews.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

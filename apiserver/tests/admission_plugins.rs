@@ -1,4 +1,5 @@
-//! What the built-in plugins of admission make of writes: limit ranges, pod security, service accounts.
+//! Effects of the built-in admission plugins on writes: limit ranges, pod security, service
+//! accounts.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

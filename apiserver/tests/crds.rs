@@ -15,13 +15,13 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// What is done with the objects of a definition.
+/// A definition, an object of its kind, and the expected answers.
 struct Case {
     /// The file of the definition, below `fixtures/crds`.
     file: &'static str,
     /// The spec of a valid object, in YAML.
     spec: &'static str,
-    /// What `spec` is changed by, a merge patch, and the first cause of the refusal.
+    /// A merge patch that makes `spec` invalid, and the first cause of the refusal.
     fault: (&'static str, &'static str),
     /// The row of the object in a table, in JSON.
     cells: &'static str,
@@ -183,7 +183,7 @@ fn server() -> ApiServer {
 /// Sends `METHOD PATH` and gives code and body of the answer.
 async fn send(server: &ApiServer, request: &str, media_type: &str, body: &str) -> (u16, Value) {
     let (method, path) = request.split_once(' ').unwrap();
-    // What a GET accepts, and what the body of any other request is.
+    // The media type is accepted by a GET, and describes the body of any other request.
     let header = if method == "GET" {
         "accept"
     } else {

@@ -212,7 +212,7 @@ async fn a_deleted_definition_leaves_nothing_behind() {
         requests.collect::<Vec<_>>()
     );
 
-    // Its name begins anew: what came before can't be watched.
+    // A definition of the same name starts anew: earlier events cannot be watched.
     assert_eq!(send(&server, &create, &widgets).await.0, 201);
     let path = format!("{WIDGETS}?watch=1&resourceVersion={before}&timeoutSeconds=1");
     let answer = text(&server, &path).await;

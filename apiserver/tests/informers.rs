@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 /// Writes of a run unless `KUBEPROOF_EVENTS` says otherwise.
 const EVENTS: usize = 4000;
-/// Every so many rounds all informers catch up and are compared with the server.
+/// The number of rounds after which all informers catch up and are compared with the server.
 const CHECKPOINT: u64 = 10;
 const INFORMERS: usize = 4;
 const NAMES: u64 = 20;

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-/// Its log is the question, and its processes repeat their input until that ends.
+/// A kubelet whose logs repeat the request, and whose processes echo their input until it ends.
 #[derive(Debug)]
 struct Echo;
 
@@ -239,8 +239,8 @@ async fn a_process_is_streamed_over_a_websocket() {
     assert_eq!((*channel, &status["message"]), (3, &json!(message)));
 }
 
-/// What the server writes to a client that asks for an upgrade by these headers, and then `sends`
-/// bytes, until it has written `enough`.
+/// The bytes that the server writes to a client that requests an upgrade with these headers and
+/// then `sends` bytes, up to `enough`.
 async fn upgraded(request: &str, headers: &str, sends: &[u8], enough: &[u8]) -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -120,7 +120,7 @@ async fn the_first_fault_of_a_query_is_told() {
             "{query}"
         );
     }
-    // The same options guard a deletion of all, before its own are looked at.
+    // A deletion of the collection checks the list options before its own.
     let request = format!("DELETE {CONFIGMAPS}?resourceVersionMatch=Exact&propagationPolicy=x");
     let (code, body) = send(&server, &request, Value::Null).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The same handler on a socket: HTTP/1.1, HTTP/2, and clients that misbehave.
+//! The server on a socket: HTTP/1.1, HTTP/2, and clients that misbehave.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -288,7 +288,7 @@ async fn a_web_page_is_no_administrator_of_a_server_without_credentials() {
         let stream = TokioIo::new(TcpStream::connect(running.address).await.unwrap());
         let (mut client, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
         let task = tokio::spawn(connection);
-        // A page needs nobody's leave to send a body without a type.
+        // A web page may send a body without a type and without permission of the server.
         let mut request = Request::post(CONFIGMAPS).header("host", host);
         if !origin.is_empty() {
             request = request.header("origin", origin);
@@ -333,7 +333,7 @@ async fn post(address: SocketAddr, query: &'static str, body: String) -> (u16, V
     (code, serde_json::from_slice(&answer).unwrap())
 }
 
-/// This runtime has one worker: what kept it busy would keep all requests waiting.
+/// The runtime has a single worker: a request that kept it busy would block all others.
 #[tokio::test]
 async fn large_requests_leave_others_served() {
     let running = start().await;
@@ -382,7 +382,7 @@ async fn a_request_whose_time_is_over_is_answered_and_not_stored() {
             && line.contains("resource=\"configmaps\"")
     });
     assert_eq!(terminated.count(), 1, "{metrics}");
-    // The same name is free: what was given up has not been written, and will not be.
+    // The name is still free: the write that timed out was not and will not be made.
     let (code, answer) = post(running.address, "", large_body("late")).await;
     assert_eq!(code, 201, "{answer}");
     running.stop.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! What a server stores, taken from one and given to another.
+//! The state of a server, moved to another server.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

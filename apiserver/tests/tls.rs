@@ -73,7 +73,7 @@ async fn connect(
         .await
 }
 
-/// What a client hears that speaks no TLS, in the words of Go's `net/http`.
+/// The answer to a client without TLS, in the words of Go's `net/http`.
 const PLAIN: &str =
     "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 

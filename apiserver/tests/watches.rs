@@ -307,7 +307,7 @@ async fn tables_and_metadata_are_watched_with_their_bookmarks() {
     assert_eq!(bookmark["object"]["columnDefinitions"], Value::Null);
     let row = &bookmark["object"]["rows"][0];
     assert_eq!(row["cells"], json!(["", 0, "<unknown>"]));
-    // Without it nobody would know that the state is complete.
+    // Without the annotation, no client could know that the state is complete.
     assert_eq!(
         row["object"]["metadata"]["annotations"],
         json!({"k8s.io/initial-events-end": "true"})

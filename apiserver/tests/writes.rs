@@ -483,7 +483,7 @@ async fn a_service_account_keeps_its_old_name_beside_the_new_one_in_every_pod_sp
     }
 }
 
-/// kubernetes#19403: whoever deletes without grace wants the object gone, and it is.
+/// kubernetes#19403: a deletion without grace removes the object despite concurrent writes.
 #[tokio::test]
 async fn a_deletion_without_grace_tolerates_others_that_write() {
     let server = ApiServer::builder().build();

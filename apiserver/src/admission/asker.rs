@@ -55,7 +55,7 @@ impl Authorizer for Asker {
 }
 
 impl Admission<'_> {
-    /// The authorizer behind the expressions about permissions: it checks the user of the request.
+    /// The authorizer for expressions about permissions: it checks the user of the request.
     pub(super) fn asker(&self) -> Arc<dyn Authorizer> {
         Arc::new(Asker {
             authorization: self.state.authorization,

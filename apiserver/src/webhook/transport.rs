@@ -41,7 +41,7 @@ pub(super) struct Target {
     /// The whole URL as errors show it.
     url: String,
     connector: TlsConnector,
-    /// The address to connect to, or the reason why there is none.
+    /// The address to connect to, or the reason why it is unknown.
     dial: Result<Dial, String>,
 }
 

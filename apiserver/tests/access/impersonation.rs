@@ -58,7 +58,7 @@ async fn a_name_of_any_bytes_is_another_user() {
         );
         assert_eq!((code, status["message"].as_str()), (403, Some(&*want)));
     }
-    // A group, uid or extra alone names nobody, of whatever bytes it is.
+    // A group, uid or extra alone names no user, whatever its bytes are.
     for name in [
         "impersonate-group",
         "impersonate-uid",

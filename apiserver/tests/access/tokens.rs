@@ -35,7 +35,7 @@ fn payload(token: &str) -> Value {
     decoded(token.split('.').nth(1).unwrap())
 }
 
-/// What a TokenReview says of `token`: whose it is, or why it is refused.
+/// The result of a TokenReview of `token`: the user, or the error.
 async fn review(server: &ApiServer, token: &str) -> String {
     let request = "POST /apis/authentication.k8s.io/v1/tokenreviews";
     let question = json!({ "spec": { "token": token } });
@@ -139,7 +139,7 @@ async fn discovery_of_the_issuer_is_routed_as_upstream_routes_it() {
     let (_, _, _, root) = fetch(&server, "GET /", "*/*").await;
     let paths = root["paths"].as_array().unwrap();
     assert!(paths.contains(&json!(DISCOVERY)) && paths.contains(&json!(KEYS)));
-    // Every service account may read both, and nobody who has shown nothing.
+    // Every service account may read both paths; an anonymous client may not.
     let bearer = format!("Bearer {}", issue(&server, "robot", json!({})).await);
     for path in [DISCOVERY, KEYS] {
         let request = format!("GET {path}");

@@ -66,7 +66,7 @@ impl Answer {
 }
 
 impl Client {
-    /// Of a server that is alone, for whoever may do everything.
+    /// A client of a fresh server without a token, as the administrator.
     pub(crate) fn new() -> Self {
         Self {
             server: ApiServer::builder().build(),
@@ -74,7 +74,7 @@ impl Client {
         }
     }
 
-    /// Of a server that asks for a token, for its holder.
+    /// A client of a fresh server that asks for a token, with that token.
     pub(crate) fn with_token() -> Self {
         let token = Some("secret".to_owned());
         Self {
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// The same server for the holder of another token.
+    /// A client of the same server with another token.
     pub(crate) fn holding(&self, token: &str) -> Self {
         Self {
             server: self.server.clone(),

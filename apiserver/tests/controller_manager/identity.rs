@@ -282,7 +282,7 @@ async fn without_a_client_authority_its_delegated_authentication_finds_no_config
         .await
         .expect(200);
     assert_eq!(listed.at("/items"), &json!([]));
-    // Who holds the Role may read it, and nothing else there.
+    // A holder of the Role may read this config map, and no other there.
     let binding = json!({
         "metadata": {"name": "reader"},
         "roleRef": {

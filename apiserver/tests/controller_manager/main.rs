@@ -1,5 +1,5 @@
-//! What a kube-controller-manager of v1.36 asks of the server, part by part: the requests that its
-//! controllers and client-go send, with their bodies and headers, and what the controllers go on from.
+//! Requests of a kube-controller-manager of v1.36, part by part: its controllers and client-go send
+//! them with these bodies and headers, and rely on these parts of the answers.
 //!
 //! Sources: kubernetes cmd/kube-controller-manager and pkg/controller, client-go release-1.36.
 

@@ -133,7 +133,7 @@ async fn an_empty_namespace_goes_when_its_last_finalizer_is_taken_off() {
         .expect(200);
     let read = client.get(&uri).await.expect(200);
     assert_eq!(read.at("/spec/finalizers"), &json!(["kubernetes"]));
-    // What the controller sends has the metadata and the spec, and no status.
+    // The controller sends the metadata and the spec, and no status.
     let finalized = json!({
         "kind": "Namespace", "apiVersion": "v1", "metadata": read.at("/metadata"), "spec": {}, "status": {},
     });
@@ -157,7 +157,7 @@ async fn a_new_namespace_gets_its_account_and_the_root_certificate() {
     });
     let accounts = format!("{NAMESPACES}/new/serviceaccounts");
     client.post(&accounts, &account).await.expect(201);
-    // The controllers take this for somebody else's having been faster.
+    // The controllers read this reason as proof that another writer was faster.
     assert_eq!(
         client
             .post(&accounts, &account)

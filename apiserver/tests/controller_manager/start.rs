@@ -71,7 +71,7 @@ async fn the_rest_mapper_of_the_garbage_collector_learns_every_kind_from_two_doc
     ] {
         assert!(kinds.contains(&kind), "{kind}");
     }
-    // A group without a served version would make each sync tell of failed discovery.
+    // A group without a served version would make each sync log a failed discovery.
     let groups = client.get_as(DISCOVERY, "/apis").await;
     for group in groups.at("/items").as_array().unwrap() {
         for version in group["versions"].as_array().unwrap() {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
-/// What the server answers.
+/// An answer of the server.
 struct Answer {
     code: u16,
     body: Value,

@@ -56,7 +56,7 @@ async fn what_is_told_of_devices_goes_with_their_allocation() {
     .await;
     assert_eq!(taken.code, 200, "{}", taken.message());
     assert_eq!(taken.body["status"], json!({}));
-    // What never was allocated is not told of.
+    // A device that was never allocated has no status.
     let unknown = json!({ "status": { "devices": [device] } });
     assert_eq!(
         causes(&send(&server, &status, unknown).await),

@@ -8,7 +8,7 @@ use super::requests::send;
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
-/// A server with a job `x` of this spec, beside its template.
+/// A server with a job `x` of this spec, to which a template is added.
 async fn with_job(mut spec: Value) -> ApiServer {
     let server = ApiServer::builder().build();
     spec["template"] = json!({ "spec": {

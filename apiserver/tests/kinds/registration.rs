@@ -1,4 +1,4 @@
-//! Who serves a group, and who is asked about writes.
+//! Registration of API services and of webhook configurations.
 
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};

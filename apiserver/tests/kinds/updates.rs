@@ -1,4 +1,4 @@
-//! What an update of a stored object may change.
+//! Fields that an update of a stored object may change.
 
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use super::requests::send;
 
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
-/// A volume with these fields beside those that each has.
+/// A volume with these fields in addition to its capacity and access modes.
 fn volume(fields: Value) -> Value {
     let mut spec = json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"] });
     let all = spec.as_object_mut().unwrap();

@@ -1,4 +1,4 @@
-//! What writes are answered beside the faults of their fields.
+//! Answers to writes other than faults of fields.
 
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};

@@ -17,7 +17,7 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// Those of the kind of `object`.
+    /// The schemas of the group version of `object`, and the schema of its kind.
     pub(crate) async fn new(server: &ApiServer, object: &Value) -> Self {
         let api_version = object["apiVersion"].as_str().unwrap();
         let path = format!("GET /openapi/v3{}", root(api_version));
@@ -58,7 +58,7 @@ const TEXTS: &[&str] = &[
     "", "a", "b", "web", "A_b", "a.io/b", "10.0.0.1", "/x", "1", "80%", "Never", "é", "a b",
 ];
 
-/// What is in no place right.
+/// Values that are valid nowhere.
 const JUNK: &[&str] = &[
     "null",
     "true",
@@ -129,7 +129,7 @@ impl<'a> Generator<'a> {
 
     fn grow_field(&mut self, fields: &mut Map<String, Value>, name: &str, schema: &'a Value) {
         match fields.get_mut(name) {
-            // Rarely something else in the place of what is there.
+            // Rarely, another value replaces the present one.
             Some(value) if self.below(8) > 0 => self.grow_value(value, name, schema),
             _ => {
                 let value = self.value(schema, name, 0);
@@ -174,7 +174,7 @@ impl<'a> Generator<'a> {
             let at = self.below(len);
             place = match place {
                 Value::Object(fields) => {
-                    // What the kind and the name are decides what the request is about.
+                    // The kind and the name determine the target of the request.
                     let fixed = ["apiVersion", "kind", "metadata"];
                     let own = |field: &(&String, &mut Value)| !fixed.contains(&field.0.as_str());
                     let mut own: Vec<_> = fields.iter_mut().filter(own).collect();

@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto};
 
-/// What a webhook does with a request.
+/// The reaction of a webhook to a request.
 pub(crate) enum Reply {
     /// Answers with a document.
     Json(Value),

@@ -129,7 +129,7 @@ async fn a_stranger_s_certificate_is_refused_after_the_handshake() {
     let answers = exchange(&running, &authority, Some(&stranger), &bearers).await;
     assert_eq!((answers[0].0, answers[1].0), (401, 401));
     assert_eq!(info(&answers[2])["username"], "kubernetes-admin");
-    // Who shows nothing, or a certificate of nobody, is nobody.
+    // A client without a certificate, or with a certificate without a name, is anonymous.
     for shown in [None, Some(nameless.as_str())] {
         let answers = exchange(&running, &authority, shown, &[None]).await;
         assert_eq!(answers[0].0, 403);

@@ -1,4 +1,4 @@
-//! Answers of webhooks that are bad, told of in upstream's words.
+//! Bad answers of webhooks, refused in upstream's words.
 
 use serde_json::{Value, json};
 

@@ -110,7 +110,7 @@ async fn mutating(server: &ApiServer, webhook: Value) {
     .await;
 }
 
-/// The answer to a review with these fields beside its uid.
+/// The answer to a review with these fields in addition to its uid.
 fn response(review: &Value, fields: Value) -> Reply {
     let mut response = fields;
     response["uid"] = review["request"]["uid"].clone();

@@ -1,4 +1,4 @@
-//! What is counted of webhooks: calls, refusals, failures, match conditions.
+//! Metrics of webhooks: calls, refusals, failures, match conditions.
 
 use http::Request;
 use http_body_util::{BodyExt, Full};

@@ -92,7 +92,7 @@ async fn json_ends_with_a_line_break_and_is_safe_in_html() {
             "{status}"
         );
         assert!(status.ends_with("}\n"), "{status}");
-        // What was read back is what is held: no change, no new version.
+        // The object read back equals the stored object: no change, no new version.
         let patch = [("content-type", "application/merge-patch+json")];
         let same = respond(&server, &format!("PATCH {path}/a"), &patch, b"{}").await;
         let (_, _, same) = read(same).await;

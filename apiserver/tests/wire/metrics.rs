@@ -244,7 +244,7 @@ async fn authentication_impersonation_and_authorization_are_counted_by_outcome()
     let (_, _, text) = read(response).await;
     let text = String::from_utf8(text.to_vec()).unwrap();
     for line in [
-        // That of a token, and those of nobody, are users like any other.
+        // A token's user and the anonymous user count like any other user.
         "authentication_attempts{result=\"error\"} 1",
         "authentication_attempts{result=\"success\"} 10",
         "authentication_duration_seconds_count{result=\"success\"} 10",
@@ -258,7 +258,7 @@ async fn authentication_impersonation_and_authorization_are_counted_by_outcome()
         "apiserver_impersonation_attempts_total{decision=\"allowed\",mode=\"user-info\"} 2",
         "apiserver_impersonation_attempts_total{decision=\"denied\",mode=\"\"} 1",
         "apiserver_impersonation_authorization_attempts_total{decision=\"denied\",mode=\"legacy\"} 1",
-        // One that nobody is to be warned of is not counted.
+        // A token without a warning time is not counted.
         "serviceaccount_valid_tokens_total 0",
         "serviceaccount_stale_tokens_total 0",
         "apiserver_client_certificate_expiration_seconds_count 0",
@@ -309,11 +309,11 @@ async fn lists_and_watches_of_the_window_are_counted_by_resource() {
         format!("apiserver_watch_cache_initializations_total{{{labels}}} 1"),
         format!("apiserver_watch_cache_resource_version{{{labels}}} {current}"),
         format!("watch_cache_capacity{{{labels}}} 4096"),
-        // Three objects, and the event behind the version.
+        // Three objects, and the event after the version.
         format!("apiserver_init_events_total{{{labels}}} 4"),
         "apiserver_watch_list_duration_seconds_count{group=\"\",resource=\"configmaps\",scope=\"namespace\",version=\"v1\"} 1".to_owned(),
         "apiserver_watch_list_duration_seconds_sum{group=\"\",resource=\"configmaps\",scope=\"namespace\",version=\"v1\"} 0".to_owned(),
-        // A fresh server has one of its own.
+        // A fresh server has a config map of its own.
         format!("apiserver_resource_objects{{{labels}}} 4"),
     ] {
         assert!(has(&text, &line), "{line} in\n{text}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::status::ApiError;
 use crate::storage::ObjectKey;
 
-/// As lenient about the bits behind the last byte as Go is.
+/// As lenient about the bits after the last byte as Go is.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 const VERSION: &str = "meta.k8s.io/v1";
