@@ -63,7 +63,7 @@ pub const KRUISE_CONTROLLERS: &[&str] = &[
     "nodeimage",
 ];
 
-/// What a [`Manager`] runs.
+/// The options of a [`Manager`].
 #[derive(Clone)]
 pub struct Options {
     /// Names out of [`CONTROLLERS`] and [`KRUISE_CONTROLLERS`]; repetitions count once.
@@ -71,21 +71,20 @@ pub struct Options {
     /// How many nodes to simulate; with none there is no scheduler either.
     pub nodes: usize,
     /// Whether nodes come with the storage class `standard` and its provisioner, as in kind. Unless
-    /// `persistent-volume` runs they do in any case, for whoever binds volumes. Without it, claims
-    /// without a class get a volume at once.
+    /// `persistent-volume` runs they do in any case, for the external binder. Without the class,
+    /// claims that name no class get a volume at once.
     pub default_storage_class: bool,
     /// Images that have several names on the nodes and in registries.
     pub same_images: node::SameImages,
     /// How long simulated pods take by default.
     pub timings: node::Timings,
-    /// How objects move on besides; stages of pods take the
-    /// place of the kubelets.
+    /// The lifecycle stages of objects; stages of pods replace the kubelets.
     pub stages: Vec<node::Stage>,
     /// How often a kubelet renews its Lease; [`node::LEASE_RENEWAL`] on a cluster.
     pub lease_renewal: Duration,
     /// The certificate, in PEM, by which pods are to know the API server.
     pub root_ca: String,
-    /// What the API server signs; without it, `csrapproving`, `csrcleaner`, `csrsigning` and
+    /// The API server's signers; without them, `csrapproving`, `csrcleaner`, `csrsigning` and
     /// `serviceaccount-token` do nothing.
     pub credentials: Option<Credentials>,
     /// How the StatefulSet controller behaves.
@@ -94,9 +93,9 @@ pub struct Options {
     pub namespace: namespace::Settings,
     /// How the controllers of OpenKruise's workloads behave.
     pub kruise: kruise::Gates,
-    /// Whether the nodes have OpenKruise's daemon: it serves those of its resources that are defined,
-    /// whoever manages them. Without it the nodes have the part that [`KRUISE_CONTROLLERS`] need, if one
-    /// of these runs.
+    /// Whether the nodes have OpenKruise's daemon: it serves those of its resources that are
+    /// defined, for any manager. If false, the nodes have the parts that [`KRUISE_CONTROLLERS`]
+    /// need, if one of these runs.
     pub kruise_daemon: bool,
     /// How the expressions of admission policies are checked.
     pub check_types: policy_status::CheckTypes,
@@ -256,7 +255,7 @@ impl Manager {
         self.ends.list()
     }
 
-    /// The containers of the nodes, for who asks for their logs.
+    /// The containers of the nodes, whose logs can be read.
     #[must_use]
     pub fn containers(&self) -> &node::Containers {
         &self.machines.containers
@@ -334,7 +333,7 @@ fn controller(name: &str, ctx: Context, options: &Options) -> BoxFuture<'static,
         "endpointslicemirroring" => endpoint_slice_mirroring::run(ctx).boxed(),
         "garbage-collector" => garbage_collector::run(ctx).boxed(),
         "imagepulljob" if gates.image_pull_job => image_pull_job::run(ctx).boxed(),
-        // What the gates keep from running is no end.
+        // A controller that a gate disables is pending rather than ended.
         "imagepulljob" => std::future::pending().boxed(),
         "job" => job::run(ctx).boxed(),
         "namespace" => namespace::run(ctx, options.namespace).boxed(),

@@ -45,7 +45,7 @@ pub(crate) struct Change<K> {
     pub(crate) new: Option<Arc<K>>,
 }
 
-/// What a watch has told so far.
+/// The objects that a watch has reported so far.
 pub(crate) struct Mirror<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
     incoming: Option<BTreeMap<ObjectKey, Arc<K>>>,
@@ -167,9 +167,9 @@ pub(crate) fn retry_after(failures: u32) -> Duration {
 /// kube's own backoff begins anew with each attempt to list: an attempt is an event of its own, and
 /// a server that is away would be asked every 800 ms for as long as it is.
 ///
-/// What answers after nobody could be reached may be another server, which counts versions from the
-/// beginning: the watch then begins anew with a list. (Upstream's informers go on from the version they
-/// know, and hear nothing until the new server has come that far.)
+/// After the server was unreachable, another server may answer, whose resourceVersions start anew:
+/// the watch then restarts with a list. (Upstream's informers continue from the version they know,
+/// and receive nothing until the new server has reached it.)
 pub(crate) fn patient<K, S>(
     start: impl Fn() -> S + Send + 'static,
 ) -> impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static
@@ -206,7 +206,7 @@ pub(crate) fn warn_of(resource: &str, error: &watcher::Error) {
     tracing::warn!(resource, error = told(error), "watch failed");
 }
 
-/// What the server has answered, or else the error with its causes.
+/// The status that the server returned, or else the error with its causes.
 fn told(error: &watcher::Error) -> String {
     use watcher::Error::{InitialListFailed, WatchFailed, WatchStartFailed};
     match error {
@@ -218,7 +218,7 @@ fn told(error: &watcher::Error) -> String {
     }
 }
 
-/// An error and its causes, those left out that it tells of itself.
+/// An error and its causes, without those that its own message includes.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut told = error.to_string();
     let mut cause = error.source();
@@ -281,7 +281,7 @@ pub(crate) fn answered(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
-/// The uid, empty when there is none.
+/// The uid, empty if it is absent.
 pub(crate) fn uid(object: &impl Resource) -> String {
     object.uid().unwrap_or_default()
 }

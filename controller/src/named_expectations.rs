@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::mirror::ObjectKey;
 
-/// What is expected of an object.
+/// The expected change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Expected {
     Creation,

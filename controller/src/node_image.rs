@@ -1,5 +1,5 @@
-//! The NodeImage controller of OpenKruise: an object for each node with the images that it is to
-//! have, without those that nobody asks for any more.
+//! The NodeImage controller of OpenKruise: maintains an object for each node with the images that
+//! it is to have, without those that are no longer requested.
 //!
 //! Upstream looks again a random time later, up to two seconds; this one does without.
 //!
@@ -117,7 +117,7 @@ impl Controller {
         }
     }
 
-    /// What a job has asked for is no longer asked for.
+    /// Enqueues the nodes with requests of a deleted job.
     fn job_changed(&self, change: &Change<DynamicObject>) {
         let Change::Deleted(job) = change else {
             return;
@@ -212,7 +212,7 @@ impl Controller {
         missing
     }
 
-    /// Gives pulls up that the node does not tell of; says when to look again.
+    /// Gives up pulls that the node does not report; returns the delays until the next checks.
     async fn update_status(&self, image: &DynamicObject) -> Result<Vec<Duration>, Error> {
         let spec: NodeImageSpec = untyped::read(image, "spec")?;
         let known: NodeImageStatus = untyped::read(image, "status")?;

@@ -1,5 +1,5 @@
-//! The node lifecycle controller: notices silent nodes, tells of it in their conditions and in
-//! those of their pods, and taints them.
+//! The node lifecycle controller: detects silent nodes, updates their conditions and those of their
+//! pods, and taints them.
 
 mod health;
 mod pods;
@@ -84,7 +84,7 @@ struct Controller {
 
 #[derive(Default)]
 struct State {
-    /// By name, the nodes that were told of as registered, with their uid.
+    /// The uids by name of the nodes that an event reported as registered.
     known: BTreeMap<String, String>,
     health: BTreeMap<String, Health>,
     zones: Zones,

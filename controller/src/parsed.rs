@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::mirror::ObjectKey;
 
-/// What the last version of each object was read as.
+/// The parsed form of the last version of each object.
 pub(crate) struct Parsed<S>(Mutex<BTreeMap<ObjectKey, Read<S>>>);
 
 struct Read<S> {
@@ -29,11 +29,12 @@ impl<S> Default for Parsed<S> {
 }
 
 impl<S> Parsed<S> {
-    /// `object`, as `read` reads it if nobody has before; it is given the version before, and what
-    /// that was read as. The same object is told by its address, so it must be of a cache.
+    /// Returns the parsed form of `object`, from the cache or from `read`, which gets the previous
+    /// version and its parsed form. Objects are compared by address, so `object` must come from an
+    /// informer's cache.
     ///
     /// # Errors
-    /// That of `read`.
+    /// The error of `read`.
     pub(crate) fn get<E>(
         &self,
         key: &ObjectKey,

@@ -100,8 +100,8 @@ pub(crate) fn phase_rank(pod: &Pod) -> u8 {
     }
 }
 
-/// What it costs to delete the pod, by its annotation. A cost that can't be read counts as none;
-/// the server refuses most of them.
+/// The pod's deletion cost, from its annotation. A cost that can't be read counts as 0; the server
+/// refuses most of them.
 #[must_use]
 pub(crate) fn deletion_cost(pod: &Pod) -> i32 {
     let annotations = pod.metadata.annotations.as_ref();
@@ -144,7 +144,7 @@ pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) ->
 
 /// How long a pod that is ready has to stay so until it is available.
 ///
-/// None when it is not ready, or when nobody said since when it is.
+/// None when it is not ready, or when the condition has no transition time.
 #[must_use]
 pub(crate) fn until_available(
     pod: &Pod,
@@ -164,7 +164,7 @@ pub(crate) fn until_available(
     Some(Duration::try_from(due.duration_since(now)).unwrap_or(Duration::ZERO))
 }
 
-/// The revision the pod was made from, empty when nobody labelled it.
+/// The name of the revision from which the pod was created, empty if it is not labeled.
 #[must_use]
 pub(crate) fn revision(pod: &Pod) -> &str {
     let labels = pod.metadata.labels.as_ref();

@@ -1,4 +1,4 @@
-//! Creates and deletes pods for a workload, each with the event that tells of it.
+//! Creates and deletes pods for a workload, recording an event for each.
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -38,7 +38,7 @@ impl PodControl<'_> {
         }
     }
 
-    /// Deletes the pod `name`. When there is none, this fails without an event.
+    /// Deletes the pod `name`. If the pod does not exist, this fails without an event.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), Error> {
         match self.api.delete(name, &DeleteParams::default()).await {
             Ok(_) => {

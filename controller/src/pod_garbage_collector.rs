@@ -1,4 +1,4 @@
-//! The pod garbage collector: removes pods that nobody else will, as their node is gone.
+//! The pod garbage collector: removes pods that no kubelet will remove, as their node is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -153,7 +153,8 @@ fn node_of(pod: &Pod) -> Option<&str> {
     Some(node).filter(|node| !node.is_empty())
 }
 
-/// Not ready, and somebody vouches that nothing runs there any more.
+/// Whether the node is not ready and has the taint by which an administrator declares it out of
+/// service.
 fn is_out_of_service(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| &status.conditions);
     let is_ready = conditions

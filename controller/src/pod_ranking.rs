@@ -21,7 +21,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The rank of pods by name: those with the highest go first, those without have none.
 type Ranks = BTreeMap<String, f64>;
 
-/// What is looked at besides what every comparison looks at.
+/// The optional criteria of the comparison.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Respects<'a> {
     /// Whether a pod is available.
@@ -30,8 +30,8 @@ pub(crate) struct Respects<'a> {
     pub(crate) ranks: Option<&'a Ranks>,
 }
 
-/// Which of two pods goes first: the one that is less far, dearer to nobody, in better company,
-/// younger.
+/// Orders two pods for deletion: first the pod that is less far along, then of lower deletion cost,
+/// then of higher rank, then younger.
 pub(crate) fn compare(a: &Pod, b: &Pod, respects: Respects<'_>) -> Ordering {
     let is_ready = pod::has_ready_condition;
     let is_available = |pod: &Pod| respects.is_available.is_some_and(|is| is(pod));

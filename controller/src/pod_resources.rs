@@ -25,10 +25,10 @@ const SUFFIXES: &[(&str, i128)] = &[
     ("E", 1_000_000_000_000_000_000_000),
 ];
 
-/// What digits behind the point can say.
+/// The number of decimals that count.
 const FRACTION_DIGITS: usize = 9;
 
-/// A quantity in thousandths, rounded up; `None` for what is none.
+/// A quantity in thousandths, rounded up; `None` if it cannot be parsed.
 pub(crate) fn thousandths(text: &str) -> Option<i128> {
     let suffix = SUFFIXES.iter().find(|(suffix, _)| text.ends_with(suffix));
     let (number, unit) = match suffix {
@@ -65,7 +65,7 @@ pub(crate) fn amounts(list: Option<&BTreeMap<String, Quantity>>) -> Amounts {
         .collect()
 }
 
-/// What a pod asks a node for: all that ever runs at the same time.
+/// The requests of a pod: the maximum of resources requested at any time.
 pub(crate) fn requests(spec: &PodSpec) -> Amounts {
     let mut total = Amounts::new();
     for container in &spec.containers {
@@ -87,7 +87,7 @@ pub(crate) fn requests(spec: &PodSpec) -> Amounts {
     raise(&mut total, &peak);
     let whole = spec.resources.as_ref().map(requested).unwrap_or_default();
     for (name, amount) in whole {
-        // What the pod says for itself replaces what its containers say.
+        // Requests of the pod override the sum of its containers' requests.
         if matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-") {
             total.insert(name, amount);
         }

@@ -177,7 +177,7 @@ impl Controller {
         }))
     }
 
-    /// The OpenAPI document at `path`, if there is one.
+    /// The OpenAPI document at `path`, if it exists.
     async fn document(&self, path: &str) -> Result<Option<Value>, Error> {
         match rest_mapper::get(&self.ctx.client, path, "application/json").await {
             Ok(document) => Ok(Some(document)),

@@ -98,7 +98,8 @@ impl RevisionControl<'_> {
         Api::namespaced(self.client.clone(), self.namespace)
     }
 
-    /// Those of `cached` that the workload selects and controls, or that nobody does, oldest first.
+    /// Returns the selected members of `cached` with this workload as controller or without any,
+    /// oldest first.
     pub(crate) fn list(
         &self,
         cached: Vec<Arc<ControllerRevision>>,

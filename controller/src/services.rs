@@ -1,4 +1,4 @@
-//! Services and the pods behind them, as both controllers of endpoints see them.
+//! Services and their pods, as both controllers of endpoints see them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

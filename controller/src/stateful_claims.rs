@@ -75,7 +75,7 @@ impl<'a> StatefulClaims<'a> {
         self.templates.iter().map(claim_of).collect()
     }
 
-    /// What the pod lacks.
+    /// Returns the claims to create for the pod, and its claims that are being deleted.
     pub(crate) fn ensure(self, pod: &Pod) -> Vec<EnsureClaim> {
         let ensure = |of: PodClaim<'_>| {
             let Some(claim) = of.claim else {
@@ -90,7 +90,7 @@ impl<'a> StatefulClaims<'a> {
         self.of_pod(pod).into_iter().filter_map(ensure).collect()
     }
 
-    /// Whose owners are not those that the policy wants for a pod that is `condemned` or not.
+    /// Returns the claims whose owners differ from the policy for a pod that is `condemned` or not.
     pub(crate) fn fix_owners(self, pod: &Pod, condemned: bool) -> Vec<FixOwners> {
         let pod_ref = OwnerReference {
             controller: self.set_ref.controller,

@@ -16,7 +16,7 @@ pub(crate) fn ordinal(pod: &Pod) -> Option<i32> {
     parent_and_ordinal(pod.metadata.name.as_deref()?)?.1
 }
 
-/// What a set gives to its pods besides the template.
+/// The properties that a set gives to its pods in addition to the template.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity<'a> {
     /// The set's name.
@@ -24,7 +24,7 @@ pub(crate) struct Identity<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) service_name: Option<&'a str>,
     pub(crate) claim_templates: &'a [PersistentVolumeClaim],
-    /// Whether pods are labelled with their ordinal.
+    /// Whether pods are labeled with their ordinal.
     pub(crate) has_index_label: bool,
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn claim_volume(name: &str, claim: String) -> Volume {
     }
 }
 
-/// Puts the volumes of claims ahead of the pod's others, and in the place of those of their names.
+/// Prepends the volumes of claims to the pod's others; they replace volumes of equal name.
 pub(crate) fn mount_claims(pod: &mut Pod, mut volumes: Vec<Volume>) {
     if volumes.is_empty() {
         return;

@@ -15,7 +15,7 @@ use crate::recorder::{EventType, Recorder};
 use crate::stateful_claims::{EnsureClaim, FixOwners, Repair};
 use crate::sync_error::Error;
 
-/// What an event tells about, as it is spelled in reasons and messages.
+/// The verb of an event, as it is spelled in reasons and messages.
 #[derive(Clone, Copy)]
 enum Verb {
     Create,
@@ -35,13 +35,13 @@ impl Verb {
     }
 }
 
-/// What to do about a pod whose repair has met a conflict.
+/// The next step for a pod whose repair has met a conflict.
 pub(crate) enum Again {
-    /// The same.
+    /// The repair as planned.
     Same,
-    /// This instead.
+    /// Another repair.
     With(Box<Repair>),
-    /// Nothing is wrong with it any more.
+    /// Nothing to repair any more.
     Done,
 }
 

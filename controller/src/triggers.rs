@@ -12,18 +12,18 @@ use crate::informer::Change;
 use crate::mirror::ObjectKey;
 use crate::pod;
 
-/// Something that owns what it selects.
+/// An object that owns the objects that it selects.
 pub(crate) trait Workload {
-    /// Its kind, as owner references name it.
+    /// The kind of the workload, as owner references name it.
     const KIND: &'static str;
 
-    /// Its metadata.
+    /// The metadata of the workload.
     fn meta(&self) -> &ObjectMeta;
 
-    /// What it selects.
+    /// The selector of the workload's pods.
     fn selector(&self) -> LabelSelector;
 
-    /// When to look again after one of its pods became ready, because only then it is available.
+    /// The delay until the next sync after a pod became ready, because only then it is available.
     fn recheck_after(&self) -> Option<Duration> {
         None
     }

@@ -47,9 +47,9 @@ async fn worker(controller: &impl Reconcile, queue: &WorkQueue<ObjectKey>) {
 /// How many objects, read by a turn of work, are worth a turn of the runtime before it.
 const OBJECTS_PER_TURN: usize = 16;
 
-/// Lets others go on for a while before work that reads so many `objects`: where the server is near, each
-/// of their writes would otherwise be followed by a turn of that work, and all would be read for each
-/// of them. Elsewhere the work itself takes the time in which changes gather.
+/// Yields in proportion to the number of `objects` that the next turn of work reads. Near the
+/// server, each write of other tasks would otherwise be followed by a turn of that work that reads
+/// all objects. Elsewhere the work itself takes the time in which changes gather.
 pub(crate) async fn gather(objects: usize) {
     for _ in 0..objects / OBJECTS_PER_TURN {
         tokio::task::yield_now().await;

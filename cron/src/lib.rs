@@ -51,7 +51,7 @@ const DESCRIPTORS: [(&str, [&str; 5]); 7] = [
     ("@midnight", ["0", "0", "*", "*", "*"]),
     ("@hourly", ["0", "*", "*", "*", "*"]),
 ];
-/// A schedule that does not come within so many years never does.
+/// The years after which a schedule without a match counts as never due.
 const YEARS_MAX: i16 = 5;
 
 impl Schedule {
@@ -86,13 +86,13 @@ impl Schedule {
         Ok(Self { times, zone })
     }
 
-    /// The same schedule with its times in `zone`.
+    /// Returns this schedule with its times in `zone`.
     #[must_use]
     pub fn in_zone(self, zone: TimeZone) -> Self {
         Self { zone, ..self }
     }
 
-    /// The first time after `after`; None when there is none for years, as of the 31st of February.
+    /// The first time after `after`; None if the next five years have none, as with February 31.
     #[must_use]
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let second = Timestamp::from_second(after.as_millisecond().div_euclid(1000)).ok()?;

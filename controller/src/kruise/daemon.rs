@@ -1,4 +1,4 @@
-//! OpenKruise's daemon of all simulated nodes: one for all of them, where upstream has one on each.
+//! OpenKruise's daemon: a single instance for all simulated nodes, where upstream runs one per node.
 //!
 //! - `container_meta`: reports the containers of updated pods and restarts those with outdated
 //!   variables

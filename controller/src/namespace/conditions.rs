@@ -44,14 +44,14 @@ const WELL: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// What a pass over a namespace has found.
+/// The findings of a pass over a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Why not all kinds are known.
+    /// The error because of which not all kinds are known.
     pub(super) discovery: Option<String>,
-    /// What could not be deleted, and why.
+    /// The errors of failed deletions.
     pub(super) content_errors: Vec<String>,
-    /// The pass came to all kinds, so what is left is reported.
+    /// Whether the pass visited all kinds, so that remaining content is reported.
     pub(super) is_complete: bool,
     /// By resource and group.
     objects: BTreeMap<String, usize>,

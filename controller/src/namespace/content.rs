@@ -28,7 +28,7 @@ pub(super) struct Deletion {
     pub(super) estimate: i64,
 }
 
-/// What is left of one kind.
+/// The remaining objects of one kind.
 #[derive(Default)]
 struct Left {
     estimate: i64,

@@ -12,24 +12,24 @@ use crate::kruise::node_image::{ImageTagSpec, NodeImageSpec, NodeImageStatus};
 /// The mode of secrets that go with the image.
 pub(super) const BATCH: &str = "batch";
 
-/// What is known of a job by its name.
+/// The job of a name, if it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     Gone,
-    /// There is one, of this uid.
+    /// A job of this uid exists.
     Is(String),
 }
 
-/// A spec without what is no longer asked for.
+/// A spec without the tags that are no longer requested.
 #[derive(Debug)]
 pub(super) struct Tidied {
     pub(super) spec: NodeImageSpec,
-    /// When something else is due.
+    /// The delays until other changes are due.
     pub(super) waits: Vec<Duration>,
 }
 
-/// Leaves out tags that nobody asks for any more, and those that have been there for long enough;
-/// `job` knows jobs by namespace and name, `missing` are secrets that are gone.
+/// Removes tags that no job requests any more, and tags whose time to live is over; `job` looks up
+/// jobs by namespace and name, `missing` lists secrets that are gone.
 pub(super) fn tidy(
     spec: &NodeImageSpec,
     status: &NodeImageStatus,

@@ -1,4 +1,4 @@
-//! Which pulls are given up that their node does not tell of.
+//! Gives up pulls that their node does not report.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::kruise::node_image::{
     ImageStatus, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus,
 };
 
-/// How long a node may not tell of a pull, and how long beyond its deadline a pull may go on.
+/// The time until an unreported pull is given up, and the extra time of a pull after its deadline.
 const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 
 /// A pull that was given up.
@@ -21,18 +21,18 @@ pub(super) struct Pull {
     pub(super) message: String,
 }
 
-/// What is to be told.
+/// The new status and the failures to report.
 #[derive(Debug)]
 pub(super) struct Judged {
     /// The counts are those of the new statuses, if these are new.
     pub(super) status: NodeImageStatus,
     pub(super) failed: Vec<Pull>,
-    /// When something else is due.
+    /// The delays until other checks are due.
     pub(super) waits: Vec<Duration>,
 }
 
-/// Gives pulls up whose time is over. Only then are statuses of tags left out that nobody asks for:
-/// otherwise that is up to the node.
+/// Gives up pulls whose time is over. If the status changes, statuses of tags that are no longer
+/// requested are removed; otherwise that is up to the node.
 pub(super) fn judge(spec: &NodeImageSpec, known: &NodeImageStatus, now: Timestamp) -> Judged {
     let mut judged = Judged {
         status: known.clone(),
@@ -110,7 +110,7 @@ impl Judged {
         });
     }
 
-    /// Leaves out what nobody asks for, and counts the rest.
+    /// Removes statuses of tags that are not requested, and counts the rest.
     fn count(&mut self, spec: &NodeImageSpec) {
         let status = &mut self.status;
         status

@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
 /// How long a node may take until it first posts its status (`node-startup-grace-period`).
 const STARTUP_GRACE: SignedDuration = SignedDuration::from_secs(60);
-/// What a silent node says nothing about any more, in the order in which it is noted.
+/// The conditions that become unknown on a silent node, in the order in which they are written.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// What is remembered of a node's heartbeats.
+/// The last heartbeats of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Health {
     /// The condition Ready as it was seen last.
@@ -100,7 +100,7 @@ fn heartbeat(ready: Option<&NodeCondition>) -> Option<Option<Timestamp>> {
     ready.map(|ready| ready.last_heartbeat_time.as_ref().map(|time| time.0))
 }
 
-/// The conditions as they are once nobody knows them.
+/// The conditions of a silent node: their status is Unknown.
 fn unknown(node: &Node, created: Timestamp, now: Timestamp) -> Vec<NodeCondition> {
     let unknown = CONDITIONS.iter().map(|type_| match condition(node, type_) {
         None => Some(NodeCondition {
@@ -121,7 +121,7 @@ fn unknown(node: &Node, created: Timestamp, now: Timestamp) -> Vec<NodeCondition
         }),
     });
     let mut unknown: Vec<NodeCondition> = unknown.flatten().collect();
-    // Written in the order in which the node has them, those that it lacks behind them.
+    // Keep the order of the node's conditions, and append those that it lacks.
     let known = node.status.iter().flat_map(|status| &status.conditions);
     let known: Vec<&str> = known.flatten().map(|known| known.type_.as_str()).collect();
     let place = |type_: &str| known.iter().position(|known| *known == type_);

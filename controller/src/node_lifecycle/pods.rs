@@ -1,4 +1,4 @@
-//! What the pods of a node that has failed are told.
+//! The conditions and events of pods on a failed node.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,7 +13,7 @@ const INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 const SECONDARY_INTERVAL: SignedDuration = SignedDuration::from_secs(100);
 /// A larger zone is large.
 const LARGE_ZONE_NODES: usize = 50;
-/// Zones with more than so many failed nodes can be disrupted in part.
+/// The most failed nodes that never disrupt a zone in part.
 const FEW_NODES: usize = 2;
 
 /// How a zone is doing.
@@ -56,7 +56,7 @@ struct Zone {
     waiting: VecDeque<String>,
 }
 
-/// What a look at all zones calls for.
+/// The change that the states of all zones call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Nothing out of the ordinary.
@@ -179,7 +179,7 @@ impl Zones {
             }
             let (ready, failed) = counts[name];
             let interval = state.interval(ready + failed);
-            // Who had to wait goes on waiting at the new pace.
+            // Nodes that already wait continue at the new pace.
             if let Some(interval) = interval.filter(|_| zone.interval != interval)
                 && zone.free > now
             {

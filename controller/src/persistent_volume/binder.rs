@@ -1,4 +1,4 @@
-//! What a claim or a volume needs next: pure decisions and the objects they lead to.
+//! Decides the next step for a claim or a volume; builds the objects to write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ pub(super) enum ClaimStep {
     Bind(String),
     /// Report it as bound to this volume.
     ReportBound(String),
-    /// Its volume is gone.
+    /// Report that its volume is gone.
     ReportLost,
-    /// Nobody has said on which node its volume is to be.
+    /// Wait until a node is chosen for its volume.
     WaitForConsumer,
     /// Let this provisioner make its volume.
     HandOver(&'static str),
@@ -46,9 +46,9 @@ pub(super) enum ClaimStep {
 pub(super) enum VolumeStep {
     Nothing,
     Report(&'static str),
-    /// Nobody claims it any more and nobody wants its data.
+    /// Delete a released volume whose reclaim policy is Delete.
     Delete,
-    /// It is deleted and nothing uses it.
+    /// Remove the finalizer of a deleted volume that is no longer in use.
     Unprotect,
 }
 
@@ -421,7 +421,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The same when it has been bound.
+    /// The claim after binding has completed.
     fn completed(mut claim: PersistentVolumeClaim) -> PersistentVolumeClaim {
         let annotation = (BIND_COMPLETED.to_owned(), "yes".to_owned());
         claim.metadata.annotations = Some(BTreeMap::from([annotation]));

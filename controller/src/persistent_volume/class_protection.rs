@@ -24,7 +24,8 @@ impl Controller {
             .extend(leaving.map(|(key, _)| key.clone()));
     }
 
-    /// Gives the class its finalizer, or takes it off one that is to go and that nobody names.
+    /// Adds the finalizer to a class, or removes it from a deleted class that no claim or volume
+    /// names.
     pub(super) async fn sync_class(&self, key: &ObjectKey) -> Result<(), kube::Error> {
         let Some(class) = self.classes.get(key) else {
             return Ok(());

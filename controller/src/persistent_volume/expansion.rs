@@ -12,12 +12,12 @@ use crate::pod_resources::amount;
 
 const STORAGE: &str = "storage";
 
-/// What is to be written.
+/// The next write of an expansion.
 #[derive(Debug, PartialEq)]
 enum Growth {
-    /// The volume becomes larger.
+    /// Enlarges the volume.
     Volume(Value),
-    /// The status of the claim says so.
+    /// Updates the status of the claim.
     Claim(Value),
 }
 

@@ -22,7 +22,7 @@ pub(super) fn best<'a>(claim: &PersistentVolumeClaim, volumes: &'a Volumes) -> O
     suitable.min().map(|(_, _, name)| name)
 }
 
-/// Whether a volume is what `claim` asks for, whoever has chosen it.
+/// Whether a volume satisfies `claim`, whichever party chose it.
 pub(super) fn suits(volume: &PersistentVolumeSpec, claim: &PersistentVolumeClaimSpec) -> bool {
     let requests = claim.resources.as_ref();
     let requests = requests.and_then(|resources| resources.requests.as_ref());
@@ -38,14 +38,14 @@ pub(super) fn suits(volume: &PersistentVolumeSpec, claim: &PersistentVolumeClaim
         && text(&volume.volume_attributes_class_name) == text(&claim.volume_attributes_class_name)
 }
 
-/// Whether nobody has it, and its controller has said so.
+/// Whether the volume is Available, claimed by no claim, and not being deleted.
 fn is_available(volume: &PersistentVolume) -> bool {
     let phase = volume.status.as_ref().and_then(|it| it.phase.as_deref());
     let tied = volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref());
     phase == Some("Available") && tied.is_none() && volume.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether the claim's selector, if it has one, takes the volume.
+/// Whether the claim's selector, if any, selects the volume.
 fn is_selected(volume: &PersistentVolume, claim: &PersistentVolumeClaimSpec) -> bool {
     let Some(selector) = claim.selector.clone() else {
         return true;

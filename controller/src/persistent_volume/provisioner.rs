@@ -1,5 +1,5 @@
-//! Makes and takes back volumes where somebody else binds them, as a storage driver's provisioner does
-//! beside upstream's controllers.
+//! Creates and deletes volumes that another party binds, as a storage driver's provisioner does
+//! next to upstream's controllers.
 
 use std::sync::Arc;
 
@@ -164,7 +164,7 @@ fn is_asked_for(claim: &PersistentVolumeClaim) -> bool {
         && claim.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether the volume is one of this provisioner's that nobody claims or wants any more.
+/// Whether the volume is of this provisioner, released, and to be deleted.
 fn is_done_with(volume: &PersistentVolume) -> bool {
     let provisioner = volume.annotations().get(PROVISIONED_BY);
     let status = volume.status.as_ref();

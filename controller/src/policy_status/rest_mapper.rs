@@ -1,4 +1,4 @@
-//! The kinds behind the resources that rules name, out of discovery.
+//! Maps the resources that rules name to kinds, by discovery.
 
 use std::collections::BTreeSet;
 

@@ -11,9 +11,9 @@ use super::EventType;
 
 /// How many keys are remembered of each sort; the one used least recently is forgotten.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is more than none");
-/// From so many different messages of one reason on, further ones share an Event.
+/// From this number of different messages of one reason on, further messages share an Event.
 const SIMILAR_MAX: usize = 10;
-/// Messages are similar only if no longer pause parts them.
+/// The longest pause between similar messages.
 const SIMILAR_INTERVAL: SignedDuration = SignedDuration::from_secs(600);
 /// Events of one type about one object: a burst, ...
 const SPAM_BURST: i32 = 25;

@@ -16,7 +16,7 @@ use crate::sync_error::Error;
 /// The most pods that one sync creates or deletes.
 const BURST: usize = 500;
 
-/// What a sync does about the number of pods.
+/// The change in the number of pods that a sync makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Nothing,
@@ -73,7 +73,7 @@ impl<S: Set> Controller<S> {
         for size in slow_start(count) {
             for _ in 0..size {
                 match control.create(&pod).await {
-                    // Nothing can be created there any more; nobody has to try again.
+                    // The namespace is terminating: no retry can succeed.
                     Err(error) if error.is_namespace_terminating() => {
                         missing -= 1;
                         self.expectations.created(&key);

@@ -67,8 +67,8 @@ fn created(pod: &Pod) -> Option<Timestamp> {
     pod.creation_timestamp().map(|time| time.0)
 }
 
-/// Younger first, an unknown age before all. Ages of one order of magnitude are as good as equal,
-/// and are told apart by uid so that not always the youngest goes.
+/// Orders younger pods first, an unknown age before all. Ages of one order of magnitude are ordered
+/// by uid, so that not always the youngest goes.
 fn by_age(a: &Pod, b: &Pod, since: impl Fn(&Pod) -> Option<Timestamp>, now: Timestamp) -> Ordering {
     match (since(a), since(b)) {
         (a, b) if a == b => Ordering::Equal,

@@ -1,5 +1,5 @@
-//! What the controller needs to know of a kind whose pods it counts: the ReplicaSet, or the
-//! ReplicationController that came before it.
+//! The kinds whose pods the controller counts: the ReplicaSet, and the ReplicationController that
+//! came before it.
 
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::pod;
 
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// What a sync found and did.
+/// The findings and results of a sync.
 pub(super) struct Observed<'a> {
     /// The set's pods that are neither finished nor on their way out.
     pub(super) active: Vec<&'a Pod>,

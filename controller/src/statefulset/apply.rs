@@ -1,4 +1,4 @@
-//! Carries a plan out: requests in their order, each with the event that tells of it.
+//! Executes a plan: requests in their order, recording an event for each.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Effects<'_> {
         created.filter(|_| is_old).collect()
     }
 
-    /// What is to be done about one pod, up to the first error.
+    /// Performs the actions for one pod, up to the first error.
     async fn perform_all(&self, actions: Vec<Action>) -> Result<(), Error> {
         for action in actions {
             self.perform(action).await?;
@@ -143,7 +143,7 @@ pub(super) async fn write_status(
         }
         object = sets.get(set.name()).await?;
         if object.metadata.uid.as_deref() != Some(set.uid()) {
-            // Another set has taken the name; this one's status is nobody's.
+            // Another set has taken the name; this set's status is obsolete.
             return Ok(());
         }
     }

@@ -1,7 +1,7 @@
 //! What has changed in the controller over the years, where it shows.
 //!
-//! The decisions that all versions share are elsewhere; here is what tells them apart. Left out is
-//! what shows in no object: how many workers there were, and the resync every 30 seconds.
+//! The decisions that all versions share are elsewhere; this module has the differences. Omitted
+//! are differences that show in no object: the number of workers, and the resync every 30 seconds.
 
 use std::str::FromStr;
 

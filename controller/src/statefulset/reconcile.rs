@@ -1,4 +1,4 @@
-//! What a sync is going to do, decided from what was read. No I/O happens here.
+//! Plans the actions of a sync from the observed objects, without I/O.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -284,7 +284,7 @@ impl Observed<'_> {
         vec![Action::Delete { pod: name(pod) }, create]
     }
 
-    /// What is wrong with a pod that should be one of the replicas.
+    /// Returns the repairs that a replica's pod needs, if any.
     pub(crate) fn repair(self, pod: &Pod) -> Option<Repair> {
         let owners = self.fix_owners(pod);
         let owners_match = owners.iter().all(|fix| fix.update.is_none());

@@ -17,7 +17,7 @@ use crate::revision_control::{Chosen, RevisionControl};
 use crate::sync_error::Error;
 
 impl Controller {
-    /// The selected revisions that the set controls or that nobody does, oldest first.
+    /// The selected revisions that the set controls or that have no controller, oldest first.
     pub(super) fn list_revisions(
         &self,
         set: &Set,
@@ -27,7 +27,7 @@ impl Controller {
         self.revision_control(set).list(cached, selector)
     }
 
-    /// Takes selected revisions over that nobody controls.
+    /// Adopts selected revisions that have no controller.
     pub(super) async fn adopt_revisions(
         &self,
         set: &Set,

@@ -51,7 +51,8 @@ pub(crate) struct Set {
 #[derive(Debug)]
 struct Spec {
     typed: StatefulSetSpec,
-    /// What a revision of the set holds, made of the bytes of `spec.template` as the server returned it.
+    /// The data of a revision of the set, built from the bytes of `spec.template` as the server
+    /// returned it.
     revision_data: Value,
 }
 
@@ -123,7 +124,7 @@ impl Set {
         &self.spec.typed
     }
 
-    /// What a revision of the set holds.
+    /// The data of a revision of the set, built from its pod template.
     pub(crate) fn revision_data(&self) -> &Value {
         &self.spec.revision_data
     }
@@ -242,7 +243,7 @@ impl Set {
         }
     }
 
-    /// What the set gives to its pods.
+    /// The identity that the set gives to its pods.
     pub(crate) fn identity(&self) -> Identity<'_> {
         Identity {
             name: self.name(),

@@ -20,10 +20,10 @@ const NIL: &str = "<nil>";
 
 pub(super) struct Field {
     name: &'static str,
-    /// Its name in JSON; none where its fields stand in the struct itself.
+    /// The field's name in JSON; None if the field's own fields are inlined into the struct.
     pub(super) key: Option<&'static str>,
     pub(super) type_: &'static str,
-    /// What the type is a name of, at the end of its pointers and lists.
+    /// The name of the type without its pointers and lists.
     pub(super) behind: &'static str,
 }
 
@@ -128,7 +128,7 @@ fn write_integer(out: &mut String, value: Option<&Value>) {
     write!(out, "{number}").expect("a string takes everything");
 }
 
-/// Items in brackets; an empty list is none, as it is in protobuf.
+/// Writes items in brackets; an empty list counts as nil, as in protobuf.
 fn write_list<T>(out: &mut String, items: &[T], mut write: impl FnMut(&mut String, &T)) {
     if items.is_empty() {
         return out.push_str(NIL);

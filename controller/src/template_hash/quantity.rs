@@ -4,7 +4,7 @@
 const DIGITS_MAX: i32 = 18;
 /// The least power of ten that is kept.
 const NANO: i32 = -9;
-/// What a quantity in powers of two is cut to.
+/// The largest quantity in binary units; larger ones are cut to it.
 const BINARY_MAX: u128 = i64::MAX as u128;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ struct Parts<'a> {
     negative: bool,
     /// Digits before the point, without leading zeros but a lone one.
     whole: &'a str,
-    /// Digits behind it.
+    /// Digits after the point.
     fraction: &'a str,
     exponent: i32,
     format: Format,
@@ -87,7 +87,7 @@ fn print(parts: &Parts<'_>, text: &str) -> String {
     small(amount, scale, text, parts.format.name())
 }
 
-/// A number too long for an integer, as a decimal with nine digits behind the point.
+/// Formats a number too long for an integer, as a decimal with nine decimals.
 fn large(parts: &Parts<'_>, digits: &str) -> String {
     let digits: u128 = digits.parse().unwrap_or(u128::MAX);
     let behind = u32::try_from(parts.fraction.len()).unwrap_or(u32::MAX);
