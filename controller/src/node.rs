@@ -44,40 +44,41 @@ pub use server::Page;
 pub(crate) use server::{Answer, REFUSED};
 pub use stages::{BadStage, Stage};
 
-/// How often a kubelet renews its Lease, a quarter of how long that is good for.
+/// The interval at which a kubelet renews its Lease: a quarter of the Lease's duration.
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(10);
 
-/// How long simulated pods take, unless their annotations say otherwise; by default no time at all.
+/// The durations of a simulated pod's steps, unless its annotations set others; all are zero by
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
     /// From the binding until the containers run.
     pub start: Duration,
     /// From a container's start until it is ready.
     pub ready: Duration,
-    /// From a pod's deletion until its containers have stopped; its grace period may be shorter. With
-    /// a pace it is up to the containers.
+    /// From a pod's deletion until its containers have stopped, at most its grace period. Ignored
+    /// with a pace: the containers decide.
     pub stop: Duration,
-    /// What else takes time; nothing does without it.
+    /// The durations of a real machine's other work; `None` for no time at all.
     pub pace: Option<Pace>,
 }
 
-/// What the simulated nodes share with those who look at them and make them fail.
+/// The state that the simulated nodes share with the API server and with fault injection.
 #[derive(Clone, Debug)]
 pub(crate) struct Machines {
     pub(crate) containers: Containers,
     pub(crate) faults: Faults,
 }
 
-/// How the nodes behave.
+/// The configuration of the nodes.
 #[derive(Clone)]
 pub(crate) struct Conduct {
     pub(crate) timings: Timings,
     pub(crate) lease_renewal: Duration,
-    /// Whether somebody else takes the taint of new nodes away once they are ready.
+    /// Whether a node lifecycle controller removes the taint of new nodes once they are ready.
     pub(crate) has_lifecycle_controller: bool,
-    /// Whether storage classes count, which say where volumes are made.
+    /// Whether the scheduler selects the nodes of volumes (`WaitForFirstConsumer`).
     pub(crate) default_storage_class: bool,
-    /// How objects move on besides; those about pods take the place of the kubelets.
+    /// The stages (KWOK) that move objects on; stages about pods replace the kubelets.
     pub(crate) stages: Vec<Stage>,
 }
 

@@ -1,5 +1,5 @@
-//! Containers that answer: a small file system, a shell with the commands that tests use, and
-//! what it has written.
+//! Simulated containers: a small file system, a shell with the commands that tests use, and the
+//! log.
 
 mod arithmetic;
 mod commands;
@@ -37,7 +37,7 @@ pub(super) use signals::{Sender, Told};
 pub use streams::{Channel, ExecOptions};
 pub(super) use streams::{Input, Stdin, Typing};
 
-/// What a container is made of.
+/// A container's contents and environment.
 #[derive(Clone)]
 pub(crate) struct Container {
     /// The command line of its first process.
@@ -48,20 +48,20 @@ pub(crate) struct Container {
     pub(crate) directory: String,
     pub(crate) now: Now,
     pub(crate) started: Timestamp,
-    /// Where its programs listen.
+    /// The ports on which its programs listen.
     pub(in crate::node) listeners: Listeners,
 }
 
 /// The client's side of a process in a container.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// What it writes.
+    /// The output of the process.
     pub(super) output: Arc<Pipe>,
-    /// What it reads; dropping this ends its input. Absent when it reads nothing.
+    /// The input of the process; dropping the sender ends the input. `None` if it reads nothing.
     pub(super) input: Option<mpsc::Sender<Bytes>>,
 }
 
-/// Ends the output of a process with it.
+/// Closes the output of a process when the process ends.
 struct Writer(Arc<Pipe>);
 
 impl Drop for Writer {
@@ -92,8 +92,8 @@ impl Container {
         }
     }
 
-    /// A process of `argv`, typed by somebody, and the future that runs it. That ends with its exit
-    /// code, or with `None` at once where the image has no such program.
+    /// Returns a process that runs `argv` for a client, and the future that runs it. The future
+    /// returns the exit code, or `None` at once if the image has no such program.
     pub(crate) fn process(
         &self,
         argv: Vec<String>,
@@ -113,7 +113,7 @@ impl Container {
         let (sender, stdin, terminal) = match options {
             ExecOptions { stdin, tty: true } => {
                 let (sender, input, terminal) = Terminal::open();
-                // At a terminal where nobody types, nothing ends either.
+                // A terminal without a client stays open: its input never ends.
                 silent = (!stdin).then(|| sender.clone());
                 (Some(sender).filter(|_| stdin), input, Some(terminal))
             }
@@ -123,7 +123,7 @@ impl Container {
             }
             ExecOptions { stdin: false, .. } => (None, Input::empty(), None),
         };
-        // A terminal has one output.
+        // A terminal merges both output streams.
         let out = |channel| match options.tty {
             true => Output::Pipe(Arc::clone(&output), Channel::Stdout).at_terminal(),
             false => Output::Pipe(Arc::clone(&output), channel),
@@ -161,8 +161,8 @@ impl Container {
         (process, running)
     }
 
-    /// Runs `argv`, which the pod names, to its end: its exit code and what it wrote. A program that
-    /// only the image knows succeeds.
+    /// Runs `argv`, which the pod names, to its end. Returns its exit code and its output. A
+    /// program that only the image knows succeeds.
     pub(crate) async fn collect(&self, argv: Vec<String>) -> (i32, Vec<u8>) {
         let options = ExecOptions::default();
         let (process, running) = self.process_with(argv, options, Stranger::Trusted);
@@ -177,9 +177,9 @@ impl Container {
         (code.unwrap_or(0), written)
     }
 
-    /// Runs `argv` with `stdin` to its end, which is the log's too, with everything it writes going
-    /// there; `None` where it comes to end with a program that only the image knows. Its shell hears of
-    /// what it is `told`.
+    /// Runs `argv` with `stdin` to its end, which also ends the log; its output goes to the log.
+    /// Returns `None` if it ends with a program that only the image knows. `told` delivers SIGTERM
+    /// to its shell.
     pub(super) async fn run(
         &self,
         argv: Vec<String>,

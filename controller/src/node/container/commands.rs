@@ -18,15 +18,15 @@ use super::shell::parse;
 use super::streams::Streams;
 use super::terminal::{Signal, Signals};
 
-/// As long as anything here waits: `sleep infinity`.
+/// The duration of `sleep infinity`.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
-/// `seq` writes no more lines than this.
+/// The most lines that `seq` writes.
 const SEQUENCE_MAX: i64 = 1_000_000;
 
-/// No command works on more at once.
+/// The most bytes that a command holds in memory.
 const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The commands that are programs of their own, and not the shell's; sorted.
+/// The commands that are programs, not shell builtins; sorted.
 pub(super) const PROGRAMS: &[&str] = &[
     "[", "[[", "ash", "bash", "cat", "cp", "dash", "date", "dd", "echo", "env", "expr", "false",
     "find", "grep", "gunzip", "gzip", "head", "hostname", "ls", "mkdir", "mv", "nc", "printenv",
@@ -34,7 +34,7 @@ pub(super) const PROGRAMS: &[&str] = &[
     "test", "touch", "true", "uptime", "wc", "which", "whoami", "zcat",
 ];
 
-/// Runs the command called `name`; `None` if there is none of that name.
+/// Runs the command `name`. Returns `None` if it does not exist.
 pub(super) async fn run(
     shell: &mut Shell,
     name: &str,
@@ -57,7 +57,7 @@ pub(super) async fn run(
             let Some((program, rest)) = arguments.split_first() else {
                 return Some(Flow::Status(0));
             };
-            // Handlers are of the program that has set them up.
+            // A signal handler belongs to the program that has set it; `exec` drops it.
             if let Some(signals) = &shell.signals {
                 signals.trap(None);
             }
@@ -107,7 +107,7 @@ pub(super) async fn run(
         "read" => read(shell, arguments, io).await,
         "nc" => netcat::run(shell, arguments, io).await?,
         "test" => i32::from(!condition::holds(shell, arguments)),
-        // busybox has the longer form for the same.
+        // busybox also has `[[` with the same meaning.
         "[" | "[[" => {
             let closing = name.replace('[', "]");
             match arguments.split_last() {
@@ -123,7 +123,7 @@ pub(super) async fn run(
     Some(Flow::Status(code))
 }
 
-/// The name of a program that is called by its path.
+/// Returns the base name of a program that is called by its path.
 fn without_directory(name: &str) -> &str {
     match name.rsplit_once('/') {
         Some(("/bin" | "/usr/bin" | "/usr/local/bin" | "/sbin" | "/usr/sbin", base)) => base,
@@ -131,7 +131,7 @@ fn without_directory(name: &str) -> &str {
     }
 }
 
-/// Whether there is a program of this name, or at this path.
+/// Returns whether a program of this name, or at this path, exists.
 pub(in crate::node) fn is_program(name: &str) -> bool {
     PROGRAMS.binary_search(&without_directory(name)).is_ok()
 }
@@ -181,7 +181,7 @@ async fn nested(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
     Box::pin(typed(&mut child, io)).await
 }
 
-/// Runs what comes from standard input, each command as soon as it is complete.
+/// Runs the commands on standard input, each as soon as it is complete.
 async fn typed(shell: &mut Shell, io: &Streams) -> i32 {
     let (mut code, mut script) = (0, String::new());
     let signals = io.stdin.signals();
@@ -225,7 +225,7 @@ async fn typed(shell: &mut Shell, io: &Streams) -> i32 {
     }
 }
 
-/// Runs to the end of `work`, unless a signal of the terminal comes before.
+/// Runs `work` to its end, or until a signal of the terminal arrives.
 async fn interrupted<T>(
     signals: Option<&Signals>,
     work: impl Future<Output = T>,
@@ -240,8 +240,8 @@ async fn interrupted<T>(
     }
 }
 
-/// What a shell shows at a terminal before each command, and before each further line of one: `PS1`
-/// and `PS2`, or what the shell of Debian has for root.
+/// The prompt of a shell at a terminal: `PS1` before a command, `PS2` before each further line of
+/// one. The defaults are those of Debian's shell for root.
 fn prompt(shell: &Shell, is_first: bool) -> String {
     let (name, default) = if is_first {
         ("PS1", "# ")
@@ -289,7 +289,7 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// The format is used again as long as arguments are left.
+/// `printf`: the format is repeated while arguments are left.
 fn printf(arguments: &[String], io: &Streams) -> i32 {
     let Some((format, rest)) = arguments.split_first() else {
         io.stderr.line("printf: usage: printf FORMAT [ARGUMENT...]");
@@ -362,7 +362,7 @@ fn change_directory(shell: &mut Shell, arguments: &[String], io: &Streams) -> i3
     2
 }
 
-/// The sum of its arguments, each a number with an optional unit.
+/// `sleep`: waits for the sum of its arguments, each a number with an optional unit.
 async fn sleep(arguments: &[String], io: &Streams) -> i32 {
     let mut total = Duration::ZERO;
     for argument in arguments {
@@ -391,7 +391,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds * unit).map_or(FOREVER, |time| time.min(FOREVER)))
 }
 
-/// Integers with operators between them; a value of 0 is a failure.
+/// `expr`: integers with operators between them; a result of 0 is a failure.
 fn expr(arguments: &[String], io: &Streams) -> i32 {
     let words = arguments.iter().map(|word| match word.as_str() {
         "=" => "==",
@@ -433,7 +433,7 @@ fn seq(arguments: &[String], io: &Streams) -> i32 {
     0
 }
 
-/// One line into variables, the last of which takes the rest.
+/// `read`: splits one line into variables; the last variable takes the rest.
 async fn read(shell: &mut Shell, arguments: &[String], io: &Streams) -> i32 {
     let names: Vec<&String> = arguments
         .iter()

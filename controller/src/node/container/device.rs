@@ -7,21 +7,21 @@ use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// How much of a device is read at once.
+/// The size of a chunk that is read from a device.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What a device does with those who read it; all take whatever is written.
+/// A device by what its readers get; all devices discard writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Device {
-    /// Nothing is to be read.
+    /// No bytes.
     Null,
-    /// Zeros are.
+    /// Zeros without end.
     Zero,
-    /// Random bytes are.
+    /// Random bytes without end.
     Random,
 }
 
-/// All of them, by name.
+/// All devices by name.
 pub(super) const DEVICES: &[(&str, Device)] = &[
     ("null", Device::Null),
     ("random", Device::Random),
@@ -29,7 +29,7 @@ pub(super) const DEVICES: &[(&str, Device)] = &[
     ("zero", Device::Zero),
 ];
 
-/// The randomness of one container, which its seed determines.
+/// The random number generator of one container, seeded.
 #[derive(Clone, Debug)]
 pub(in crate::node) struct Randomness(Arc<Mutex<ChaCha8Rng>>);
 
@@ -46,7 +46,7 @@ impl Default for Randomness {
     }
 }
 
-/// Bytes that never end.
+/// An endless source of bytes.
 #[derive(Clone, Debug)]
 pub(in crate::node) enum Endless {
     Zeros,

@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 
 use super::device::{DEVICES, Device, Endless, Randomness};
 
-/// No file is larger.
+/// The maximum size of a file.
 const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Why a path can't be used, as the C library words it.
+/// An error of a file operation, with the C library's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FileError {
     /// ENOENT.
@@ -29,15 +29,15 @@ pub(crate) enum FileError {
     /// ENOTEMPTY.
     #[error("Directory not empty")]
     NotEmpty,
-    /// ENOSPC: a file has become too large.
+    /// ENOSPC: the file would exceed its maximum size.
     #[error("No space left on device")]
     NoSpace,
-    /// ENOMEM: a file that never ends can't be read as a whole.
+    /// ENOMEM: an endless file can't be read as a whole.
     #[error("Cannot allocate memory")]
     NoMemory,
 }
 
-/// What is read from a file.
+/// The content of an opened file.
 pub(super) enum Content {
     Bytes(Vec<u8>),
     Endless(Endless),
@@ -51,13 +51,13 @@ enum Entry {
     Directory(BTreeMap<String, Entry>),
 }
 
-/// A tree of files that containers may share: a volume, or the root of one container.
+/// A tree of files that containers can share: a volume, or the root of one container.
 #[derive(Clone, Debug)]
 pub(crate) struct Volume {
     tree: Arc<Mutex<Entry>>,
-    /// Who follows a file is woken when one has changed.
+    /// Notifies the readers that follow a file (`tail -f`) of every change in the tree.
     changed: Arc<Notify>,
-    /// Where in the tree the volume begins.
+    /// The path in the tree at which the volume begins.
     below: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Default for Volume {
 }
 
 impl Volume {
-    /// What is at `path` in the volume, a directory if there is nothing yet.
+    /// Returns the subtree at `path` as a volume, creating a directory if `path` does not exist.
     pub(crate) fn below(&self, path: &str) -> Self {
         let files = FileSystem {
             root: self.clone(),
@@ -89,7 +89,7 @@ impl Volume {
     }
 }
 
-/// What a container sees below `/`.
+/// The file system that a container sees below `/`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileSystem {
     root: Volume,
@@ -99,14 +99,14 @@ pub(crate) struct FileSystem {
 }
 
 impl FileSystem {
-    /// A root with the directories that every image has, and `mounts` by absolute path.
+    /// Creates a root with the directories that every image has, and `mounts` by absolute path.
     pub(crate) fn new(mounts: Vec<(String, Volume)>) -> Self {
         let mut files = Self::default();
         for path in ["/bin", "/dev", "/etc", "/root", "/tmp", "/usr", "/var"] {
             files.make_directories(path);
         }
         for (name, device) in DEVICES {
-            // The directory is there, so this can't fail.
+            // The parent directory exists, so this can't fail.
             let _ = files.in_parent(&format!("/dev/{name}"), |siblings, name| {
                 siblings.insert(name.to_owned(), Entry::Device(*device));
                 Ok(())
@@ -119,14 +119,14 @@ impl FileSystem {
             .into_iter()
             .map(|(path, volume)| (absolute("/", &path), volume))
             .collect();
-        // The innermost mount point decides.
+        // The innermost mount point wins.
         files
             .mounts
             .sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         files
     }
 
-    /// The same files with randomness that `seed` determines.
+    /// Returns these files with the random devices seeded by `seed`.
     pub(crate) fn seeded(self, seed: u64) -> Self {
         Self {
             randomness: Randomness::of(seed),
@@ -134,7 +134,7 @@ impl FileSystem {
         }
     }
 
-    /// The bytes of a file that has an end.
+    /// Reads a whole file, which must not be endless.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
         match self.open(path)? {
             Content::Bytes(bytes) => Ok(bytes),
@@ -142,7 +142,7 @@ impl FileSystem {
         }
     }
 
-    /// What is to be read from a file.
+    /// Opens a file for reading.
     pub(super) fn open(&self, path: &str) -> Result<Content, FileError> {
         self.entry(path, |entry| match entry {
             Some(Entry::File(bytes)) => Ok(Content::Bytes(bytes.clone())),
@@ -157,7 +157,7 @@ impl FileSystem {
         })
     }
 
-    /// How many bytes a file has; one that never ends has none of its own.
+    /// Returns the size of a file in bytes; 0 for a device.
     pub(super) fn size(&self, path: &str) -> Result<usize, FileError> {
         self.entry(path, |entry| match entry {
             Some(Entry::File(bytes)) => Ok(bytes.len()),
@@ -167,7 +167,7 @@ impl FileSystem {
         })
     }
 
-    /// Told when a file has changed beside `path`, or anywhere in the same volume.
+    /// Returns the notifier of the volume that holds `path`; any change in the volume triggers it.
     pub(super) fn changed(&self, path: &str) -> Arc<Notify> {
         Arc::clone(&self.place(path).0.changed)
     }
@@ -176,7 +176,7 @@ impl FileSystem {
         self.entry(path, |entry| matches!(entry, Some(Entry::Device(_))))
     }
 
-    /// Makes or replaces a file, or adds to it.
+    /// Creates or replaces a file, or appends to it.
     pub(crate) fn write(&self, path: &str, bytes: &[u8], append: bool) -> Result<(), FileError> {
         self.in_parent(path, |siblings, name| match siblings.get_mut(name) {
             Some(Entry::Directory(_)) => Err(FileError::IsDirectory),
@@ -204,7 +204,7 @@ impl FileSystem {
         self.entry(path, |entry| matches!(entry, Some(Entry::Directory(_))))
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub(crate) fn list(&self, path: &str) -> Result<Vec<String>, FileError> {
         self.entry(path, |entry| match entry {
             Some(Entry::Directory(children)) => Ok(children.keys().cloned().collect()),
@@ -224,17 +224,17 @@ impl FileSystem {
         })
     }
 
-    /// Makes a directory and those above it, where they are missing.
+    /// Creates a directory and its missing parents.
     pub(crate) fn make_directories(&self, path: &str) {
         let mut reached = String::new();
         for part in parts(path) {
             reached = format!("{reached}/{part}");
-            // It is there already, or a file in its place will be told of when it is used.
+            // The directory may exist already; a file in its place is reported on first use.
             let _ = self.make_directory(&reached);
         }
     }
 
-    /// Removes a file, or with `recursive` a directory with all below it.
+    /// Removes a file, or with `recursive` a directory and everything below it.
     pub(crate) fn remove(&self, path: &str, recursive: bool) -> Result<(), FileError> {
         self.in_parent(path, |siblings, name| match siblings.get(name) {
             None => Err(FileError::NotFound),
@@ -259,8 +259,7 @@ impl FileSystem {
         })
     }
 
-    /// Copies a file or a whole directory to `to`, which is its new name; of a device, what is to be
-    /// read there.
+    /// Copies a file or a directory to `to`, which becomes its name. Reads the content of a device.
     pub(crate) fn copy(&self, from: &str, to: &str) -> Result<(), FileError> {
         let entry = self.entry(from, |entry| entry.cloned().ok_or(FileError::NotFound))?;
         if matches!(entry, Entry::Device(_)) || self.is_device(to) {
@@ -272,7 +271,7 @@ impl FileSystem {
         })
     }
 
-    /// The volume that has `path`, and the path in it from the mount point on.
+    /// Returns the volume that holds `path`, and the path from the volume's mount point on.
     fn place(&self, path: &str) -> (&Volume, Vec<String>) {
         let path = absolute("/", path);
         let mounted = self.mounts.iter().find_map(|(point, volume)| {
@@ -325,7 +324,7 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// `path` as seen from the directory `from`, without `.`, `..` and doubled slashes.
+/// Returns `path` relative to the directory `from`, without `.`, `..` and doubled slashes.
 pub(crate) fn absolute(from: &str, path: &str) -> String {
     let base = if path.starts_with('/') { "" } else { from };
     let mut kept: Vec<&str> = Vec::new();
@@ -341,7 +340,7 @@ pub(crate) fn absolute(from: &str, path: &str) -> String {
     format!("/{}", kept.join("/"))
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 pub(crate) fn base_name(path: &str) -> &str {
     parts(path).last().unwrap_or("/")
 }

@@ -7,27 +7,27 @@ use parking_lot::Mutex;
 use tokio::io::DuplexStream;
 use tokio::sync::mpsc;
 
-/// What both sides of a connection may be ahead of each other.
+/// The buffer of a connection in each direction.
 const CONNECTION_BYTES: usize = 64 * 1024;
-/// How many connections wait for a program to take them.
+/// The backlog: connections that a program has not accepted yet.
 const WAITING_MAX: usize = 16;
 
-/// The ports of a container on which programs listen, or have listened before; clones share them.
+/// The ports of a container on which programs listen or have listened; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(in crate::node) struct Listeners(Arc<Mutex<BTreeMap<u16, Option<mpsc::Sender<DuplexStream>>>>>);
 
-/// What a client finds at a port.
+/// The result of connecting to a port.
 #[derive(Debug)]
 pub(in crate::node) enum Found {
     /// No program has ever listened there.
     Nothing,
-    /// A program has, and does not take a connection now.
+    /// A program has listened there but does not accept a connection now.
     Refusal,
-    /// Its side of a connection.
+    /// The client's side of the connection.
     Connection(DuplexStream),
 }
 
-/// A port while a program listens there.
+/// A port on which a program listens.
 pub(super) struct Listener {
     listeners: Listeners,
     port: u16,
@@ -35,7 +35,7 @@ pub(super) struct Listener {
 }
 
 impl Listeners {
-    /// Listens on a port; `None` if another program does.
+    /// Listens on a port. Returns `None` if another program listens there.
     pub(super) fn listen(&self, port: u16) -> Option<Listener> {
         let (sender, waiting) = mpsc::channel(WAITING_MAX);
         let mut ports = self.0.lock();
@@ -69,7 +69,7 @@ impl Listeners {
 }
 
 impl Listener {
-    /// The program's side of the next connection.
+    /// Accepts the next connection. Returns the program's side of it.
     pub(super) async fn accept(&mut self) -> DuplexStream {
         let accepted = self.waiting.recv().await;
         accepted.expect("the sender stays as long as the listener")

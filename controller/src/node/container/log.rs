@@ -1,4 +1,4 @@
-//! What a container has written, line by line.
+//! The log of a container's run, line by line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -10,17 +10,17 @@ use tokio::sync::Notify;
 
 use super::{Channel, Pipe};
 
-/// A kubelet rotates the log of a container at this size.
+/// The size at which a kubelet rotates a container's log.
 const LOG_BYTES_MAX: usize = 10 * 1024 * 1024;
 
-/// The lines of one run of a container with their times; readers may wait for more.
+/// The lines of one run of a container with their times; readers can wait for more.
 #[derive(Debug, Default)]
 pub(in crate::node) struct Log {
     state: Mutex<State>,
     changed: Notify,
 }
 
-/// One line, with its end unless the container ended before.
+/// One line, with its line end unless the container ended before writing it.
 #[derive(Clone, Debug)]
 pub(in crate::node) struct Line {
     pub(in crate::node) time: Timestamp,
@@ -30,14 +30,14 @@ pub(in crate::node) struct Line {
 #[derive(Debug, Default)]
 struct State {
     lines: VecDeque<Line>,
-    /// The bytes of `lines`.
+    /// The total size of `lines` in bytes.
     size: usize,
-    /// How many lines have been dropped before the first of `lines`.
+    /// The number of lines dropped before the first of `lines`.
     dropped: usize,
-    /// What has been written after the last line end, by channel.
+    /// The unfinished line of each channel.
     open: BTreeMap<Channel, BytesMut>,
     closed: bool,
-    /// Those who are told of what is written as soon as it is.
+    /// The attached clients, which receive output as it is written.
     listeners: Vec<Weak<Pipe>>,
 }
 
@@ -78,7 +78,7 @@ impl Log {
         self.changed.notify_waiters();
     }
 
-    /// Ends the log: what is written later is lost.
+    /// Ends the log; later output is discarded.
     pub(in crate::node) fn close(&self, now: Timestamp) {
         let mut state = self.state.lock();
         for rest in std::mem::take(&mut state.open).into_values() {
@@ -94,7 +94,7 @@ impl Log {
         self.changed.notify_waiters();
     }
 
-    /// What is written from now on, as it comes and until the container ends.
+    /// Returns a pipe with all later output as it is written, until the container ends.
     pub(in crate::node) fn listen(&self) -> Arc<Pipe> {
         let pipe = Arc::new(Pipe::default());
         let mut state = self.state.lock();
@@ -122,14 +122,14 @@ impl Log {
         }
     }
 
-    /// The index after the last line.
+    /// Returns the index after the last line.
     pub(in crate::node) fn end(&self) -> usize {
         let state = self.state.lock();
         state.dropped + state.lines.len()
     }
 
-    /// The line at `index`, or the first after it that is kept, if it is written already; `index`
-    /// moves behind it.
+    /// Returns the line at `index`, or the first kept one after it; `None` if it is not written
+    /// yet. Moves `index` past the line.
     pub(in crate::node) fn written(&self, index: &mut usize) -> Option<Line> {
         let state = self.state.lock();
         *index = (*index).max(state.dropped);
@@ -138,7 +138,7 @@ impl Log {
         Some(line)
     }
 
-    /// The same once it has been written; `None` when the container ended before.
+    /// Waits for the line at `index`. Returns `None` if the container ends before writing it.
     pub(in crate::node) async fn line(&self, index: &mut usize) -> Option<Line> {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());

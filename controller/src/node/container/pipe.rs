@@ -1,4 +1,4 @@
-//! What a process has written and its client has not taken yet.
+//! The pipe between a process and its client.
 
 use std::collections::VecDeque;
 
@@ -8,13 +8,13 @@ use tokio::sync::Notify;
 
 use super::Channel;
 
-/// No command begins while more than this waits for the client, as with a full pipe.
+/// The size above which a writer waits for the client, as with a full pipe.
 const PIPE_BYTES_MAX: usize = 64 * 1024;
 
-/// Who is told of a log, and takes nothing while so much is written, is not told more.
+/// The unread bytes above which a client attached to a log is disconnected.
 const UNHEARD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A pipe with one reader. It holds [`PIPE_BYTES_MAX`] and what one command writes.
+/// A pipe with one reader. It holds [`PIPE_BYTES_MAX`] and the output of one command.
 #[derive(Debug, Default)]
 pub(in crate::node) struct Pipe {
     state: Mutex<State>,
@@ -24,7 +24,7 @@ pub(in crate::node) struct Pipe {
 #[derive(Debug, Default)]
 struct State {
     chunks: VecDeque<(Channel, Bytes)>,
-    /// The bytes of `chunks`.
+    /// The total size of `chunks` in bytes.
     size: usize,
     closed: bool,
 }
@@ -42,14 +42,14 @@ impl Pipe {
         self.changed.notify_waiters();
     }
 
-    /// Waits until there is room.
+    /// Waits until the pipe has room.
     pub(super) async fn ready(&self) {
         self.when(|state| (state.size <= PIPE_BYTES_MAX).then_some(()))
             .await;
     }
 
-    /// Writes to who attends to a container, which waits for nobody: one that takes nothing for too
-    /// long hears no more.
+    /// Writes to an attached client without waiting. Closes the pipe of a client that has fallen
+    /// too far behind.
     pub(super) fn tell(&self, channel: Channel, bytes: &[u8]) {
         let is_behind = {
             let state = self.state.lock();
@@ -62,13 +62,13 @@ impl Pipe {
         self.write(channel, bytes);
     }
 
-    /// Nothing more is written.
+    /// Ends the output.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_waiters();
     }
 
-    /// What has been written next; `None` at the end.
+    /// Returns the next output; `None` at the end.
     pub(in crate::node) async fn read(&self) -> Option<(Channel, Bytes)> {
         let chunk = self.when(|state| match state.chunks.pop_front() {
             Some(chunk) => {

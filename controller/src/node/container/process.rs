@@ -1,4 +1,4 @@
-//! Runs commands of the shell. Time is tokio's, so a `sleep` under virtual time takes none.
+//! Runs commands of the shell. Time is tokio's, so a `sleep` under virtual time takes no real time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,40 +19,40 @@ use super::signals::Signals;
 use super::streams::{Input, Output, Streams};
 use crate::clock::Now;
 
-/// How long a turn of a `while` loop takes: one that waits for something must let time pass.
+/// The duration of one iteration of a `while` loop, so that a loop that polls lets time pass.
 pub(super) const TURN: Duration = Duration::from_millis(1);
-/// What a command answers that is not found.
+/// The exit code for a command that does not exist.
 pub(super) const NOT_FOUND: i32 = 127;
-/// What a shell answers that can't read its script.
+/// The exit code of a shell that can't parse its script.
 const BAD_SYNTAX: i32 = 2;
-/// Functions called within each other beyond this many are refused.
+/// The maximum depth of nested function calls.
 const CALLS_MAX: usize = 64;
 
-/// What comes of a program that only the image knows, in a script.
+/// The treatment of a program that only the image knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stranger {
-    /// It is not found: whoever types commands has mistyped.
+    /// The program does not exist: a client that types commands has mistyped.
     Missing,
-    /// It does its work: what a manifest names is in its image.
+    /// The program succeeds: a command that a manifest names is in its image.
     Trusted,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// With this code; what follows goes on.
+    /// The command ended with this code, and the script goes on.
     Status(i32),
-    /// The whole shell ends.
+    /// The whole shell exits.
     Exit(i32),
-    /// The loop around it ends.
+    /// The enclosing loop ends.
     Break,
-    /// The next turn of the loop around it begins.
+    /// The next iteration of the enclosing loop begins.
     Continue,
-    /// The function around it ends.
+    /// The enclosing function returns.
     Return(i32),
 }
 
-/// What a process inherits and may change for itself.
+/// The state of a shell, which child processes inherit as a copy.
 #[derive(Clone)]
 pub(super) struct Shell {
     /// The command line of the container's first process.
@@ -62,22 +62,22 @@ pub(super) struct Shell {
     pub(super) variables: BTreeMap<String, String>,
     pub(super) hostname: String,
     pub(super) now: Now,
-    /// When the container was.
+    /// The start of the container.
     pub(super) started: Timestamp,
-    /// Where programs of the container listen.
+    /// The ports on which programs of the container listen.
     pub(super) listeners: Listeners,
     pub(super) last: i32,
     pub(super) arguments: Vec<String>,
-    /// By name.
+    /// The functions by name.
     pub(super) functions: BTreeMap<String, Arc<Command>>,
-    /// How many functions are being called within each other.
+    /// The depth of nested function calls.
     pub(super) calls: usize,
     pub(super) stranger: Stranger,
     /// Whether the last command was a program that only the image knows.
     pub(super) ends_unknown: bool,
-    /// Those of a container's first process; others are sent none.
+    /// The signals of a container's first process; other processes receive none.
     pub(super) signals: Option<Signals>,
-    /// The next program takes the place of this one, signals included.
+    /// Whether the next program replaces this shell, signals included.
     pub(super) hands_on: bool,
 }
 
@@ -107,7 +107,7 @@ impl Shell {
         }
     }
 
-    /// Runs a program with its arguments, as a container runtime does: no shell reads them.
+    /// Runs a program with its arguments as a container runtime does, without a shell.
     pub(super) async fn program(&mut self, argv: &[String], io: &Streams) -> Option<i32> {
         let (name, arguments) = argv.split_first()?;
         self.hands_on = true;
@@ -137,7 +137,7 @@ impl Shell {
         .boxed()
     }
 
-    /// A shell for a part of the script that runs as a process of its own.
+    /// Returns a subshell for a part of the script that runs as its own process.
     fn fork(&self) -> Self {
         Self {
             signals: None,
@@ -145,7 +145,7 @@ impl Shell {
         }
     }
 
-    /// `trap ACTION SIGNAL…`; an action `-` or none at all takes the handler away.
+    /// `trap ACTION SIGNAL…`; the action `-` or none removes the handler.
     pub(super) fn trap(&self, arguments: &[String]) {
         let arguments = match arguments {
             [dashes, rest @ ..] if dashes == "--" => rest,
@@ -194,7 +194,8 @@ impl Shell {
                 }
                 flow
             }
-            // Nothing runs behind a shell's back here: what is sent to the background is done first.
+            // There is no concurrency here: a background command completes before the next one
+            // starts.
             Command::Background(inner) => {
                 let mut child = self.fork();
                 let signals = self.signals.clone();
@@ -303,7 +304,7 @@ impl Shell {
         }
     }
 
-    /// Each command is given all that the one before it has written.
+    /// Runs a pipeline; each command gets the complete output of the previous one.
     async fn pipeline(&mut self, commands: &[Command], io: &Streams) -> Flow {
         let mut flow = Flow::Status(0);
         let mut stdin = io.stdin.clone();
@@ -350,13 +351,14 @@ impl Shell {
         self.variables.extend(assigned);
         let flow = match self.functions.get(name).cloned() {
             Some(body) => Some(self.call(&body, arguments, &streams).await),
-            // Each call of a function has this on the stack.
+            // Boxed, because every nested function call keeps this future on the stack.
             None => Box::pin(commands::run(self, name, arguments, &streams)).await,
         };
         if temporary {
             self.variables = before;
         }
-        // A nested shell has told of its own last command; who waits, waits for that before.
+        // A nested shell has already set this from its own last command; `wait` keeps the earlier
+        // value.
         if !matches!(name.as_str(), "sh" | "bash" | "ash" | "dash" | "wait") {
             self.ends_unknown = flow.is_none();
         }
@@ -371,7 +373,7 @@ impl Shell {
         }
     }
 
-    /// Calls a function: its arguments are the shell's while it runs.
+    /// Calls a function with its arguments as the shell's positional parameters.
     async fn call(&mut self, body: &Command, arguments: &[String], io: &Streams) -> Flow {
         if self.calls >= CALLS_MAX {
             return self.refused("too many calls", io);
@@ -433,7 +435,7 @@ impl Shell {
         Ok(streams)
     }
 
-    /// The fields that words expand to.
+    /// Expands words into fields.
     async fn fields(&mut self, words: &[Word], io: &Streams) -> Vec<String> {
         let mut fields = Vec::new();
         for word in words {
@@ -460,7 +462,7 @@ impl Shell {
         fields
     }
 
-    /// What a word expands to, in one piece.
+    /// Expands a word into one string.
     fn text<'a>(&'a mut self, word: &'a Word, io: &'a Streams) -> BoxFuture<'a, String> {
         async move {
             let mut text = String::new();

@@ -1,27 +1,28 @@
-//! What a main process is told from outside: SIGTERM, and what its script does about it.
+//! SIGTERM for a container's main process, and its script's handler (`trap`).
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Who has sent SIGTERM.
+/// The sender of SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::node) enum Sender {
-    /// The kubelet, which waits for the end.
+    /// The kubelet, which waits for the end of the container.
     Kubelet,
-    /// Somebody else on the node.
+    /// Another process on the node.
     Other,
 }
 
-/// Whether SIGTERM was sent.
+/// A receiver of SIGTERM: its sender, or `None` while it was not sent.
 pub(in crate::node) type Told = watch::Receiver<Option<Sender>>;
 
-/// The signals of the shell that is a container's first process. One without a handler is lost.
+/// The signals of the shell that is a container's first process. Signals without a handler are
+/// ignored.
 #[derive(Clone)]
 pub(super) struct Signals {
     told: Told,
-    /// What the script does on SIGTERM.
+    /// The script's handler of SIGTERM.
     trap: Arc<Mutex<Option<String>>>,
 }
 
@@ -33,21 +34,21 @@ impl Signals {
         }
     }
 
-    /// What the script does on SIGTERM from now on; nothing without an action.
+    /// Sets the script's handler of SIGTERM, or removes it.
     pub(super) fn trap(&self, action: Option<String>) {
-        // It was sent before, and nobody has listened.
+        // A handler set after SIGTERM is ignored: the signal was lost.
         if self.told.borrow().is_none() {
             *self.trap.lock() = action;
         }
     }
 
-    /// What is to be done now, once.
+    /// Takes the handler if SIGTERM was sent. Returns it only once.
     pub(super) fn due(&self) -> Option<String> {
         let is_told = self.told.borrow().is_some();
         self.trap.lock().take_if(|_| is_told)
     }
 
-    /// Waits until there is something to be done.
+    /// Waits until a handler is due.
     pub(super) async fn arrive(&self) {
         let mut told = self.told.clone();
         let is_told = told.wait_for(Option::is_some).await.is_ok();

@@ -1,4 +1,4 @@
-//! What a process reads and writes.
+//! The streams of a process: input and output.
 
 use std::sync::Arc;
 
@@ -14,28 +14,28 @@ use super::pipe::Pipe;
 use super::terminal::{Signals, Terminal};
 use crate::clock::Now;
 
-/// How many chunks of input wait for a process at most.
+/// The maximum number of input chunks that wait for a process.
 const INPUT_CHUNKS_MAX: usize = 16;
 
-/// How many lines wait at a terminal for who reads them at most.
+/// The maximum number of typed lines that wait for a terminal's reader.
 const TERMINAL_LINES_MAX: usize = 64;
 
-/// Who reads what never ends has had enough of it after so many bytes.
+/// The bytes after which a reader of an endless file stops.
 const ENDLESS_BYTES_MAX: usize = 1024 * 1024;
 
-/// No program reads more as a whole.
+/// The largest input that a program reads as a whole.
 const WHOLE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// What a process that somebody starts in a container is given.
+/// The options of a process that a client starts in a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecOptions {
-    /// It reads what the client writes.
+    /// Whether the process reads the client's input.
     pub stdin: bool,
-    /// It has a terminal: the client types, and sees what it types.
+    /// Whether the process has a terminal, which echoes the client's input.
     pub tty: bool,
 }
 
-/// One of the two streams that a process writes.
+/// One of the two output streams of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
     /// Standard output.
@@ -44,18 +44,18 @@ pub enum Channel {
     Stderr,
 }
 
-/// The clients' side of the input of a main process.
+/// The clients' side of a main process's input.
 #[derive(Clone, Debug, Default)]
 pub(in crate::node) struct Stdin {
     sender: Arc<Mutex<Option<mpsc::Sender<Bytes>>>>,
-    /// Only a container with `stdin` listens to clients; a terminal alone keeps silent.
+    /// Whether the container has `stdin`; clients of a container with only `tty` can't write.
     is_open: bool,
-    /// The first client's end is the input's.
+    /// `stdinOnce`: the input ends with the first client.
     is_once: bool,
 }
 
 impl Stdin {
-    /// What the container of `spec` reads, and who may write that.
+    /// Returns the clients' side and the process's side of the input of the container `spec`.
     pub(in crate::node) fn of(spec: &Spec) -> (Self, Typing) {
         let is_open = spec.stdin == Some(true);
         let (sender, typing) = match spec.tty == Some(true) {
@@ -77,7 +77,7 @@ impl Stdin {
         (stdin, typing)
     }
 
-    /// What a client writes to.
+    /// Returns the sender for a client's input; `None` if the input is closed or already taken.
     pub(in crate::node) fn attach(&self) -> Option<mpsc::Sender<Bytes>> {
         let mut sender = self.sender.lock();
         match (self.is_open, self.is_once) {
@@ -88,7 +88,7 @@ impl Stdin {
     }
 }
 
-/// What a main process reads, and the terminal that it reads from, if it has one.
+/// The input of a main process, and its terminal if it has one.
 #[derive(Debug)]
 pub(in crate::node) struct Typing {
     pub(super) input: Input,
@@ -111,18 +111,18 @@ impl Typing {
     }
 }
 
-/// Where a process writes to.
+/// The destination of a process's output.
 #[derive(Clone)]
 pub(super) enum Output {
-    /// To a terminal, which begins each line at the left.
+    /// A terminal, which converts line ends to CRLF.
     Terminal(Arc<Self>),
-    /// To a client.
+    /// A client.
     Pipe(Arc<Pipe>, Channel),
-    /// Into the log of a container.
+    /// The log of a container.
     Log(Arc<Log>, Channel, Now),
-    /// Into memory: `$(…)` and pipes.
+    /// Memory, for `$(…)` and pipes.
     Memory(Arc<Mutex<BytesMut>>),
-    /// To the end of a file.
+    /// The end of a file.
     File(FileSystem, String),
     /// Nowhere.
     Null,
@@ -136,17 +136,18 @@ impl Output {
             Self::Log(log, channel, now) => log.append(*channel, bytes, now()),
             Self::Memory(memory) => memory.lock().extend_from_slice(bytes),
             Self::File(files, path) => {
-                // The file was opened; if its directory is gone since, so is what is written.
+                // The file exists since it was opened; if its directory is gone, the output is
+                // lost.
                 let _ = files.write(path, bytes, true);
             }
             Self::Null => {}
         }
     }
 
-    /// Writes a part of what never ends; whether anybody wants more of it.
+    /// Writes a chunk of an endless stream. Returns whether the reader accepts more.
     ///
     /// # Errors
-    /// Why a file does not take it.
+    /// The error of the file that was written to.
     pub(super) fn write_on(&self, bytes: &[u8]) -> Result<bool, FileError> {
         if let Self::File(files, path) = self {
             files.write(path, bytes, true)?;
@@ -159,7 +160,7 @@ impl Output {
         }
     }
 
-    /// Waits until more can be written.
+    /// Waits until there is room for more output.
     pub(super) async fn ready(&self) {
         let inner = match self {
             Self::Terminal(inner) => inner,
@@ -170,7 +171,7 @@ impl Output {
         }
     }
 
-    /// The same, seen through a terminal.
+    /// Wraps the output in a terminal, which converts line ends.
     pub(super) fn at_terminal(self) -> Self {
         Self::Terminal(Arc::new(self))
     }
@@ -180,7 +181,7 @@ impl Output {
     }
 }
 
-/// Lines that begin at the left, as ONLCR of a terminal has it.
+/// Converts line ends to CRLF, as ONLCR of a terminal does.
 fn returned(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 1);
     for byte in bytes {
@@ -192,7 +193,7 @@ fn returned(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What arrives while a process runs, and what of it has been read by nobody yet.
+/// The input that arrives while a process runs, and its unread part.
 #[derive(Debug)]
 pub(in crate::node) struct Live {
     pub(super) arriving: mpsc::Receiver<Bytes>,
@@ -200,24 +201,24 @@ pub(in crate::node) struct Live {
 }
 
 impl Live {
-    /// What comes next; None at the end, which a terminal tells by an empty chunk, as often as it is
-    /// typed.
+    /// Waits for the next chunk. Returns `None` at the end, which a terminal signals by an empty
+    /// chunk each time it is typed.
     async fn next(&mut self) -> Option<Bytes> {
         let bytes = self.arriving.recv().await;
         bytes.filter(|bytes| !bytes.is_empty())
     }
 }
 
-/// Where a process reads from.
+/// The source of a process's input.
 #[derive(Clone, Debug)]
 pub(in crate::node) enum Input {
-    /// All of it is there.
+    /// Complete input in memory.
     Memory(Arc<Mutex<Bytes>>),
-    /// It never ends.
+    /// Endless input.
     Endless(Endless),
-    /// It comes from a client.
+    /// Input from a client.
     Live(Arc<tokio::sync::Mutex<Live>>),
-    /// The same, typed at a terminal.
+    /// Input typed by a client at a terminal.
     Terminal(Arc<tokio::sync::Mutex<Live>>, Arc<Signals>),
 }
 
@@ -230,19 +231,19 @@ impl Input {
         Self::of(Bytes::new())
     }
 
-    /// An input that ends when its sender is dropped.
+    /// Returns an input that ends when its sender is dropped.
     pub(super) fn live() -> (mpsc::Sender<Bytes>, Self) {
         let (sender, live) = arriving(INPUT_CHUNKS_MAX);
         (sender, Self::Live(live))
     }
 
-    /// What a terminal hands on; an empty chunk is an end.
+    /// Returns an input fed by a terminal; an empty chunk is an end of input.
     pub(super) fn of_terminal(signals: Arc<Signals>) -> (mpsc::Sender<Bytes>, Self) {
         let (sender, live) = arriving(TERMINAL_LINES_MAX);
         (sender, Self::Terminal(live, signals))
     }
 
-    /// The signals of the terminal that is read from; None where it is none.
+    /// Returns the signals of the input's terminal; `None` if it is not a terminal.
     pub(super) fn signals(&self) -> Option<Arc<Signals>> {
         match self {
             Self::Terminal(_, signals) => Some(Arc::clone(signals)),
@@ -257,7 +258,7 @@ impl Input {
         }
     }
 
-    /// All of it; `None` if it never ends, or is more than a program could hold.
+    /// Reads the whole input. Returns `None` if it is endless or too large.
     pub(super) async fn all(&self) -> Option<Vec<u8>> {
         if matches!(self, Self::Endless(_)) {
             return None;
@@ -272,7 +273,7 @@ impl Input {
         Some(bytes)
     }
 
-    /// What comes next, as soon as there is something; `None` at the end.
+    /// Waits for the next chunk. Returns `None` at the end.
     pub(super) async fn chunk(&self) -> Option<Bytes> {
         match self {
             Self::Memory(bytes) => {
@@ -294,7 +295,7 @@ impl Input {
         }
     }
 
-    /// The next line without its end; `None` at the end of the input.
+    /// Returns the next line without its line end; `None` at the end of the input.
     pub(super) async fn line(&self) -> Option<String> {
         match self {
             Self::Memory(bytes) => {
@@ -310,7 +311,7 @@ impl Input {
                 }
                 Some(String::from_utf8_lossy(&line).into_owned())
             }
-            // None of these has lines.
+            // Endless input has no lines.
             Self::Endless(_) => None,
             Self::Live(live) | Self::Terminal(live, _) => {
                 let is_terminal = matches!(self, Self::Terminal(..));
@@ -347,7 +348,7 @@ fn arriving(chunks_max: usize) -> (mpsc::Sender<Bytes>, Arc<tokio::sync::Mutex<L
     (sender, Arc::new(tokio::sync::Mutex::new(live)))
 }
 
-/// The three streams of a process.
+/// The three standard streams of a process.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) stdin: Input,

@@ -1,5 +1,5 @@
-//! A terminal as a kernel sets it up: what is typed is echoed, edited, and read line by line; some keys are
-//! signals.
+//! A terminal with a kernel's default settings: input is echoed, edited and read line by line; some
+//! keys send signals.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use tokio::sync::{Notify, mpsc};
 
 use super::streams::{Input, Output};
 
-/// How many chunks a client may be ahead of the terminal.
+/// The maximum number of chunks that wait for the terminal.
 const TYPED_CHUNKS_MAX: usize = 16;
-/// A line has no more bytes; further ones are lost.
+/// The maximum length of a line; further bytes are dropped.
 const LINE_BYTES_MAX: usize = 4095;
 
 const BELL: u8 = 0x07;
 /// `^V`: the next key stands for itself.
 const LITERAL: u8 = 0x16;
-/// What a terminal shows in the place of an erased character.
+/// The echo of an erased character.
 const ERASED: &[u8] = b"\x08 \x08";
 
-/// What a key sends to the processes of a terminal.
+/// A signal that a key sends to the processes of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     /// SIGINT, by `^C`.
@@ -30,7 +30,7 @@ pub(super) enum Signal {
 }
 
 impl Signal {
-    /// The exit code of a process that it ends: 128 and its number.
+    /// Returns the exit code of a process killed by the signal: 128 plus its number.
     pub(super) fn code(self) -> i32 {
         match self {
             Self::Interrupt => 130,
@@ -39,7 +39,8 @@ impl Signal {
     }
 }
 
-/// The signals of a terminal. One is taken by one process, the innermost that waits for it.
+/// The pending signals of a terminal. One signal goes to one process, the innermost that waits for
+/// it.
 #[derive(Debug, Default)]
 pub(in crate::node) struct Signals {
     pending: Mutex<Option<Signal>>,
@@ -52,9 +53,9 @@ impl Signals {
         self.changed.notify_waiters();
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     ///
-    /// Cancel safety: it is taken only by the poll that returns it.
+    /// Cancel safety: the signal is taken only by the poll that returns it.
     pub(super) async fn next(&self) -> Signal {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -67,17 +68,17 @@ impl Signals {
     }
 }
 
-/// What a key has brought about.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 enum Typed {
-    /// This can be read: a line, or a part of one.
+    /// A line, or a part of one, that can be read.
     Text(Bytes),
-    /// The reader is at the end, once.
+    /// An end of input; later input can follow.
     End,
     Signal(Signal),
 }
 
-/// The line that is being typed.
+/// The line editor.
 #[derive(Debug, Default)]
 struct Editor {
     line: Vec<u8>,
@@ -85,7 +86,7 @@ struct Editor {
 }
 
 impl Editor {
-    /// Takes a byte that was typed; what is shown of it goes to `echo`.
+    /// Handles a typed byte and appends its echo to `echo`.
     fn take(&mut self, byte: u8, echo: &mut Vec<u8>) -> Option<Typed> {
         if std::mem::take(&mut self.is_literal) {
             self.insert(byte, echo);
@@ -109,7 +110,7 @@ impl Editor {
             // ^D
             0x04 if self.line.is_empty() => return Some(Typed::End),
             0x04 => return Some(Typed::Text(std::mem::take(&mut self.line).into())),
-            // The key for erasing; ^W, a word; ^U, the line.
+            // Backspace erases a character, ^W a word, ^U the line.
             0x7f => self.erase(echo),
             0x17 => {
                 while self.line.last() == Some(&b' ') {
@@ -142,7 +143,7 @@ impl Editor {
         show(byte, echo);
     }
 
-    /// Takes the last character back.
+    /// Erases the last character.
     fn erase(&mut self, echo: &mut Vec<u8>) {
         let Some(last) = self.line.pop() else {
             return;
@@ -162,12 +163,12 @@ impl Editor {
     }
 }
 
-/// Whether it is a further byte of a character in UTF-8.
+/// Returns whether the byte continues a character in UTF-8.
 fn is_continuation(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// What a terminal shows of a byte.
+/// Appends the echo of a byte; control characters are shown as `^X`.
 fn show(byte: u8, echo: &mut Vec<u8>) {
     match byte {
         b'\t' | b'\n' => echo.push(byte),
@@ -176,7 +177,7 @@ fn show(byte: u8, echo: &mut Vec<u8>) {
     }
 }
 
-/// The side of a terminal that somebody types at.
+/// The client's side of a terminal.
 #[derive(Debug)]
 pub(in crate::node) struct Terminal {
     typed: mpsc::Receiver<Bytes>,
@@ -186,7 +187,7 @@ pub(in crate::node) struct Terminal {
 }
 
 impl Terminal {
-    /// A terminal: what a client types at, and what its processes read.
+    /// Opens a terminal. Returns the client's sender, the input of its processes, and the terminal.
     pub(super) fn open() -> (mpsc::Sender<Bytes>, Input, Self) {
         let (sender, typed) = mpsc::channel(TYPED_CHUNKS_MAX);
         let signals = Arc::new(Signals::default());
@@ -204,12 +205,12 @@ impl Terminal {
         Arc::clone(&self.signals)
     }
 
-    /// Takes what is typed, as long as somebody types, and echoes it; then its processes read the end.
+    /// Handles and echoes the client's input until it ends; then its processes read the end.
     pub(super) async fn run(mut self, echo: Output) {
         while let Some(bytes) = self.typed.recv().await {
             let mut shown = Vec::new();
             for byte in bytes {
-                // Text that nobody reads for too long is lost, as in a full buffer of a kernel.
+                // Unread text beyond the buffer is dropped, as by a kernel.
                 match self.editor.take(byte, &mut shown) {
                     Some(Typed::Text(text)) => drop(self.lines.try_send(text)),
                     Some(Typed::End) => drop(self.lines.try_send(Bytes::new())),
@@ -226,7 +227,7 @@ impl Terminal {
 mod tests {
     use super::*;
 
-    /// What keys show, and what they bring about.
+    /// Returns the echo and the effects of keys.
     fn typed(keys: &[u8]) -> (String, Vec<Typed>) {
         let (mut editor, mut echo) = (Editor::default(), Vec::new());
         let typed = keys.iter().filter_map(|key| editor.take(*key, &mut echo));

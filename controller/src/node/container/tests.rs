@@ -19,7 +19,7 @@ fn container() -> Container {
     }
 }
 
-/// What a script writes to both streams, and its code.
+/// Runs a script. Returns its output on both streams, and its exit code.
 async fn sh(container: &Container, script: &str) -> (String, i32) {
     let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
     let log = Arc::new(Log::default());
@@ -143,7 +143,7 @@ async fn scripts_do_what_a_shell_does() {
     }
 }
 
-/// How upstream's StatefulSet tests make a pod unready and ready again.
+/// Upstream's StatefulSet tests make a pod unready and ready again in this way.
 #[tokio::test(start_paused = true)]
 async fn devices_are_read_and_written() {
     let rows = [
@@ -385,7 +385,7 @@ async fn time_passes_for_who_sleeps_and_for_who_spins() {
     assert!(spin.await);
 }
 
-/// Whether a future is still running after a minute.
+/// Reports whether a future is still running after a minute.
 trait Endless: Future + Sized {
     async fn map_left_after(self) -> bool {
         tokio::time::timeout(Duration::from_secs(60), self)
@@ -420,7 +420,7 @@ async fn input_is_read_as_it_comes() {
     assert_eq!(written, [Bytes::from("one\n"), Bytes::from("two\n")]);
 }
 
-/// A process that nobody tells anything.
+/// A process that receives no SIGTERM.
 fn untold() -> Told {
     watch::channel(None).1
 }

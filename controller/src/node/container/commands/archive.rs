@@ -1,4 +1,4 @@
-//! `tar`, as far as files of a container go: it has plain files and directories.
+//! `tar` for the files of a container: plain files and directories only.
 
 use std::io::Read;
 
@@ -9,7 +9,7 @@ use super::super::streams::Output;
 use super::compression;
 use super::files::Task;
 
-/// What it is to do.
+/// The operation of one run of `tar`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Create,
@@ -17,7 +17,7 @@ enum Mode {
     List,
 }
 
-/// What its arguments ask for.
+/// The parsed arguments of `tar`.
 #[derive(Debug)]
 struct Plan<'a> {
     mode: Mode,
@@ -25,10 +25,10 @@ struct Plan<'a> {
     file: &'a str,
     gzips: bool,
     tells: bool,
-    /// What is extracted goes to standard output.
+    /// `-O`: extracted files go to standard output.
     shows: bool,
     strips: usize,
-    /// Each with the directory that it is seen from.
+    /// The members to archive, each with the directory that it is relative to.
     members: Vec<(String, &'a str)>,
     directory: String,
 }
@@ -54,7 +54,7 @@ impl<'a> Plan<'a> {
             }
             let letters = match word.strip_prefix('-') {
                 Some(letters) if !letters.is_empty() => letters,
-                // The first word may do without the dash.
+                // The dash is optional in the first word.
                 _ if index == 0 => word,
                 _ => {
                     plan.members.push((plan.directory.clone(), word));
@@ -103,7 +103,7 @@ impl<'a> Plan<'a> {
                 let invalid = || format!("invalid number '{count}'");
                 self.strips = count.parse().map_err(|_| invalid())?;
             }
-            // All files are root's here, and keep no times.
+            // All files belong to root here, and have no times.
             (
                 "no-same-owner"
                 | "same-owner"
@@ -222,7 +222,7 @@ impl Task<'_> {
         Ok(0)
     }
 
-    /// Adds one member; what is below it is returned.
+    /// Adds one member to the archive. Returns the entries below it.
     fn add(
         &self,
         builder: &mut Builder<Vec<u8>>,
@@ -247,7 +247,7 @@ impl Task<'_> {
         };
         header.set_size(u64::try_from(data.len()).unwrap_or(u64::MAX));
         let added = builder.append_data(&mut header, shown, data.as_slice());
-        // Memory takes all that is written; only a name can be wrong.
+        // Writing to memory cannot fail; only a name can be invalid.
         added.map_err(|_| FileError::NotFound)?;
         Ok(below)
     }
@@ -291,7 +291,7 @@ impl Task<'_> {
         Ok(code)
     }
 
-    /// Makes what one member of an archive stands for.
+    /// Creates the file or directory of one member of an archive.
     fn unpack(
         &self,
         plan: &Plan<'_>,

@@ -9,10 +9,10 @@ use super::super::filesystem::FileError;
 use super::MEMORY_BYTES_MAX;
 use super::files::Task;
 
-/// What gzip's files are called behind the name of the file in them.
+/// The suffix that gzip appends to a file's name.
 const SUFFIX: &str = ".gz";
 
-/// `bytes` in gzip's format, the same for the same bytes.
+/// Compresses `bytes` in gzip's format; equal input gives equal output.
 pub(super) fn compressed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzBuilder::new().write(Vec::new(), Compression::default());
     let written = encoder.write_all(bytes);
@@ -20,10 +20,10 @@ pub(super) fn compressed(bytes: &[u8]) -> Vec<u8> {
     finished.expect("memory takes all that is written")
 }
 
-/// What gzip has made smaller.
+/// Decompresses gzip's format.
 ///
 /// # Errors
-/// What is wrong with it, in busybox's words.
+/// Busybox's message for invalid data.
 pub(super) fn decompressed(bytes: &[u8]) -> Result<Vec<u8>, String> {
     if !is_compressed(bytes) {
         return Err("invalid magic".to_owned());
@@ -46,8 +46,8 @@ pub(super) fn is_compressed(bytes: &[u8]) -> bool {
 }
 
 impl Task<'_> {
-    /// Each file into another in its place, or with `-c` to standard output; without files standard
-    /// input.
+    /// `gzip` and `gunzip`: replaces each file, or with `-c` writes to standard output. Reads
+    /// standard input if no files are named.
     pub(super) async fn compress(&self, operands: &[&str]) -> i32 {
         let unpacks = self.name != "gzip" || self.has('d') || self.has('t');
         let shows = self.name == "zcat" || self.has('c') || self.has('t');

@@ -8,7 +8,7 @@ use super::super::streams::Input;
 use super::MEMORY_BYTES_MAX;
 use super::files::Task;
 
-/// What it tells of in the end.
+/// The summary at the end: `status=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     All,
@@ -27,7 +27,7 @@ impl Told {
     }
 }
 
-/// What its operands ask for.
+/// The parsed operands of `dd`.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan<'a> {
     from: Option<&'a str>,
@@ -119,7 +119,7 @@ fn number(text: &str) -> Result<usize, String> {
     Ok(number.saturating_mul(unit))
 }
 
-/// Blocks that went one way: whole ones, and others.
+/// Counts of full and partial blocks, of the input or of the output.
 #[derive(Debug, Default)]
 struct Records {
     whole: u64,
@@ -136,14 +136,14 @@ impl Records {
     }
 }
 
-/// Reads an input in blocks.
+/// The input, read in blocks.
 struct Blocks {
     input: Input,
     rest: BytesMut,
 }
 
 impl Blocks {
-    /// The next block, smaller at the end.
+    /// Returns the next block, smaller at the end of the input.
     async fn next(&mut self, size: usize) -> BytesMut {
         while self.rest.len() < size {
             match self.input.chunk().await {
@@ -156,7 +156,7 @@ impl Blocks {
     }
 }
 
-/// The bytes written, before and behind what was there.
+/// The output file: the bytes written, and the existing ones before and after them.
 struct Target<'a> {
     path: String,
     name: &'a str,
@@ -240,7 +240,7 @@ impl Task<'_> {
             false => plan.seek.saturating_mul(plan.output_block),
         };
         if !keeps {
-            // What is beyond the place to seek is cut off, and what is missing before it is zeros.
+            // Truncates the file at the seek offset, or pads it with zeros up to there.
             let mut start = old;
             if at > MEMORY_BYTES_MAX {
                 return Err(format!("can't open '{name}': {}", FileError::NoSpace));
@@ -302,7 +302,7 @@ impl Task<'_> {
     }
 }
 
-/// A number with its unit, as busybox writes it.
+/// Formats a number with its unit, as busybox does.
 fn human(number: f64) -> String {
     let (mut number, mut unit) = (number, "");
     for larger in ["K", "M", "G", "T"] {

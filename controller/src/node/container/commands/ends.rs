@@ -7,19 +7,19 @@ use super::super::filesystem::FileError;
 use super::super::streams::Input;
 use super::files::Task;
 
-/// How much is shown, and from where.
+/// The part of the input to show.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
-    /// In bytes, not lines.
+    /// `-c`: the count is in bytes, not lines.
     bytes: bool,
-    /// `+3`: all from there on.
+    /// `+3`: everything from there on.
     from: bool,
     count: Option<usize>,
     follow: bool,
 }
 
 impl Options {
-    /// The options of a command, and its operands.
+    /// Parses the options of a command. Returns them and its operands.
     fn read(arguments: &[String]) -> Result<(Self, Vec<&str>), String> {
         let (mut options, mut operands) = (Self::default(), Vec::new());
         let mut words = arguments.iter().map(String::as_str);
@@ -71,7 +71,7 @@ impl Options {
         Ok(())
     }
 
-    /// The beginning.
+    /// Returns the part that `head` shows.
     fn head<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let count = self.count.unwrap_or(10);
         let end = match self.bytes {
@@ -81,12 +81,12 @@ impl Options {
         &bytes[..end]
     }
 
-    /// The end.
+    /// Returns the part that `tail` shows.
     fn tail<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let count = self.count.unwrap_or(10);
         let (all, bytes_too) = (starts(bytes).count(), self.bytes);
         let size = if bytes_too { bytes.len() } else { all };
-        // `+1` is the first.
+        // `+1` is the first line or byte.
         let skipped = match self.from {
             true => count.saturating_sub(1).min(size),
             false => size.saturating_sub(count),
@@ -99,7 +99,7 @@ impl Options {
     }
 }
 
-/// Where each line begins.
+/// Returns the offset of each line.
 fn starts(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let after = bytes.iter().enumerate();
     let after = after.filter(|(_, byte)| **byte == b'\n');
@@ -108,7 +108,7 @@ fn starts(bytes: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 impl Task<'_> {
-    /// `head` and `tail`, of 10 lines or as much as is asked for.
+    /// `head` and `tail`: 10 lines unless the options set a count.
     pub(super) async fn ends(&self, arguments: &[String]) -> i32 {
         let (options, operands) = match Options::read(arguments) {
             Ok(read) => read,
@@ -132,7 +132,7 @@ impl Task<'_> {
             match read {
                 Ok(bytes) if is_head => self.io.stdout.write(options.head(&bytes)),
                 Ok(bytes) => self.io.stdout.write(options.tail(&bytes)),
-                // There is no end to show; who follows it waits for ever.
+                // An endless file has no end to show; `tail -f` of it never returns.
                 Err(FileError::NoMemory) if options.follow => {}
                 Err(error) => code = self.fail(operand, error),
             }
@@ -144,7 +144,7 @@ impl Task<'_> {
         code
     }
 
-    /// As much of a file as `head` needs: of one that never ends, so many bytes.
+    /// Reads the part of a file that `head` needs, so that `head -c` works on an endless file.
     async fn beginning(&self, operand: &str, options: &Options) -> Result<Vec<u8>, FileError> {
         let input = self.open(operand)?;
         let Some(count) = options.count.filter(|_| options.bytes) else {
@@ -163,7 +163,7 @@ impl Task<'_> {
         Ok(bytes)
     }
 
-    /// Writes what is added to the files, for ever.
+    /// Writes the bytes that are appended to the files; never returns.
     async fn follow(&self, operands: &[&str]) {
         let files = &self.shell.files;
         let mut known: Vec<(String, usize)> = Vec::new();
@@ -181,11 +181,11 @@ impl Task<'_> {
                 async move { changed.notified().await }.boxed()
             });
             let mut changed = select_all(changes);
-            // It waits from now on, before the look.
+            // Registers for changes before it reads the files.
             let waits = futures::poll!(&mut changed).is_pending();
             for (path, size) in &mut known {
                 let bytes = files.read(path).unwrap_or_default();
-                // What has become shorter has begun anew.
+                // A file that has shrunk is shown from its beginning.
                 if bytes.len() < *size {
                     *size = 0;
                 }

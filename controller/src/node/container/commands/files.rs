@@ -4,7 +4,7 @@ use super::super::filesystem::{FileError, absolute, base_name};
 use super::super::process::{Shell, TURN};
 use super::super::streams::{Input, Streams};
 
-/// Runs the command called `name`; `None` if there is none of that name.
+/// Runs the command `name` about files. Returns `None` if it does not exist.
 pub(super) async fn run(
     shell: &mut Shell,
     name: &str,
@@ -49,7 +49,7 @@ pub(super) async fn run(
     })
 }
 
-/// One run of a command.
+/// One call of a command.
 pub(super) struct Task<'a> {
     pub(super) shell: &'a Shell,
     pub(super) name: &'a str,
@@ -103,14 +103,14 @@ impl Task<'_> {
         code
     }
 
-    /// Tells of a fault, in the name of the command.
+    /// Reports an error on standard error, prefixed with the command's name. Returns exit code 1.
     pub(super) fn complain(&self, message: &str) -> i32 {
         let name = self.name;
         self.io.stderr.line(&format!("{name}: {message}"));
         1
     }
 
-    /// What is to be read from a file, or from standard input.
+    /// Opens a file, or standard input for `-`.
     pub(super) fn open(&self, operand: &str) -> Result<Input, FileError> {
         if matches!(operand, "-" | "/dev/stdin") {
             return Ok(self.io.stdin.clone());
@@ -119,13 +119,14 @@ impl Task<'_> {
         Ok(Input::of_content(content))
     }
 
-    /// All of a file, or of standard input.
+    /// Reads all of a file, or of standard input.
     pub(super) async fn whole(&self, operand: &str) -> Result<Vec<u8>, FileError> {
         let input = self.open(operand)?;
         input.all().await.ok_or(FileError::NoMemory)
     }
 
-    /// The bytes of the files named, or of standard input, with a code for those that failed.
+    /// Reads the named files, or standard input. Returns the bytes and the exit code, 1 if a file
+    /// failed.
     async fn input(&self, operands: &[&str]) -> (Vec<u8>, i32) {
         let mut bytes = Vec::new();
         let mut code = 0;
@@ -165,7 +166,7 @@ impl Task<'_> {
         code
     }
 
-    /// Writes what arrives to standard output.
+    /// Copies an input to standard output.
     async fn copy(&self, input: &Input) -> Result<(), FileError> {
         while let Some(chunk) = input.chunk().await {
             self.io.stdout.ready().await;
@@ -176,7 +177,7 @@ impl Task<'_> {
             if !self.io.stdout.write_on(&chunk)? {
                 break;
             }
-            // Others are to have their turns.
+            // Other tasks get a turn.
             tokio::time::sleep(TURN).await;
         }
         Ok(())
@@ -259,7 +260,7 @@ impl Task<'_> {
         })
     }
 
-    /// `mv` and `cp`: into a directory, or to another name.
+    /// `mv` and `cp`: into a directory, or to a new name.
     fn carry(&self, operands: &[&str], and_remove: bool) -> i32 {
         let Some((target, sources)) = operands.split_last().filter(|(_, from)| !from.is_empty())
         else {
@@ -341,7 +342,7 @@ impl Task<'_> {
         code
     }
 
-    /// Lines that contain the text; patterns are not understood.
+    /// `grep`: lines that contain the text; patterns are not supported.
     async fn grep(&self, operands: &[&str]) -> i32 {
         let Some((pattern, files)) = operands.split_first() else {
             return self.usage();

@@ -1,4 +1,4 @@
-//! `nc` as it waits for a connection.
+//! `nc` in listen mode.
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -8,19 +8,19 @@ use crate::node::container::streams::Streams;
 
 const READ_BYTES: usize = 16 * 1024;
 
-/// What the arguments ask for.
+/// The parsed arguments of `nc`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     listens: bool,
-    /// Goes on with the next connection.
+    /// `-k`: accepts further connections after the first.
     keeps: bool,
-    /// Connections are those of a program of its own.
+    /// `-e`: each connection is served by a program.
     executes: bool,
     port: Option<u16>,
 }
 
 impl Options {
-    /// Reads them as those of the netcats that images have: some name the port behind `-p`.
+    /// Parses the arguments of the netcats that images have; some take the port after `-p`.
     fn parse(arguments: &[String]) -> Self {
         let mut options = Self::default();
         let mut words = arguments.iter();
@@ -31,7 +31,7 @@ impl Options {
             };
             for (index, letter) in letters.char_indices() {
                 match letter {
-                    // busybox keeps listening if it is told so twice.
+                    // busybox keeps listening if `-l` is given twice.
                     'l' if options.listens => options.keeps = true,
                     'l' => options.listens = true,
                     'k' => options.keeps = true,
@@ -56,8 +56,8 @@ impl Options {
     }
 }
 
-/// Listens on a port and exchanges the streams with who connects; `None` if it is to do anything else,
-/// for there is no network to connect to.
+/// Listens on a port and connects its streams with the client's. Returns `None` for any other mode:
+/// there is no network to connect to.
 pub(super) async fn run(shell: &Shell, arguments: &[String], io: &Streams) -> Option<i32> {
     if arguments.is_empty() {
         io.stderr.line("usage: nc -l [-k] [-p] PORT");
@@ -77,13 +77,14 @@ pub(super) async fn run(shell: &Shell, arguments: &[String], io: &Streams) -> Op
         }
     }
     let connection = listener.accept().await;
-    // Others are refused from now on.
+    // Further connections are refused from here on.
     drop(listener);
     exchange(connection, io).await;
     Some(0)
 }
 
-/// Goes on until the other side has ended, whose end the own one's input is not.
+/// Copies both directions until the client has closed its side; the end of standard input does not
+/// end it.
 async fn exchange(connection: DuplexStream, io: &Streams) {
     let (mut reader, mut writer) = tokio::io::split(connection);
     let sending = async {

@@ -9,11 +9,11 @@ use super::super::process::Shell;
 use super::super::streams::Streams;
 use super::is_program;
 
-/// What `date` shows unless it is told otherwise.
+/// The default format of `date`.
 const DATE_FORMAT: &str = "%a %b %e %H:%M:%S UTC %Y";
 
-/// `ps`: the container's first process, and this one. Options choose what is shown of processes; here
-/// it is always the same, as busybox has it.
+/// `ps`: lists the container's first process and itself. Options are ignored; the columns are
+/// busybox's.
 pub(super) fn ps(shell: &Shell, arguments: &[String], io: &Streams) -> i32 {
     io.stdout.line("PID   USER     TIME  COMMAND");
     let own = ["ps".to_owned()]
@@ -72,7 +72,7 @@ fn shown_date(shell: &Shell, arguments: &[String]) -> Result<String, String> {
                     true => value("-s")?,
                     false => word,
                 };
-                // Only the node's administrator may.
+                // Only the node's administrator may set the date.
                 let valid = digits(text).is_some() || instant(text, time).is_ok();
                 return Err(match valid {
                     true => "can't set date: Operation not permitted".to_owned(),
@@ -89,7 +89,7 @@ fn shown_date(shell: &Shell, arguments: &[String]) -> Result<String, String> {
         .map_err(|_| format!("invalid date '+{format}'"))
 }
 
-/// A time in one of the forms that busybox knows.
+/// Parses a time in one of busybox's formats.
 fn instant(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let invalid = || format!("invalid date '{text}'");
     if let Some(seconds) = text.strip_prefix('@') {
@@ -114,14 +114,14 @@ fn instant(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     zoned.as_ref().map(Zoned::timestamp).ok_or_else(invalid)
 }
 
-/// `MMDDhhmm[[YY]YY][.ss]`.
+/// Checks the format `MMDDhhmm[[YY]YY][.ss]`.
 fn digits(text: &str) -> Option<()> {
     let digits = text.split_once('.').map_or(text, |(digits, _)| digits);
     let all = digits.bytes().all(|byte| byte.is_ascii_digit());
     (all && matches!(digits.len(), 8 | 10 | 12)).then_some(())
 }
 
-/// The machine is taken to have started with the container.
+/// `uptime`: the machine is taken to have started with the container.
 pub(super) fn uptime(shell: &Shell, io: &Streams) -> i32 {
     let now = (shell.now)();
     let minutes = now.duration_since(shell.started).as_mins().max(0);
@@ -142,7 +142,7 @@ pub(super) fn uptime(shell: &Shell, io: &Streams) -> i32 {
     0
 }
 
-/// The paths of programs; a failure if there is one that nobody has.
+/// `which`: prints the paths of programs. Fails if one of them does not exist.
 pub(super) fn which(shell: &Shell, arguments: &[String], io: &Streams) -> i32 {
     let names = arguments.iter().filter(|word| !word.starts_with('-'));
     let mut code = i32::from(names.clone().next().is_none());

@@ -1,21 +1,21 @@
-//! From text to commands, by recursive descent.
+//! The shell's parser: a recursive-descent parser from text to commands.
 
 use std::sync::Arc;
 
 use super::{Command, Part, PartValue, Redirect, RedirectKind, Simple, Word};
 
-/// Nested commands and substitutions deeper than this are refused.
+/// The maximum depth of nested commands and substitutions.
 const DEPTH_MAX: usize = 64;
 /// Words that end a list of commands.
 const CLOSING: [&str; 7] = ["then", "elif", "else", "fi", "do", "done", "}"];
 
-/// Text that is no command.
+/// An error in the syntax of a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Syntax error: {0}")]
 pub(crate) struct SyntaxError(String);
 
 impl SyntaxError {
-    /// Whether more text could make it a script.
+    /// Returns whether more text could complete the script.
     pub(crate) fn is_incomplete(&self) -> bool {
         matches!(&*self.0, END_UNEXPECTED | UNTERMINATED | UNCLOSED)
     }
@@ -27,10 +27,10 @@ const UNCLOSED: &str = "Missing '))'";
 
 type Parsed<T> = Result<T, SyntaxError>;
 
-/// Reads a script.
+/// Parses a script.
 ///
 /// # Errors
-/// [`SyntaxError`] for what is no script, or is none of the supported part of the grammar.
+/// [`SyntaxError`] for a script that is not valid or uses unsupported grammar.
 pub(crate) fn parse(script: &str) -> Parsed<Command> {
     let mut parser = Parser {
         text: script.chars().collect(),
@@ -91,7 +91,7 @@ impl Parser {
         read
     }
 
-    /// Blanks, escaped line ends and comments.
+    /// Skips blanks, escaped line ends and comments.
     fn skip_blanks(&mut self) {
         loop {
             match self.peek() {
@@ -117,7 +117,7 @@ impl Parser {
         }
     }
 
-    /// The bare word ahead, if it is one of the grammar's or could be.
+    /// Returns the bare word ahead, if it can be a reserved word.
     fn reserved(&self) -> Option<String> {
         let rest = &self.text[self.at..];
         let end = rest
@@ -137,7 +137,7 @@ impl Parser {
         Err(self.unexpected())
     }
 
-    /// Commands up to a closing word, a closing bracket or the end.
+    /// Parses commands up to a closing word, a closing bracket or the end.
     fn list(&mut self) -> Parsed<Command> {
         self.deeper(|parser| {
             let mut commands = Vec::new();
@@ -237,7 +237,7 @@ impl Parser {
         }
     }
 
-    /// `name` of a `name()` ahead, which is read.
+    /// Consumes a `name()` ahead and returns its name.
     fn function_name(&mut self) -> Option<String> {
         let start = self.at;
         let name = self.name();
@@ -373,7 +373,7 @@ impl Parser {
         self.text[start..self.at].iter().collect()
     }
 
-    /// `NAME` of a `NAME=` ahead, which is read.
+    /// Consumes a `NAME=` ahead and returns its name.
     fn assigned_name(&mut self) -> Option<String> {
         let start = self.at;
         let name = self.name();
@@ -415,7 +415,7 @@ impl Parser {
         }))
     }
 
-    /// The word ahead, if there is one.
+    /// Parses the next word; `None` at an operator, a line end or the end of the text.
     fn word(&mut self) -> Parsed<Option<Word>> {
         let mut word = Word::new();
         let mut quotes = false;
@@ -544,7 +544,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The rest of `${name}` or `${name:-default}`.
+    /// Parses the rest of `${name}` or `${name:-default}`.
     fn braced(&mut self) -> Parsed<PartValue> {
         let name = self.name();
         let default = if self.eat(":-") || self.eat("-") {
@@ -579,7 +579,7 @@ impl Parser {
     }
 }
 
-/// Adds text to the word, to the part before it where that is of the same sort.
+/// Appends text to the word, merging it into the last part if both are quoted alike.
 fn push_text(word: &mut Word, text: &str, quoted: bool) {
     if let Some(Part {
         value: PartValue::Text(last),
