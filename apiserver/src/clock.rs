@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// What time it is: the machine's, or a fixed epoch plus tokio's virtual elapsed time.
+/// The source of time: the machine's clock, or a fixed epoch plus tokio's virtual elapsed time.
 #[derive(Clone, Debug)]
 pub struct Clock {
     source: Source,
@@ -165,12 +165,12 @@ pub(crate) fn nanos_between(from: Timestamp, to: Timestamp) -> u64 {
 pub(crate) struct Seed([u8; 32]);
 
 impl Seed {
-    /// A seed that begins alike in every process.
+    /// The default seed, equal in every process.
     pub(crate) const fn fixed() -> Self {
         Self([0; 32])
     }
 
-    /// The seed that a number stands for.
+    /// Derives a seed from a number.
     pub(crate) fn number(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed).get_seed())
     }

@@ -175,8 +175,8 @@ impl FieldManager {
         if untracked && !is_new {
             return Changed::To(None);
         }
-        // Only a custom resource can have values of wrong types, in what its strategy drops later.
-        // Then upstream can't tell the fields, and forgets their owners.
+        // Only a custom resource can have values of wrong types, in fields that its strategy drops
+        // later. Upstream then cannot determine the fields, and drops their owners.
         let is_custom = schema::builtin(&self.kind).is_none();
         if is_custom
             && ![new, live]

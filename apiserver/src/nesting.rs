@@ -33,7 +33,7 @@ pub(crate) const DEPTH_MAX: usize = 10_000;
 /// patch may add a few.
 const SHALLOW_MAX: usize = 100;
 
-/// The deepest document that `serde_json` reads by itself.
+/// The deepest document that `serde_json` reads with its own limit.
 const SERDE_DEPTH_MAX: usize = 127;
 
 /// How many levels a JSON patch may add to a shallow object. The sum stays below the limit of
@@ -58,7 +58,7 @@ static STORED: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// Whether the work of this thread runs on a deep stack.
     static ROOM: Cell<bool> = const { Cell::new(false) };
-    /// Whether the request that is polled on this thread asks for a deep stack.
+    /// Whether the request that is polled on this thread needs a deep stack.
     static WANTED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn with_stack<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 
 /// Runs `work` on a stack with room for objects that nest 10,000 levels deep.
 ///
-/// Callers that look at the values of such objects need it: clones, comparisons and drops of a
+/// Callers that read the values of such objects need it: clones, comparisons and drops of a
 /// [`Value`] are recursive.
 pub fn on_deep_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(NEEDED_BYTES, STACK_BYTES, work)
@@ -107,7 +107,7 @@ pub(crate) fn fits_here() -> bool {
     has_room() || stacker::remaining_stack().is_some_and(|bytes| bytes >= NEEDED_BYTES)
 }
 
-/// A future that continues on a deep stack when it asks for one, or when deep objects are stored.
+/// A future that continues on a deep stack on request, or when deep objects are stored.
 pub(crate) struct Roomy<F> {
     /// `None` only while it is dropped.
     future: Option<Pin<Box<F>>>,
@@ -205,7 +205,7 @@ impl<T> Drop for Sheltered<T> {
 /// Reads a JSON document, as deeply nested as the stack allows.
 ///
 /// # Errors
-/// When it is no such document, or nests too deeply.
+/// The text is not such a document, or nests too deeply.
 pub(crate) fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<T> {
     read(json, |deserializer| T::deserialize(deserializer))
 }
@@ -213,7 +213,7 @@ pub(crate) fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_jso
 /// Reads a JSON document with `read_value`, as deeply nested as the stack allows.
 ///
 /// # Errors
-/// When it is no such document, or nests too deeply.
+/// The text is not such a document, or nests too deeply.
 pub(crate) fn read<'de, T>(
     json: &'de [u8],
     read_value: impl FnOnce(&mut Deserializer<SliceRead<'de>>) -> serde_json::Result<T>,
@@ -235,7 +235,7 @@ pub(crate) fn read<'de, T>(
 /// that.
 ///
 /// # Errors
-/// When it is no such document.
+/// The text is not such a document.
 pub(crate) fn from_own<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<T> {
     read_own(json, |deserializer| T::deserialize(deserializer))
 }
@@ -243,7 +243,7 @@ pub(crate) fn from_own<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json:
 /// Reads a document that this server has written with `read_value`, as [`from_own`] does.
 ///
 /// # Errors
-/// When it is no such document.
+/// The text is not such a document.
 pub(crate) fn read_own<'de, T>(
     json: &'de [u8],
     read_value: impl FnOnce(&mut Deserializer<SliceRead<'de>>) -> serde_json::Result<T>,
@@ -326,8 +326,8 @@ pub(crate) fn may_nest_yaml(yaml: &[u8]) -> bool {
     opening.count() + lines.map(block).max().unwrap_or_default() > SHALLOW_MAX
 }
 
-/// Whether JSON in a protobuf document may need a deep stack. Its strings are not told from the
-/// bytes around it.
+/// Whether JSON in a protobuf document may need a deep stack. JSON strings are not distinguished
+/// from the bytes around them.
 pub(crate) fn may_nest_protobuf(message: &[u8]) -> bool {
     let mut depth = 0_usize;
     message.iter().any(|byte| {

@@ -281,7 +281,7 @@ fn in_decoding(fault: String) -> ApiError {
     ApiError::BadRequest(format!("error decoding patch: {fault}"))
 }
 
-/// A well-formed patch that the object does not take. Upstream does not tell why.
+/// The error for a well-formed patch that the object does not accept. Upstream gives no reason.
 fn unprocessable() -> ApiError {
     ApiError::InvalidRequest {
         resource: GroupResource {

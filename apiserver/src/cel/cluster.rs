@@ -12,7 +12,7 @@ use crate::storage::{EventType, JournalEntry};
 /// An API group and version, a namespace and a name.
 type Identity = (String, String, String);
 
-/// The objects of the kinds asked for, at one revision and at the one before.
+/// The objects of the requested kinds, at one revision and at the one before.
 pub(crate) struct ClusterState {
     kinds: BTreeMap<String, BTreeMap<Identity, Value>>,
     /// A list a kind, in the order of namespaces and names.
@@ -64,7 +64,7 @@ impl ClusterState {
         self.objects = Value::Map(Map::new(self.lists.clone()));
     }
 
-    /// What names stand for behind `entry`, which was taken last.
+    /// Returns the values of all names after `entry`, the entry taken last.
     pub(crate) fn behind(&self, entry: &JournalEntry) -> Activation {
         let (object, old) = match (entry.event, &entry.previous) {
             (EventType::Added, _) => (of_json(&entry.object), Value::Null),

@@ -330,7 +330,7 @@ impl<'e> Evaluator<'e> {
             match self.eval(operand) {
                 Ok(value) => values.push(value),
                 Err(EvalError::CostLimit) => return Err(EvalError::CostLimit),
-                // Calls of up to two operands evaluate both before they look at either.
+                // Calls of up to two operands evaluate both before an error of either counts.
                 Err(error) if count > 2 => return Err(error),
                 Err(error) => {
                     first_error.get_or_insert(error);

@@ -31,7 +31,8 @@ const SYMBOLS: [&str; 24] = [
     "?", ":", "+", "*", "/", "%",
 ];
 
-/// The tokens of `source`, the last of them an end; what is no token is an issue and left out.
+/// Returns the tokens of `source`, ending with an end token; other characters are reported as
+/// issues and skipped.
 pub(super) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
     let chars = source.chars();
     let mut tokens = Vec::new();
@@ -223,7 +224,7 @@ fn escape_length(chars: &[char]) -> Result<usize, usize> {
     }
 }
 
-/// The text that a string or bytes literal stands for; `None` if an escape is no character.
+/// Returns the text of a string or bytes literal; `None` for an escape that is not a character.
 pub(super) fn unquote(literal: &str) -> Option<Vec<u8>> {
     let body = literal.trim_start_matches(['b', 'B', 'r', 'R']);
     let prefix = literal[..literal.len() - body.len()].to_ascii_lowercase();

@@ -56,7 +56,7 @@ fn no_such_overload(function: &str, args: &[Value]) -> Evaluated {
                 | Value::Timestamp(_)
         )
     };
-    // Operators, and functions that look at no more than their first operand, do not name types.
+    // Errors of operators, and of functions that check only their first operand, do not name types.
     let first_fits = match function {
         "_<_" | "_<=_" | "_>_" | "_>=_" => args.first().is_some_and(sortable),
         "_+_" => args.first().is_some_and(|a| {

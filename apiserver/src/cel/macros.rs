@@ -17,7 +17,7 @@ const SORT_INPUT: &str = "@__sortBy_input__";
 /// An issue with an argument, at a place.
 type Fault = (usize, String);
 
-/// The expression that a call stands for: itself, unless it is a macro's.
+/// Returns the expansion of a macro call; other calls are returned unchanged.
 pub(super) fn expand(builder: &mut Builder, offset: usize, call: Call) -> Expr {
     let mut maker = Maker { builder, offset };
     match maker.expand(call) {

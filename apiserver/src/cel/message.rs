@@ -96,19 +96,19 @@ pub(super) fn escaped_key(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The object that a literal of a part of an object stands for.
+/// Returns the object that a literal describes, which is part of the whole object.
 ///
 /// # Errors
-/// What keeps it from being one.
+/// Describes the part of the literal that is not valid.
 pub(super) fn configuration(value: &Value) -> Result<Json, String> {
     check_places(value)?;
     to_json(value)
 }
 
-/// The operations of a JSON patch.
+/// Returns the operations of a JSON patch.
 ///
 /// # Errors
-/// What keeps it from being one.
+/// The value is not a list of operations.
 pub(super) fn operations(value: &Value) -> Result<Vec<Json>, String> {
     let Value::List(list) = value else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_owned());

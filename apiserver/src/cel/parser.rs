@@ -21,11 +21,11 @@ const CHARS_MAX: usize = 100_000;
 /// How many nodes an expression may become: macros repeat their targets.
 const NODES_MAX: usize = 200_000;
 
-/// What may start an operand.
+/// The tokens that start an operand.
 const OPERAND: &str = "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, \
                        NUM_UINT, STRING, BYTES, IDENTIFIER";
 
-/// What may start an operand, or end a list of arguments.
+/// The tokens that start an operand or end a list of arguments.
 const ARGUMENT: &str = "'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, \
                         NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 

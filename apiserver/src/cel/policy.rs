@@ -26,7 +26,7 @@ const VARIABLES: &str = "variables";
 /// The type of that object.
 const VARIABLES_TYPE: &str = "kubernetes.variables";
 
-/// What all expressions about one request may cost together.
+/// The cost limit of all expressions about one request together.
 const BUDGET: u64 = 10_000_000;
 
 /// The type that the value of an expression must have.

@@ -84,11 +84,11 @@ impl Compiled {
         estimate(&self.0, root)
     }
 
-    /// Makes it ready to be evaluated.
+    /// Prepares the expression for evaluation: folds its constants.
     ///
     /// # Errors
     ///
-    /// What fails whatever the variables are.
+    /// A constant part of the expression fails.
     pub(crate) fn program(mut self) -> Result<Program, String> {
         let depth = self.0.expr.depth();
         let folded = if depth > SHALLOW_DEPTH_MAX {

@@ -16,7 +16,7 @@ pub(super) const SELF: &str = "self";
 /// The variable for what that value was before.
 pub(super) const OLD_SELF: &str = "oldSelf";
 
-/// What became of a rule.
+/// The result of compiling a rule.
 #[derive(Default)]
 pub(super) struct CompiledRule {
     /// The compilation error of the rule, if there is one.
@@ -114,7 +114,7 @@ fn compile_rule(rule: &ValidationRule, environment: &Environment, decl: &DeclTyp
     compiled
 }
 
-/// The path to a field below a node, as it shows in faults; `None` if there is no such field.
+/// Returns the path to a field below a node, as faults show it; `None` if there is no such field.
 pub(super) fn field_path(path: &str, schema: &Structural) -> Option<String> {
     let mut shown = String::new();
     let mut schema = Some(schema);

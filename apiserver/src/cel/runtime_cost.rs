@@ -1,4 +1,4 @@
-//! What calls cost when they are evaluated.
+//! Costs of calls at evaluation.
 
 use super::{eval::Evaluated, library::Object, value::Value};
 
@@ -19,7 +19,7 @@ fn size(value: &Value) -> u64 {
     value.size().map_or(1, |size| size as u64)
 }
 
-/// `size` characters gone through once, at a cost per character.
+/// The cost of one pass over `size` characters, at a cost per character.
 fn scaled(size: u64, factor: f64) -> u64 {
     #[expect(
         clippy::cast_precision_loss,

@@ -1,4 +1,4 @@
-//! What expressions see of a structural schema, and of values that fulfil it.
+//! Types and values of a structural schema, as expressions see them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -76,9 +76,10 @@ pub(super) fn escape(property: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// What expressions see of values of `schema`; nothing of values whose type is unknown.
+/// Returns the type of values of `schema`, as expressions see it; `None` for values of unknown
+/// type.
 ///
-/// `root` is whether they are whole resources, which have metadata whatever the schema says.
+/// `root` tells whether values are whole resources, which have metadata whatever the schema says.
 pub(super) fn decl_type(schema: &Structural, root: bool) -> Option<DeclType> {
     let rules = &schema.value;
     let max_length = rules.max_length.map(|max| positive(max).saturating_mul(4));
@@ -364,7 +365,7 @@ fn object(fields: &serde_json::Map<String, Json>, schema: &Structural) -> Value 
                 to_value(json, of),
             ),
             (None, Some(of)) => (name.clone(), to_value(json, of)),
-            // What no schema knows is only there to compare objects.
+            // A value without a schema is kept only for comparing objects.
             (None, None) => (format!("#{name}"), Value::Preserved(Arc::new(json.clone()))),
         };
         entries.insert(Key::String(key.into()), value);

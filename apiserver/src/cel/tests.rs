@@ -12,7 +12,7 @@ use super::{
 };
 use crate::schema::structural::Structural;
 
-/// What came of a rule of whole objects.
+/// The result of a rule of whole objects, with its costs.
 struct Found {
     value: Result<Value, String>,
     cost: u64,

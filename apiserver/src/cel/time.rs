@@ -17,7 +17,7 @@ const NANOS: i128 = 1_000_000_000;
 /// The first and the last second that CEL knows: years 1 to 9999.
 const SECONDS: std::ops::RangeInclusive<i128> = -62_135_596_800..=253_402_300_799;
 
-/// A point in time, and the zone it was told in.
+/// A point in time with its zone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     /// Since 1970.

@@ -54,7 +54,7 @@ impl Type {
         }
     }
 
-    /// What values of the type say their type is called.
+    /// Returns the name of the type at run time, as `type()` shows it.
     pub(super) fn runtime_name(&self) -> String {
         match self {
             Self::Null => "null_type".to_owned(),

@@ -152,9 +152,9 @@ impl Bindings {
 
 enum Fit {
     Yes,
-    /// It already stands for something else.
+    /// The variable is bound to another type.
     Bound,
-    /// It is a part of the other type.
+    /// The variable is a part of the other type.
     Within,
 }
 

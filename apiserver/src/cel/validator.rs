@@ -113,7 +113,7 @@ impl Validator {
             && values.is_none()
             && all_of.is_empty();
         let schema = match resource {
-            // Without rules of its own, a node is only asked for the identity of its items.
+            // A node without rules of its own is only used for the identity of its items.
             _ if rules.validations.is_empty() => Structural {
                 list_type: schema.list_type,
                 list_map_keys: schema.list_map_keys.clone(),
@@ -425,7 +425,7 @@ fn push_invalid(errors: &mut FieldErrors, path: &FieldPath, value_type: &str, de
     errors.invalid(&shown(path), &value_type.into(), detail);
 }
 
-/// The path of the whole object is no path.
+/// Returns the path as faults show it: the path of the whole object is `<nil>`.
 fn shown(path: &FieldPath) -> FieldPath {
     if path.to_string().is_empty() {
         FieldPath::new("<nil>")

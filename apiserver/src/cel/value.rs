@@ -264,7 +264,7 @@ impl Value {
         }
     }
 
-    /// What `size()` says, and for optionals what it says of their value.
+    /// Returns the result of `size()`; for an optional, that of its value.
     pub(super) fn size(&self) -> Option<usize> {
         match self {
             Self::String(text) => Some(text.chars().count()),

@@ -18,7 +18,7 @@ pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-config
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl FieldManager {
-    /// Merges an applied configuration into `live`, or into nothing when there is no object.
+    /// Merges an applied configuration into `live`, or into an empty object if there is none.
     ///
     /// The outcome is not decoded: it may have nulls.
     ///

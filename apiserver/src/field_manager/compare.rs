@@ -1,4 +1,4 @@
-//! What differs between two objects, as sets of fields.
+//! Differences between two objects, as sets of fields.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ impl Comparison {
     }
 }
 
-/// What differs at and below one place.
+/// The differences at and below one place.
 #[derive(Debug, Default)]
 struct Difference {
     added: Node,
@@ -107,7 +107,8 @@ impl Difference {
             Shape::Leaf | Shape::Deduced => difference.leaf(old, new),
             Shape::Struct(_) | Shape::Map(_) => {
                 let (old_entries, new_entries) = (entries(old), entries(new));
-                // Empty or null on both sides is a leaf, so that the two can be told apart.
+                // A value that is empty or null on both sides is a leaf, so that the two can be
+                // distinguished.
                 if old_entries.is_none() && new_entries.is_none() {
                     difference.leaf(old, new);
                     return difference;

@@ -30,14 +30,14 @@ impl Operation {
     }
 }
 
-/// What tells entries apart. An applier keeps its entry when it changes to another version.
+/// The identity of an entry. An applier keeps its entry when it changes to another version.
 ///
-/// Ordered as the JSON that upstream keeps of it.
+/// Ordered like the JSON that upstream uses as the identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ManagerId {
     pub(super) manager: String,
     pub(super) operation: Operation,
-    /// Of updates only.
+    /// The version of an updater; appliers have none.
     pub(super) api_version: Option<String>,
     pub(super) subresource: String,
 }

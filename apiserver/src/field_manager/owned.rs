@@ -37,7 +37,7 @@ fn node(shape: Shape<'_>, value: &Value) -> Node {
             for (element, items) in items_by_element {
                 let mut child = match items.as_slice() {
                     [item] => node(list.item(), item),
-                    // Nobody can tell the fields of items with the same keys apart.
+                    // The fields of items with equal keys cannot be distinguished.
                     _ => Node::default(),
                 };
                 child.member = true;

@@ -54,7 +54,7 @@ impl FieldSet {
 
     /// Where `element` is, or belongs.
     fn position(&self, element: &PathElement) -> Result<usize, usize> {
-        // What comes in order belongs at the end.
+        // Elements inserted in order belong at the end.
         match self.0.last() {
             Some((last, _)) if last < element => Err(self.0.len()),
             _ => self.0.binary_search_by(|(own, _)| own.cmp(element)),
@@ -144,7 +144,7 @@ impl FieldSet {
         Self(shared.collect())
     }
 
-    /// Finds nodes of elements that are asked for in their order.
+    /// Returns a function that finds the nodes of elements, which it must receive in order.
     fn walk<'s>(&'s self) -> impl FnMut(&PathElement) -> Option<&'s Node> {
         let mut rest = self.0.as_slice();
         move |element| {

@@ -1,4 +1,4 @@
-//! What ownership sees of the schema: leaves, structs, maps, and lists by their keys.
+//! The schema as ownership sees it: leaves, structs, maps, and lists by their keys.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::path::PathElement;
 use crate::schema::{Field, ListType, Object, Schema};
 
-/// What nothing declares.
+/// The schema of an undeclared value.
 static ANY: Schema = Schema::Any;
 
 /// How the fields of a value are owned.

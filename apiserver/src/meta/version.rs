@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// Compares versions as discovery prefers them: stable ones before beta before alpha, later ones
-/// before earlier ones, and names that are no versions last, by the alphabet.
+/// Compares versions as discovery prefers them: stable before beta before alpha, later before
+/// earlier, and other names last, in alphabetical order.
 pub(crate) fn compare(left: &str, right: &str) -> Ordering {
     match (Stability::parse(left), Stability::parse(right)) {
         (Some(left), Some(right)) => right.cmp(&left),

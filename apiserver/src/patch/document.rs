@@ -1,8 +1,8 @@
-//! A JSON text of which only those parts are taken apart that a patch looks into.
+//! JSON text that is parsed only in the parts that a patch reads.
 //!
-//! So does upstream's library, and it shows: what was taken apart is written with sorted keys, the
-//! rest in the order it came in, and both are part of the error when the outcome is no object of
-//! its kind.
+//! Upstream's library works in this way, and its output shows it: parsed parts are written with
+//! sorted keys, all others in their original order, and the error for a result that is not an
+//! object of its kind quotes both.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use crate::nesting;
 use crate::status::ApiError;
 
 const OPERATIONS_MAX: usize = 10_000;
-/// What all `copy` operations of one patch may add.
+/// The most bytes that all `copy` operations of one patch may add.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// How deep a path may lead on an ordinary stack. No document is read any deeper there, but copies

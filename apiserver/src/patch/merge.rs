@@ -2,9 +2,9 @@
 
 use super::document::{self, Members, Node, Slot};
 
-/// Applies `patch` to the document `current`; `None` if it is no patch.
+/// Applies `patch` to the document `current`; `None` if it is not a patch.
 ///
-/// A list is no patch either, but upstream takes it for the outcome.
+/// A list is not a patch either, but upstream returns it as the result.
 pub(super) fn apply(patch: &str, current: &str) -> Option<String> {
     let outcome = match document::members(patch) {
         Some(patch) => {

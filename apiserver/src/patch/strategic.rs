@@ -210,7 +210,8 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// What remains of a part of the patch that nothing is held for; `None` if it is a directive.
+/// Removes directives from a part of the patch without a counterpart in the object; `None` for a
+/// directive.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(members) if members.contains_key(PATCH) => None,

@@ -1,4 +1,4 @@
-//! What calls may cost.
+//! Estimates of the costs of calls.
 
 use super::{CallEstimate, Coster, Entries, Estimate, Node};
 use crate::cel::{

@@ -1,4 +1,4 @@
-//! What expressions ask about permissions.
+//! Permission checks in expressions.
 
 use std::{fmt, sync::Arc};
 

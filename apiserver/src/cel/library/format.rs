@@ -15,13 +15,13 @@ use crate::cel::{
 /// How many digits follow the point unless a clause says so.
 const PRECISION: usize = 6;
 
-/// How many digits may follow the point. Go's formatter gives up on clauses that ask for more.
+/// The most digits after the point. Go's formatter rejects clauses with more.
 const PRECISION_MAX: usize = 1_000_000;
 
 /// How many digits after the point a double has at most; further ones are zeros.
 const DIGITS_MAX: usize = 1100;
 
-/// What Go writes for a clause that it gives up on.
+/// Go's output for a clause that it rejects.
 const NO_VERB: &str = "%!(NOVERB)";
 
 /// A part of a text with clauses.
@@ -30,7 +30,7 @@ enum Part<'t> {
     Clause(Clause),
 }
 
-/// What one of the arguments is to look like.
+/// The format of one argument.
 #[derive(Clone, Copy)]
 struct Clause {
     verb: char,
@@ -227,7 +227,7 @@ impl Clause {
     }
 }
 
-/// What within an argument no `%s` can show.
+/// Returns the first part of an argument that `%s` cannot show.
 fn unprintable<'e>(arg: &'e Expr, checked: &Checked) -> Option<&'e Expr> {
     let clause = Clause {
         verb: 's',

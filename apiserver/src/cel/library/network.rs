@@ -31,7 +31,7 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-/// Whether an address is of the kind that a function asks for.
+/// Whether an address is of the kind that a function tests; `None` for other functions.
 pub(super) fn is(function: &str, address: IpAddr) -> Option<bool> {
     let link_local_multicast = match address {
         IpAddr::V4(v4) => v4.octets()[..3] == [224, 0, 0],

@@ -204,7 +204,7 @@ fn url_part(function: &str, url: &Url) -> Option<Evaluated> {
     Some(Ok(Value::string(&text)))
 }
 
-/// The result of a comparison, for functions that ask for one.
+/// Returns the result of a comparison function; `None` for other functions.
 fn ordered(function: &str, order: Ordering) -> Option<Value> {
     match function {
         "isGreaterThan" => Some(Value::Bool(order.is_gt())),

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 #[derive(Clone, Debug)]
 pub(in crate::cel) struct Url {
     pub scheme: String,
-    /// What follows the scheme of a URL that has no path.
+    /// The text after the scheme of a URL without a path.
     opaque: String,
     user: Option<String>,
     has_authority: bool,
@@ -82,7 +82,7 @@ impl Url {
         values
     }
 
-    /// The path as it is written if all of it may be, else escaped anew.
+    /// Returns the path as written if all its characters are valid, or else escaped again.
     pub(super) fn escaped_path(&self) -> String {
         let valid =
             |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@/%[]".contains(&byte);

@@ -8,7 +8,7 @@ use crate::cel::{
     value::Value,
 };
 
-/// Words that are no names of variables.
+/// Words that cannot name variables.
 const RESERVED: [&str; 17] = [
     "as",
     "break",
@@ -29,11 +29,11 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
-/// What may start an item, or end a list.
+/// The tokens that start an item or end a list.
 const ITEM: &str = "'[', ']', '{', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', \
                     NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 
-/// What may start an entry, or end a map.
+/// The tokens that start an entry or end a map.
 const ENTRY: &str = "'[', '{', '}', '(', '.', ',', '-', '!', '?', 'true', 'false', 'null', \
                      NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 

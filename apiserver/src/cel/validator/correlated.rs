@@ -7,11 +7,11 @@ use serde_json::Value as Json;
 use crate::meta::order::Ordered;
 use crate::schema::structural::{ListType, Structural};
 
-/// What has been found out about the values of one update. Each list is indexed once and each
-/// pair of values compared once, however many items fault a rule.
+/// The results found so far for the values of one update. Each list is indexed once and each pair
+/// of values is compared once, however many items violate a rule.
 #[derive(Default)]
 pub(super) struct Memo<'v> {
-    /// The items of old lists by their keys; lists are told apart by their addresses.
+    /// The items of old lists by their keys; each list is identified by its address.
     items: BTreeMap<usize, BTreeMap<Vec<Ordered<'v>>, &'v Json>>,
     /// The outcome of [`Correlated::is_equal`] by the addresses of both values.
     equal: BTreeMap<[usize; 2], bool>,
@@ -35,7 +35,7 @@ impl<'v> Memo<'v> {
         let old = old?;
         let items = old.as_array()?;
         let by_key = self.items.entry(address(old)).or_insert_with(|| {
-            // Of items with the same keys the first counts.
+            // Of items with equal keys, the first counts.
             let pairs = items.iter().rev().map(|item| (keys(item), item));
             pairs.collect()
         });
@@ -77,7 +77,7 @@ impl<'v> Correlated<'v> {
         })
     }
 
-    /// Whether nothing has changed, as far as the schema can tell.
+    /// Whether the value is unchanged, as far as the schema can decide.
     fn is_equal(self, memo: &mut Memo<'v>) -> bool {
         let pair = [self.old, self.new].map(address);
         if let Some(known) = memo.equal.get(&pair) {
@@ -107,12 +107,12 @@ impl<'v> Correlated<'v> {
     }
 }
 
-/// What faults of a node are forgiven by.
+/// The values that excuse faults of a node if an update leaves them unchanged.
 #[derive(Clone, Copy)]
 pub(super) struct Ratchet<'v> {
-    /// The node's own change; `None` where it can't be told.
+    /// The node's own change; `None` if it cannot be correlated.
     pub(super) current: Option<Correlated<'v>>,
-    /// The change of the nearest node above for which it can be told.
+    /// The change of the nearest correlated node above.
     pub(super) parent: Option<Correlated<'v>>,
 }
 

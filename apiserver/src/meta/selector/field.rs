@@ -11,7 +11,7 @@ pub struct FieldTerm {
     pub field: String,
     /// The value compared with.
     pub value: String,
-    /// Whether the term asks for a difference.
+    /// Whether the term requires a different value.
     pub negated: bool,
 }
 
@@ -69,7 +69,7 @@ impl FieldSelector {
         self.terms.iter().map(|term| term.field.as_str())
     }
 
-    /// The value that `field` must have, if the selector asks for one.
+    /// The value that the selector requires of `field`, if any.
     #[must_use]
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         let mut terms = self.terms.iter();

@@ -97,13 +97,13 @@ impl Requirement {
         Err(SelectorError(aggregate(&errors)))
     }
 
-    /// The label looked at.
+    /// The key of the label.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// How the label is looked at.
+    /// The operator of the comparison.
     #[must_use]
     pub fn operator(&self) -> Operator {
         self.operator

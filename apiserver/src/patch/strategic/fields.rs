@@ -25,7 +25,7 @@ pub(super) struct Field<'s> {
     pub(super) merge: bool,
     /// The struct is replaced.
     pub(super) replace: bool,
-    /// What identifies an item; a list of scalars has none.
+    /// The field that identifies an item; a list of scalars has none.
     pub(super) merge_key: Option<&'s str>,
 }
 

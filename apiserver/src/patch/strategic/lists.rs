@@ -59,7 +59,7 @@ pub(super) fn outline(items: &[Value], merge_key: Option<&str>) -> Items {
     items.iter().map(of_item).collect()
 }
 
-/// What kind of JSON all items are; lists of lists and mixtures cannot be merged.
+/// Returns the JSON type of all items; lists of lists and mixtures cannot be merged.
 pub(super) fn item_kind(lists: &[&Items]) -> Result<Discriminant<Value>, ApiError> {
     let mut kind = None;
     for item in lists.iter().copied().flatten() {
@@ -130,7 +130,7 @@ fn merge_items(
     merge_key: &str,
     field: &Field<'_>,
 ) -> Result<Items, ApiError> {
-    // Of items with the same key the first is merged with.
+    // The first of several items with equal keys is merged.
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for (place, item) in items.iter().enumerate() {
         if let Some(value) = item.get(merge_key) {
@@ -213,7 +213,7 @@ pub(super) fn in_order(
     Ok(merged)
 }
 
-/// The places of items by what they are told apart by; of equal ones the first place.
+/// The first place of each item, by the item's identity.
 fn ranks<'v>(list: &'v [Value], merge_key: Option<&str>) -> BTreeMap<Option<Ordered<'v>>, usize> {
     let items = list.iter().enumerate().rev();
     items

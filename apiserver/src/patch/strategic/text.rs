@@ -49,7 +49,7 @@ pub(super) fn bad_arg_type(expected: &str, actual: &Value) -> ApiError {
     unknown(format!("expected a {expected}, but received a {actual}"))
 }
 
-/// A `$patch` that says nothing known.
+/// The error for a `$patch` with an unknown value.
 pub(super) fn bad_patch_type(directive: &Value, map: &Map<String, Value>) -> ApiError {
     let shown = match directive {
         Value::String(text) => text.clone(),
