@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::testbed::write_with_causes;
 
-/// Signs the requests of steps, so that a timeline tells them from the controllers'.
+/// The user agent of the requests of steps, by which a timeline distinguishes them from the controllers'.
 pub(crate) const USER_AGENT: &str = "kubeproof-scenario";
 
 /// Asks for a table, or the object where the server has none.
@@ -79,7 +79,7 @@ pub struct Api {
     field_validation: FieldValidation,
     /// Grows with the definitions that steps create.
     resources: Arc<RwLock<Vec<Arc<Resource>>>>,
-    /// What the server has warned of under [`FieldValidation::Warn`].
+    /// The warnings that the server has returned under [`FieldValidation::Warn`].
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
@@ -517,7 +517,7 @@ fn defined(definition: &Value) -> Vec<Arc<Resource>> {
 }
 
 impl Resource {
-    /// `others` are its names besides those that follow from the plural and the kind.
+    /// `others` are the names of the resource that do not follow from its plural and kind.
     fn new(
         group_version: String,
         plural: String,

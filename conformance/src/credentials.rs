@@ -1,4 +1,4 @@
-//! What the API server signs for controllers, and how it reads what is to be signed.
+//! The keys of the API server for controllers: they sign tokens and certificates, and read certificate requests.
 
 use std::sync::Arc;
 

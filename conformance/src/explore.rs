@@ -1,8 +1,8 @@
 //! Runs a scenario once for everything that could go wrong in it, and compares the outcomes.
 //!
-//! A run without faults notes its points: every request of a controller, and every event that one is
-//! told of. For each point and each kind of fault there is a plan, and a run with it. All ends well
-//! when the outcome is the one without faults; what happens on the way may be another.
+//! A run without faults notes its points: every request of a controller, and every event delivered to one. For each
+//! point and each kind of fault there is a plan, and a run with it. A run passes when its outcome equals the outcome
+//! without faults; its timeline may differ.
 
 #[cfg(unix)]
 #[cfg(feature = "cli")]
@@ -35,26 +35,25 @@ use verdict::compare_outcomes;
 
 /// Components whose requests are not explored: they are the cluster, not the controllers under test.
 const CLUSTER: &[&str] = &["kubelet", "default-scheduler", "kube-scheduler"];
-/// Resources whose writes are reports: that one is lost changes no outcome.
+/// Resources whose writes are reports: losing one of them changes no outcome.
 const REPORTS: &[&str] = &[
     "events",
     "events.events.k8s.io",
     "leases.coordination.k8s.io",
 ];
 
-/// Controllers try again after a thousand seconds at the latest: what has not been written for longer
-/// than that will not be.
+/// Controllers retry after a thousand seconds at the latest: a write that is still missing after that will not come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1100);
 
-/// What is explored.
+/// Selects the faults to explore.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The kinds of faults; all of them when empty.
     pub kinds: BTreeSet<Kind>,
-    /// By user agent, whom the faults meet. When empty: every controller of a scenario, and of a
-    /// testbed those that its builder was given.
+    /// The user agents whose requests and events meet the faults. When empty: every controller of a scenario, and in
+    /// a testbed those that its builder was given.
     pub from: BTreeSet<String>,
-    /// How many plans of two faults there are besides, at most, spread evenly over all pairs.
+    /// The maximum number of additional plans with two faults, spread evenly over all pairs.
     pub pairs_max: usize,
 }
 
@@ -62,7 +61,7 @@ pub struct Options {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Reference {
-    /// Its transcript.
+    /// The transcript of the run.
     pub transcript: String,
     points: Vec<Point>,
 }
@@ -76,7 +75,7 @@ impl Reference {
         Self::with(scenario, &RunOptions::default())
     }
 
-    /// The same of a run with these options.
+    /// Runs `scenario` without faults, with these options.
     ///
     /// # Errors
     /// [`RunError`] when it does not go well.
@@ -93,7 +92,7 @@ impl Reference {
         under_test(&self.points, options)
     }
 
-    /// Who could be met, by user agent, sorted.
+    /// Returns the user agents that faults could meet, sorted.
     #[must_use]
     pub fn agents(&self) -> BTreeSet<String> {
         let all = Options::default();
@@ -161,7 +160,7 @@ pub fn explore(scenario: &Scenario, reference: &Reference, plan: &Plan) -> Optio
     explore_with(scenario, reference, &options)
 }
 
-/// The same of a run with these options, the plan among them.
+/// Runs `scenario` with these options, including their plan, and compares the outcomes.
 #[doc(hidden)]
 #[must_use]
 pub fn explore_with(
@@ -173,7 +172,7 @@ pub fn explore_with(
     late(scenario, reference, options, soon)
 }
 
-/// What came of one plan.
+/// The result of one plan.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Carried {
@@ -202,7 +201,7 @@ pub fn carry_out(scenario: &Scenario, reference: &Reference, options: &RunOption
     }
 }
 
-/// What is left of a divergence when everything is given the time of the slowest retry.
+/// Runs the scenario again with the time of the slowest retry, and returns the divergence that is left.
 fn late(
     scenario: &Scenario,
     reference: &Reference,

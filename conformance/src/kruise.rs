@@ -1,5 +1,5 @@
-//! What OpenKruise's manager does beside its controllers: webhooks that default, check and convert
-//! its kinds, and the definitions that name them.
+//! The webhooks of OpenKruise's manager, which default, validate and convert its kinds, and the definitions that name
+//! them.
 //!
 //! Source: openkruise/kruise pkg/webhook and apis/apps.
 
@@ -62,7 +62,7 @@ impl Refusal {
         Self { code: 422, message }
     }
 
-    /// All faults in one text, as Go aggregates them; nothing when there are none.
+    /// All errors in one message, as Go aggregates them; `Ok` when there are none.
     fn of(errors: &FieldErrors) -> Result<(), Self> {
         let mut texts: Vec<String> = Vec::new();
         for cause in errors.causes() {
@@ -110,11 +110,11 @@ impl Webhook for KruiseWebhook {
     }
 }
 
-/// What is to be written into the object of a review.
+/// The change to the object of a review.
 #[derive(Debug)]
 struct Change {
     spec: Value,
-    /// All of them, if they may differ.
+    /// All finalizers, when they may differ.
     finalizers: Option<Vec<Value>>,
 }
 
@@ -159,7 +159,7 @@ async fn answer(
     respond(document, decided)
 }
 
-/// What is to be changed.
+/// Decides the change to the object of a review.
 async fn decide(
     path: &str,
     review: &Value,

@@ -137,7 +137,7 @@ pub use kubeproof_controller as controller;
 pub use suite::Scenarios;
 pub use testbed::Testbed;
 
-/// What a test of a controller needs.
+/// The types that a test of a controller needs.
 pub mod prelude {
     pub use kubeproof_apiserver::fault::{Effect, Fault, Refusal, Requests};
     pub use kubeproof_apiserver::{ApiServer, Clock, FieldValidation, Manifests};

@@ -1,9 +1,9 @@
-//! Logs of runs: what a replay needs, and what happened; a JSON object a line.
+//! Logs of runs: the inputs of a replay and the events of the run, a JSON object a line.
 //!
-//! The first line, `{"log": …}`, is the [`Recipe`]: scenario, files, seeds, faults. The others tell what came of it, in
-//! order: `step`, `request`, `fault` and `commit`, then each `violation`, and in the end the
-//! `transcript` or an `error`. A step, request or fault stands behind the commit that it came
-//! `after`. Nothing in it depends on the machine, so the log of a replay has the same bytes.
+//! The first line, `{"log": …}`, is the [`Recipe`]: scenario, files, seeds, faults. The others record the run in
+//! order: `step`, `request`, `fault` and `commit`, then each `violation`, and in the end the `transcript` or an
+//! `error`. A step, request or fault follows the commit named in its `after`. Nothing in a log depends on the
+//! machine, so the log of a replay has the same bytes.
 //!
 //! A server writes a log of its own ([`Recorder`]): it begins with the [`ServerState`](kubeproof_apiserver::ServerState)
 //! of the moment, and goes on with each commit as it comes.
@@ -33,7 +33,7 @@ pub use state::{Moment, State};
 
 use format::{Commit, Line, Met, Request, Step, Violated, time_text};
 
-/// What happened, as a log tells it.
+/// The events of a run, as a log records them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Happened<'a> {
     pub(crate) journal: &'a [JournalEntry],
@@ -71,7 +71,7 @@ pub fn record(file: &ScenarioFile, options: &RunOptions) -> (Result<Run, RunErro
     (run, log)
 }
 
-/// The log of what happened; `end` is the transcript, or why there is none.
+/// Formats the log of a run; `end` is the transcript, or the reason for its absence.
 pub(crate) fn write(
     recipe: &Recipe,
     happened: Happened<'_>,

@@ -27,8 +27,8 @@ pub fn connect(server: &ApiServer, manager: &Manager) {
     connect_with(server, manager, Vec::new());
 }
 
-/// Lets `server` ask the nodes of `manager` for logs, streams and ports; `forwards` say which ports
-/// lead to programs beside the nodes, unless annotations say it.
+/// Lets `server` ask the nodes of `manager` for logs, streams and ports; `forwards` map ports to programs outside of
+/// the nodes, unless annotations of the pods do.
 pub fn connect_with(server: &ApiServer, manager: &Manager, forwards: Vec<PortForward>) {
     server.set_kubelet(Arc::new(Nodes {
         containers: manager.containers().clone(),

@@ -24,7 +24,7 @@ const TABLES: &[&str] = &[
     "controllerrevisions",
     "persistentvolumeclaims",
 ];
-/// Whose Normal events say nothing about the controllers under test.
+/// Event sources whose Normal events say nothing about the controllers under test.
 const UNTOLD_SOURCES: &[&str] = &[
     "default-scheduler",
     "kubelet",

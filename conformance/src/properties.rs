@@ -1,8 +1,8 @@
-//! What has to hold at every revision of a run, whatever its golden says.
+//! Properties that have to hold at every revision of a run, whatever its golden says.
 //!
-//! A property looks at each write with the state of the cluster behind it, and tells of what it finds
-//! wrong. Those that are built in judge what is stored, so they hold for any controller of these kinds.
-//! Others are stated by scenarios, in CEL, and by testbeds, in CEL or Rust.
+//! A property looks at each write together with the state of the cluster after it, and reports violations. The
+//! built-in ones judge stored objects, so they hold for any controller of these kinds. Others are stated by
+//! scenarios, in CEL, and by testbeds, in CEL or Rust.
 
 mod clone_set;
 #[cfg(test)]
@@ -43,10 +43,10 @@ impl fmt::Display for Violation {
 
 /// Judges one write. Each keeps what it has to remember.
 pub trait Property {
-    /// Its name.
+    /// The name of the property, as reports show it.
     fn name(&self) -> &str;
 
-    /// What is wrong with `entry`, which has led to `world`.
+    /// Returns the violations by `entry`, which has led to `world`.
     fn judge(&mut self, entry: &JournalEntry, world: &World) -> Vec<String>;
 }
 
@@ -83,7 +83,7 @@ impl Stated {
     /// `objects` define.
     ///
     /// # Errors
-    /// What is wrong with them, as a policy would be refused.
+    /// The error in the properties, in the words with which a policy would be refused.
     pub(crate) fn compile(declarations: &[Declaration], objects: &[Value]) -> Result<Self, String> {
         let defining = objects
             .iter()
@@ -106,8 +106,7 @@ pub struct Observed<'a> {
     pub journal: &'a [JournalEntry],
     /// The requests that led to them.
     pub points: &'a [Point],
-    /// Writes up to this version are what is given: properties that are stated look at them, and judge those
-    /// behind them.
+    /// Writes up to this version are setup: stated properties see them, but judge only later ones.
     pub given_rv: u64,
 }
 
@@ -125,7 +124,7 @@ pub(crate) fn built_in_names() -> Vec<String> {
     names.collect()
 }
 
-/// What is wrong with a run.
+/// Returns the violations in a run.
 #[doc(hidden)]
 #[must_use]
 pub fn violations(observed: Observed<'_>, stated: &Stated) -> Vec<Violation> {

@@ -34,7 +34,7 @@ pub struct Refusal {
     pub after_rv: u64,
     /// When it was refused.
     pub time: Timestamp,
-    /// Who wrote.
+    /// The user agent of the writer.
     pub user_agent: String,
     /// Code, reason, request and message, on one line.
     pub what: String,

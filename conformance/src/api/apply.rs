@@ -8,7 +8,7 @@ use super::{Api, ApiError};
 /// What server-side apply says of a field that the schema does not have.
 const UNDECLARED: &str = "field not declared in schema";
 
-/// What the server says of the faults of a strict decoding.
+/// The prefix of the server's message about fields that strict decoding rejects.
 const STRICT: &str = "strict decoding error";
 
 impl Api {

@@ -1,4 +1,4 @@
-//! What a server serves, by its aggregated discovery.
+//! The resources that a server serves, from its aggregated discovery.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use super::{ApiError, Resource};
 /// Servers since 1.30 have it.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What the last server of this process told, by path: the next one tells the same as a rule, which is
-/// not to be read again for each of many small clusters.
+/// The last aggregated discovery of this process, by path, as bytes and parsed. Servers of one version usually answer
+/// with equal bytes, so that many small clusters need not parse it each time.
 static READ: Mutex<BTreeMap<&'static str, (Bytes, Groups)>> = Mutex::new(BTreeMap::new());
 
 /// The resources of each group's preferred version, and those of all its others.

@@ -49,8 +49,8 @@ pub(super) struct ControllersArgs {
     nodes: usize,
     #[command(flatten)]
     pace: PaceArgs,
-    /// End with exit code 2 once the API server could not be reached for so long [default when given without a
-    /// value: 10s]. Without this flag the controllers retry for ever.
+    /// End with exit code 2 when the API server has been unreachable for this long [default when given without a
+    /// value: 10s]. Without this flag the controllers retry indefinitely.
     #[arg(
         long,
         value_name = "DURATION",
@@ -79,7 +79,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     let url = config.cluster_url.clone();
     // The controllers log what goes wrong; their client would log it a second time.
     super::service::prepare(LevelFilter::WARN, false);
-    // Whoever cannot be reached now is better told of than waited for.
+    // An unreachable server is reported now instead of being waited for.
     let version = super::kubeconfig::version(&config).await?;
     if args.controllers == "all" && serves_kruise(&config).await? {
         controllers.extend(KRUISE_CONTROLLERS.iter().map(|name| (*name).to_owned()));
@@ -111,7 +111,7 @@ async fn run_until_signal(args: ControllersArgs) -> anyhow::Result<()> {
     ended
 }
 
-/// The controllers and nodes as a list; `None` if there are none.
+/// The controllers and nodes as a list; `None` when both are empty.
 fn in_words(controllers: &[String], nodes: usize) -> Option<String> {
     let nodes = match nodes {
         0 => None,
@@ -126,8 +126,8 @@ fn in_words(controllers: &[String], nodes: usize) -> Option<String> {
     })
 }
 
-/// Completes once nothing at the server's address has answered for as long as the limit, which it returns;
-/// never without one.
+/// Completes after no request to the server has been answered for `limit`, which it returns; never completes when
+/// `limit` is `None`.
 async fn disconnected(client: &Client, limit: Option<HumanDuration>) -> HumanDuration {
     let Some(limit) = limit else {
         return std::future::pending().await;

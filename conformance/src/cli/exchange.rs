@@ -115,7 +115,7 @@ impl Selected {
     }
 }
 
-/// Who answers.
+/// The server that cases are replayed against.
 enum Server {
     InProcess,
     Network(Target, Runtime),
@@ -150,7 +150,7 @@ impl Server {
     }
 }
 
-/// So many of so many.
+/// A count of equal items out of all.
 #[derive(Default)]
 struct Score {
     equal: usize,
@@ -221,7 +221,7 @@ fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
                 continue;
             }
             let answers = server.replay(&exchange.case)?;
-            // What is no answer must not take the place of one.
+            // A failure to get an answer must not be recorded as one.
             for (step, answer) in answers.iter().enumerate() {
                 let why = answer.get("error").and_then(Value::as_str);
                 why.map_or(Ok(()), |why| Err(anyhow::Error::msg(why.to_owned())))

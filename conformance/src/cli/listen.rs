@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// An address, or a name that has one; `:PORT` is that port of every address.
+/// Parses an address, or resolves a host name; `:PORT` is that port on all addresses.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let text = match text.strip_prefix(':') {
         Some(port) => format!("0.0.0.0:{port}"),

@@ -1,4 +1,4 @@
-//! Standard output: lines that may find nobody to read them, and their colours.
+//! Standard output: lines whose reader may be gone, and their colors.
 
 use std::io::{ErrorKind, Write as _};
 
@@ -30,17 +30,17 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Colours a word that tells of success.
+/// Colors a word that reports success.
 pub(super) fn good(text: &str) -> String {
     Style::new().green().apply_to(text).to_string()
 }
 
-/// Colours a word that tells of failure.
+/// Colors a word that reports failure.
 pub(super) fn bad(text: &str) -> String {
     Style::new().red().bold().apply_to(text).to_string()
 }
 
-/// Colours a word of less weight.
+/// Colors a word of less weight.
 pub(super) fn faint(text: &str) -> String {
     Style::new().dim().apply_to(text).to_string()
 }

@@ -40,7 +40,7 @@ fn command(text: &str) -> Result<String, String> {
 }
 
 impl OutsideArgs {
-    /// The program, if there is one.
+    /// Returns the program; `None` without `--program`.
     pub(super) fn program(&self) -> Option<Outside> {
         self.program.as_ref().map(|command| Outside {
             command: command.clone(),
@@ -48,7 +48,7 @@ impl OutsideArgs {
         })
     }
 
-    /// Those of the scenarios that can be run so; of the others it is said why not.
+    /// Returns the scenarios that can run with a program as the controller; prints the reason for each of the others.
     pub(super) fn fitting(&self, paths: Vec<PathBuf>, json: bool) -> anyhow::Result<Vec<PathBuf>> {
         if self.program.is_none() {
             return Ok(paths);

@@ -25,10 +25,10 @@ pub(super) struct PaceArgs {
     pub(super) pace: Pace,
 }
 
-/// The pace of nodes, and of whoever waits for them.
+/// The pace of nodes and of waits for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Pace {
-    /// Nobody is kept waiting.
+    /// Without delays.
     Fast,
     /// As on machines.
     Real,

@@ -37,7 +37,7 @@ pub(super) struct RunArgs {
     /// Write the golden of each scenario that has none or differs from it.
     #[arg(long, conflicts_with_all = ["seed", "seeds", "kubeconfig"])]
     accept: bool,
-    /// Write such goldens as NAME.snap.new beside the present ones, for `cargo insta review`.
+    /// Write such goldens as NAME.snap.new next to the present ones, for `cargo insta review`.
     #[arg(long, conflicts_with_all = ["accept", "seed", "seeds", "kubeconfig"])]
     review: bool,
     /// How many scenarios run at once [default: the number of processors; 8 in real time].

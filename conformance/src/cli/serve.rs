@@ -208,7 +208,7 @@ async fn serve_until_signal(args: ServeArgs) -> anyhow::Result<()> {
     }
     server.set_external_url(&url);
     out::say(&format!("listening on {url}"))?;
-    // Scripts wait for that line and may close the pipe behind it: the rest is not for them.
+    // Scripts wait for that line and may close the pipe after it: the rest goes to standard error.
     for line in args.in_words() {
         out::note(&line);
     }

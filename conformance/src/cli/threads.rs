@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 /// So many results wait for being told; then work waits.
 const UNTOLD_MAX: usize = 64;
 
-/// What `work` makes of each of `jobs`, in their order, on so many threads.
+/// Runs `work` on each of `jobs` on this many threads; returns the results in the order of the jobs.
 pub(super) fn at_once<J: Send, R: Send>(
     threads: usize,
     jobs: Vec<J>,
@@ -33,8 +33,8 @@ pub(super) fn at_once<J: Send, R: Send>(
     results.into_iter().flatten().collect()
 }
 
-/// Does `work` on `jobs`, which are made as they are needed, on so many threads; `tell` is given the
-/// results in the order of the jobs, each as soon as those before it are there, until it breaks off.
+/// Runs `work` on `jobs`, which are made as they are needed, on this many threads. `tell` receives the results in the
+/// order of the jobs, each as soon as its predecessors are done, until it returns `Break`.
 pub(super) fn in_order<J: Send, R: Send, B>(
     threads: usize,
     jobs: impl Iterator<Item = J> + Send,

@@ -71,7 +71,7 @@ async fn answer_until_signal(args: WebhooksArgs) -> anyhow::Result<()> {
         }
     };
     let told = async {
-        // They answer while the server is told of them: what is stored may have to be converted.
+        // The webhooks answer during registration: stored objects may have to be converted.
         let registered = kruise::register(&client, &base, &authority).await;
         if let Err(kube::Error::Api(status)) = &registered
             && status.is_not_found()

@@ -49,7 +49,7 @@ pub struct RecordedFile {
     pub path: PathBuf,
     /// What its cases are about.
     pub group: String,
-    /// Its cases, in their order.
+    /// The cases, in the order of the file.
     pub exchanges: Vec<Exchange>,
 }
 
@@ -126,9 +126,9 @@ impl RecordedFile {
 /// A case and the answers it wants.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// What is sent.
+    /// The requests to send.
     pub case: Case,
-    /// The normalized answers, one for each step but sleeps; none in a case not recorded yet.
+    /// The normalized answers: one for each step except sleeps; empty in a case not recorded yet.
     pub want: Vec<Value>,
 }
 
@@ -167,7 +167,7 @@ impl Exchange {
 /// Requests that belong together, and run in a namespace of their own.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name, unique among all files.
+    /// The name of the case, unique among all files.
     pub name: String,
     pub(super) steps: Vec<Step>,
     /// Whether some step names `${ns}`, which then is created first.
@@ -206,7 +206,7 @@ pub(super) enum Step {
     /// Reads all that a watch has delivered since it began.
     Collect {
         name: String,
-        /// Stops after so many.
+        /// Stops after this many events.
         events_max: Option<usize>,
         wait: Duration,
         selection: Selection,
@@ -220,7 +220,7 @@ pub(super) enum Step {
     },
 }
 
-/// What is sent; all of it may name variables.
+/// A request to send; all parts of it may name variables.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     /// `METHOD PATH`.

@@ -69,7 +69,7 @@ impl Normalizer {
     }
 }
 
-/// What a field is compared as, where its name decides that.
+/// Returns the placeholder under which a field is compared, for fields whose name decides that.
 fn mark(key: &str, value: &Value, generate_name: Option<&str>) -> Option<Value> {
     match (key, value) {
         ("resourceVersion", Value::String(version)) if !matches!(version.as_str(), "" | "0") => {

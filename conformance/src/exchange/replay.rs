@@ -55,10 +55,10 @@ impl StepError {
 
 /// Replays `case` against a server of its own in this process, under virtual time.
 ///
-/// Returns the normalized answers: one for each step but sleeps.
+/// Returns the normalized answers: one for each step except sleeps.
 ///
 /// # Errors
-/// When there is no runtime to be had.
+/// When no runtime can be built.
 pub fn replay_in_process(case: &Case) -> std::io::Result<Vec<Value>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -72,9 +72,8 @@ pub fn replay_in_process(case: &Case) -> std::io::Result<Vec<Value>> {
 
 /// Replays `case` against `target`.
 ///
-/// Returns the normalized answers: one for each step but sleeps. Never fails: `{"error": WHY}` stands
-/// in the place of an answer that did not come, `{"missing": WHY}` in that of one from which nothing
-/// can be picked.
+/// Returns the normalized answers: one for each step except sleeps. Never fails: a missing answer is `{"error":
+/// WHY}`, and an answer without the part to pick is `{"missing": WHY}`.
 ///
 /// Cancel safety: requests that were sent stay sent; watches end.
 pub async fn replay(target: &Target, case: &Case) -> Vec<Value> {

@@ -12,8 +12,8 @@ use super::variables::Variables;
 #[error("there is no {0}")]
 pub(super) struct Missing(String);
 
-/// What is at `path`, names and indexes between dots; `~` stands for a dot in a name. Below a
-/// scalar there is null.
+/// Returns the value at `path`, names and indexes separated by dots; `~` stands for a dot in a name. A path that goes
+/// below a scalar gives null.
 pub(super) fn dig<'a>(value: &'a Value, path: &str) -> Result<&'a Value, Missing> {
     let mut at = value;
     for part in path.split('.') {
@@ -98,7 +98,7 @@ pub(super) fn drop_path(value: &mut Value, path: &[&str]) {
                 }
             }
         }
-        // An element itself is never removed: that would move those behind it.
+        // An element itself is never removed: that would renumber those after it.
         Value::Array(items) if !below.is_empty() => {
             for (index, item) in items.iter_mut().enumerate() {
                 if *part == "*" || part.parse() == Ok(index) {

@@ -23,7 +23,7 @@ use super::transport::TransportError;
 pub enum Trust {
     /// Those signed by the authorities in a PEM file.
     Authority(PathBuf),
-    /// All: whoever answers is believed, and gets the token.
+    /// All certificates: any server is trusted, and gets the token.
     Anybody,
 }
 

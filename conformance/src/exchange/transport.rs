@@ -18,8 +18,8 @@ use super::tls::Trust;
 const AGENT: &str = "xchg/1.0";
 /// The name of a server in process; discovery repeats it.
 const IN_PROCESS_HOST: &str = "127.0.0.1:6443";
-/// The administrator's token in process. Without one, whoever shows no token is the administrator,
-/// and the cases include some that show a wrong one.
+/// The administrator's token in process. Without it, a client without a token is the administrator, and some of the
+/// cases show a wrong token.
 const IN_PROCESS_TOKEN: &str = "administrator";
 
 /// The body of an answer, which may be a stream without end.
@@ -66,7 +66,7 @@ pub enum TransportError {
     Silent,
 }
 
-/// Who asks a server on the network, and how it is known.
+/// The credentials of the client, and the trust in a server on the network.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkOptions {
     /// The bearer token to send.
@@ -75,7 +75,7 @@ pub struct NetworkOptions {
     pub trust: Option<Trust>,
 }
 
-/// A server to replay cases against, and who asks.
+/// A server to replay cases against, and the client's token.
 #[derive(Clone, Debug)]
 pub struct Target {
     service: BoxCloneService<Request<Full<Bytes>>, Response<AnswerBody>, TransportError>,

@@ -17,7 +17,7 @@ const MIB: usize = 1 << 20;
 pub(super) struct Variables(BTreeMap<String, Value>);
 
 impl Variables {
-    /// Those that every case begins with.
+    /// The variables that every case begins with.
     pub(super) fn of_case(name: &str) -> Self {
         Self(BTreeMap::from([
             ("id".to_owned(), name.into()),

@@ -14,7 +14,7 @@ use crate::runner::{self, RunOptions};
 use crate::scenario::Scenario;
 use crate::testbed::Simulated;
 
-/// What the runs of several plans came to.
+/// The results of the runs of several plans.
 #[derive(Debug)]
 pub struct Branched {
     /// How the run without faults differs, which it can in another order.
@@ -23,8 +23,8 @@ pub struct Branched {
     pub plans: Vec<Option<Divergence>>,
 }
 
-/// Runs `scenario` with each of `plans`, as [`explore_with`] does, so many at once. `options` has the rest, and no plan.
-/// `ended` is called after each branch.
+/// Runs `scenario` with each of `plans`, as [`explore_with`] does, on at most `at_once` processes. `options` has the
+/// rest, and no plan. `ended` is called after each branch.
 ///
 /// Each plan is a process that branches off from this one: there must be no other thread in it.
 #[must_use]
@@ -41,7 +41,7 @@ pub fn branches(
             cluster.branch(plans, move |index| forks.lock().fork(index));
         };
         runner::run_between(scenario, options, begin, |run| {
-            // A branch that comes to the same has nothing to put away.
+            // A branch with an equal outcome has nothing to report.
             if processes.lock().own.is_some() && judge(scenario, reference, run).is_none() {
                 processes.lock().leave(None);
             }
@@ -150,7 +150,7 @@ impl Processes {
         std::process::exit(i32::from(told.is_err()))
     }
 
-    /// Waits for the oldest process; false when there is none.
+    /// Waits for the oldest process; false when no process is running.
     fn collect(&mut self) -> bool {
         let Some(mut oldest) = self.running.pop_front() else {
             return false;

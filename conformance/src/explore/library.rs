@@ -1,4 +1,4 @@
-//! The same for a testbed and a script in Rust.
+//! Exploration of a testbed with a script in Rust.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -25,14 +25,14 @@ const PLANS_SHOWN: usize = 3;
 /// How a script ends.
 type Done = Result<(), Box<dyn Error>>;
 
-/// What an exploration found.
+/// The findings of an exploration.
 #[derive(Debug)]
 pub struct Report {
-    /// How many runs there were, besides the one without faults.
+    /// The number of runs, not counting the one without faults.
     pub runs: usize,
     /// The plan of each of them, in the order in which their faults would strike.
     pub plans: Vec<Plan>,
-    /// The runs that came to another outcome, in the order in which their faults would strike.
+    /// The runs with a different outcome, in the order in which their faults would strike.
     pub diverged: Vec<(Plan, Divergence)>,
     /// The timeline without faults.
     pub timeline: String,
@@ -103,15 +103,14 @@ impl fmt::Debug for ExploreError {
     }
 }
 
-/// Starts `builder`, waits until it is at rest, lets `script` do its work, and waits again; then the
-/// same once for every fault that could strike meanwhile, on as many threads as there are processors.
-/// Without [`Options::from`] the faults meet the controllers that the builder was given, or all if it
-/// was given none. Every run has a runtime of its own with paused time, so this is called from a plain
-/// test. Every ten seconds it says on standard error how far it is.
+/// Starts `builder`, settles, runs `script` and settles again; then repeats that once for every fault that could
+/// strike meanwhile, on as many threads as there are processors. Without [`Options::from`] the faults meet the
+/// controllers that the builder was given, or all if it was given none. Every run has a runtime of its own with
+/// paused time, so this is called from a plain test. It reports its progress on standard error every ten seconds.
 ///
 /// # Errors
-/// Whatever goes wrong in the run without faults, violations of properties included, and [`ExploreError`] when
-/// there is nothing to explore. What goes wrong in a run with faults is a divergence.
+/// Errors of the run without faults, including violations of properties, and [`ExploreError`] when there is nothing
+/// to explore. An error of a run with faults is a divergence.
 ///
 /// # Panics
 /// Within a tokio runtime.

@@ -9,19 +9,19 @@ use kubeproof_apiserver::fault::{Crash, Effect, Fault, Point, Refusal};
 
 use crate::testbed::StaleReads;
 
-/// So many writes behind is what a controller finds after a crash.
+/// A controller restarted on a stale replica sees the state of this many writes ago.
 const STALE_WRITES: u64 = 10;
-/// So long nothing is heard of what is missed.
+/// The time for which missed events are withheld.
 const MISS_TIME: Duration = Duration::from_secs(30);
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The controllers die before the write is carried out, and start again.
+    /// The controllers crash before the write is carried out, and restart.
     CrashBefore,
-    /// They die behind it, and start again.
+    /// The controllers crash after the write, and restart.
     CrashAfter,
-    /// They die behind it, and start again on a replica that is behind.
+    /// The controllers crash after the write, and restart on a stale replica.
     StaleRestart,
     /// The write is refused as a conflict.
     Conflict,
@@ -29,11 +29,11 @@ pub enum Kind {
     Refuse,
     /// The write is carried out and the answer lost.
     LoseAnswer,
-    /// The watch breaks off in the place of an event.
+    /// The watch breaks off instead of delivering an event.
     Break,
-    /// The watch expires in the place of an event.
+    /// The watch expires instead of delivering an event.
     Expire,
-    /// The event and what follows are never seen, but for what is left of them later.
+    /// The event and those after it are never delivered; later only what is left of their objects is seen.
     Miss,
 }
 
@@ -135,10 +135,10 @@ pub enum PlanError {
     /// There is no such kind of fault.
     #[error("there is no fault {found:?}; there are: {}", Kind::ALL.map(Kind::as_str).join(", "))]
     Kind {
-        /// What was asked for.
+        /// The word found instead of a kind.
         found: String,
     },
-    /// The rest says no point.
+    /// The rest is not a point.
     #[error(
         "{0:?} is no point, such as `create pods default/web-1 #2 from statefulset-controller`"
     )]
@@ -184,7 +184,8 @@ impl Plan {
         &self.0
     }
 
-    /// The faults that are not among those that `met` somebody, by the names that the server knows them by.
+    /// Returns the faults of the plan that are not among `met`, the names under which the server knows the faults
+    /// that struck.
     pub(super) fn unmet<'a>(&self, met: impl Iterator<Item = &'a str>) -> Vec<Planned> {
         let met: Vec<&str> = met.collect();
         let faults = self.to_faults().into_iter().zip(&self.0);
@@ -192,14 +193,14 @@ impl Plan {
         unmet.map(|(_, planned)| planned.clone()).collect()
     }
 
-    /// What the server is given: a fault each, named by its number.
+    /// Returns the faults for the server, each named by its number.
     pub(crate) fn to_faults(&self) -> Vec<Fault> {
         let faults = self.0.iter().enumerate();
         let faults = faults.map(|(index, one)| one.to_fault(&format!("plan {}", index + 1)));
         faults.collect()
     }
 
-    /// What a controller sees that is back from a crash.
+    /// Returns the stale reads of a controller after a crash; `None` without a [`Kind::StaleRestart`].
     pub(crate) fn stale_reads(&self) -> Option<StaleReads> {
         let stale = self.0.iter().find(|one| one.kind == Kind::StaleRestart);
         stale.map(|one| StaleReads {

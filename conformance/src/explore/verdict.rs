@@ -20,9 +20,9 @@ const TIMELINE_CONTEXT: usize = 3;
 /// How a run differs from the one without faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
-    /// The outcomes compared, or why there is none.
+    /// The diff of the outcomes, or the reason for a missing outcome.
     pub outcome: String,
-    /// The timelines compared.
+    /// The diff of the timelines.
     pub timelines: String,
 }
 
@@ -62,8 +62,8 @@ pub fn compare(
     )
 }
 
-/// A transcript whose outcome has the names of revisions in the place of their letters, which go by the order of
-/// creation: of several workloads that is a matter of chance.
+/// Replaces the letters of revisions in the outcome of a transcript by their names. Letters go by the order of
+/// creation, which among several workloads is arbitrary.
 fn with_revisions(transcript: &str) -> String {
     let Some((told, outcome)) = transcript.split_once("\noutcome\n") else {
         return transcript.to_owned();
@@ -89,7 +89,7 @@ fn with_revisions(transcript: &str) -> String {
     format!("{told}\noutcome\n{outcome}")
 }
 
-/// The same of outcomes and timelines that are no transcripts.
+/// Compares outcomes and timelines that are not parts of transcripts.
 pub(super) fn compare_outcomes(
     (expected, reference): (&str, &str),
     (found, timeline): (&str, &str),

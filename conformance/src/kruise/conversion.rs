@@ -14,8 +14,8 @@ const ROLLING: [&str; 6] = [
     "priorityStrategy",
     "scatterStrategy",
 ];
-/// What the newer version says of images in its strategy of updates in place, the older one says in
-/// annotations: parallelism, which may be a text, and two numbers.
+/// Fields of the newer version for pulling images before updates in place, with the annotations that hold them in the
+/// older version: the parallelism, which may be a string, and two numbers.
 const PRE_DOWNLOAD: [(&str, &str); 3] = [
     (
         "imagePreDownloadParallelism",
@@ -30,7 +30,7 @@ const PRE_DOWNLOAD: [(&str, &str); 3] = [
         "apps.kruise.io/image-predownload-min-updated-ready-pods",
     ),
 ];
-/// What the older version of an Advanced StatefulSet does not know.
+/// Fields of an Advanced StatefulSet that the older version does not have.
 const NEW_IN_STATEFUL_SET: [&str; 6] = [
     "reserveOrdinals",
     "lifecycle",

@@ -1,6 +1,6 @@
 //! The definitions of the kinds and the configurations of their webhooks.
 //!
-//! Those of the workloads are upstream's own; those of images are made of the Rust types.
+//! The definitions of workloads are upstream's own; the definitions for images are generated from the Rust types.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -11,9 +11,9 @@ use crate::scenario::parse_objects;
 
 /// The namespace of the service behind the webhooks.
 pub const SERVICE_NAMESPACE: &str = "kruise-system";
-/// Its name.
+/// The name of the service.
 pub const SERVICE: &str = "kruise-webhook-service";
-/// Its port.
+/// The port of the service.
 pub const PORT: u16 = 443;
 
 /// The names of the configurations.

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::definitions::{MUTATING, Place, VALIDATING};
 
-/// Who owns the fields.
+/// The field manager of applied objects.
 const MANAGER: &str = "kubeproof-webhooks";
 /// The definitions whose objects the webhooks convert.
 const DEFINITIONS: [&str; 2] = ["clonesets.apps.kruise.io", "statefulsets.apps.kruise.io"];

@@ -33,7 +33,7 @@ pub struct TlsWebhook {
 /// Answers on `listener` until `shutdown` completes; then ends the open connections and joins them.
 ///
 /// # Errors
-/// Those of the listener, none of a connection's.
+/// Errors of the listener, not of single connections.
 pub async fn serve(
     webhook: TlsWebhook,
     listener: TcpListener,

@@ -71,7 +71,7 @@ fn default_pull_policies(template: &mut Value) {
     }
 }
 
-/// What an update in place has by default in both kinds that name its policy.
+/// Fills in the defaults of an update in place, in both kinds that name its policy.
 pub(super) fn default_in_place(strategy: &mut Value, policy: &str) {
     if strategy[policy] == "InPlaceIfPossible" || strategy[policy] == "InPlaceOnly" {
         fill(strategy, "inPlaceUpdateStrategy", json!({}));
@@ -171,7 +171,7 @@ pub(super) fn invalid_go(value: &str, path: &FieldPath, detail: &str, errors: &m
     errors.push(CauseReason::Invalid, path, message);
 }
 
-/// What is wrong with priorities.
+/// Returns the error in the priorities of an update strategy.
 pub(super) fn priority_fault(strategy: &Value) -> Option<String> {
     let items = |field: &str| strategy[field].as_array().cloned().unwrap_or_default();
     let (weights, orders) = (items("weightPriority"), items("orderPriority"));
@@ -195,7 +195,7 @@ pub(super) fn priority_fault(strategy: &Value) -> Option<String> {
     has_empty.then(|| "order key can not be empty".to_owned())
 }
 
-/// What is wrong with terms of scattering.
+/// Returns the error in the terms of a scatter strategy.
 pub(super) fn scatter_fault(terms: &Value) -> Option<String> {
     let terms = terms.as_array().into_iter().flatten();
     let mut known = Vec::new();

@@ -20,12 +20,12 @@ const FORM: &str = "kubeproof/v1";
 /// A text that is no log, or none that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// A line is none of a log.
+    /// A line that does not belong to a log.
     #[error("line {number}: {message}")]
     Line {
         /// Counted from one.
         number: usize,
-        /// What is wrong.
+        /// The error in that line.
         message: String,
     },
     /// The log is of another form.
@@ -56,7 +56,7 @@ pub enum LogError {
     Moment(String),
 }
 
-/// What a replay needs.
+/// The inputs of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
@@ -95,7 +95,7 @@ pub struct ScenarioText {
 }
 
 impl Recipe {
-    /// What is needed to run `file` with `options` once more.
+    /// Returns the recipe for running `file` with `options` once more.
     #[must_use]
     pub fn of(file: &ScenarioFile, options: &RunOptions) -> Self {
         let scenario = ScenarioText {
@@ -111,7 +111,7 @@ impl Recipe {
         }
     }
 
-    /// What a log says of a testbed whose steps are not in it.
+    /// Returns the recipe of a testbed, whose steps are not in the log.
     #[must_use]
     pub(crate) fn of_testbed(seed: u64, order: u64) -> Self {
         Self {
@@ -232,7 +232,7 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// The entry of a journal; `None` for a line that is none. The object before is left out.
+    /// Returns the entry of a journal, without the previous object; `None` for a line that is not valid.
     pub(super) fn to_entry(&self) -> Option<JournalEntry> {
         let types = [EventType::Added, EventType::Modified, EventType::Deleted];
         Some(JournalEntry {

@@ -32,7 +32,7 @@ impl Recorder {
     /// When the file cannot be written.
     pub fn begin(server: &ApiServer, path: &Path) -> io::Result<Self> {
         let state = server.state();
-        // What the log begins with has no need of the commits that led there.
+        // The initial state of the log replaces the commits that led to it.
         drop(server.take_journal());
         let mut new = path.as_os_str().to_owned();
         new.push(".new");

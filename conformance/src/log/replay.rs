@@ -8,25 +8,25 @@ use super::record;
 /// What became of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// The same bytes.
+    /// Both logs have the same bytes.
     Equal {
         /// How many lines there are.
         lines: usize,
     },
-    /// Something else.
+    /// The logs differ.
     Differs {
         /// The first line that differs, counted from one.
         number: usize,
-        /// What the log has there; nothing when it is at its end.
+        /// The line of the log; `None` past its end.
         recorded: Option<String>,
-        /// What the replay has there.
+        /// The line of the replay; `None` past its end.
         replayed: Option<String>,
         /// The version that wrote the log, when it is not this one.
         program: Option<String>,
     },
 }
 
-/// Runs what `text`, a log, tells of, and compares the log of that with it.
+/// Runs the scenario of `text`, a log, and compares the new log with it.
 ///
 /// # Errors
 /// [`LogError`] when the text is no log, or that of a testbed.

@@ -48,16 +48,16 @@ impl FromStr for Moment {
     }
 }
 
-/// What a log begins with.
+/// The initial state of a log.
 #[derive(Clone, Debug)]
 enum Beginning {
     /// A fresh server with this seed.
     Fresh(u64),
-    /// What a server stored when it began to write the log.
+    /// The stored state of a server when it began to write the log.
     Held(ServerState),
 }
 
-/// What a log tells, in order.
+/// The content of a log, in order.
 struct Told {
     beginning: Beginning,
     began: Timestamp,
@@ -141,8 +141,8 @@ impl State {
     /// Builds the server of `builder` with the objects of that moment, their versions, and the past that the
     /// log has.
     ///
-    /// Its clock goes on from there in real time, with one exception: the end of the log of a server, or of
-    /// its state, is continued by the clock of `builder`, as after a restart.
+    /// The clock of the server continues from there in real time, with one exception: the end of the log of a server,
+    /// or of its state, is continued by the clock of `builder`, as after a restart.
     #[must_use]
     pub fn open(&self, builder: ApiServerBuilder) -> ApiServer {
         let clock = Clock::real_from(self.began);

@@ -20,7 +20,7 @@ use kubeproof_controller::node::{Behind, Network, Site, loopback};
 use tokio::io::DuplexStream;
 use tokio::net::TcpStream;
 
-/// What a client and the HTTP server may be ahead of each other.
+/// The buffer between a client and the HTTP server, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
 
 /// Where a port of pods leads: `NAMESPACE/POD:PORT=ADDRESS`, on loopback. A `*` at the end of the pod's
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server whose pages say the method and the path answers to `requests`.
+    /// Returns the answers to `requests` of a server whose pages show the method and the path.
     async fn answers(requests: &str) -> String {
         let answer = |request: &Request<Incoming>| {
             let text = format!("{} {}", request.method(), request.uri().path());

@@ -30,7 +30,7 @@ pub(super) fn all() -> Vec<Box<dyn Property>> {
     all
 }
 
-/// Whose StatefulSets they are.
+/// The project that a StatefulSet belongs to: Kubernetes or OpenKruise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Native,
@@ -90,12 +90,12 @@ impl<'a> Pod<'a> {
         })
     }
 
-    /// The pod that `entry` makes, whoever wrote it.
+    /// The pod that `entry` creates, by any writer.
     fn added(entry: &'a JournalEntry, world: &'a World) -> Option<Self> {
         (entry.event == EventType::Added).then(|| Pod::of(&entry.object, world))?
     }
 
-    /// The pod that `entry` makes, if the controller does.
+    /// The pod that `entry` creates, if the writer is the controller.
     fn created(entry: &'a JournalEntry, world: &'a World) -> Option<Self> {
         Self::added(entry, world).filter(|pod| pod.is_written_by_controller(entry))
     }

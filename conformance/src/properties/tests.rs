@@ -22,7 +22,7 @@ fn scenario(properties: &str) -> Result<ScenarioFile, String> {
     ScenarioFile::parse("a/b".to_owned(), text, |_| Ok(WEB.to_owned()))
 }
 
-/// What the run violates, revisions left out.
+/// Returns the violations of the run, without revisions.
 fn told(properties: &str) -> Vec<String> {
     let scenario = scenario(properties).unwrap().scenario;
     let run = runner::run_whole(&scenario, &RunOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Controllers that never come to rest: they write though nothing changes, or ask again and again.
+//! Controllers that never settle: they write though nothing changes, or repeat requests again and again.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use kubeproof_apiserver::fault::Point;
 use super::{Property, Violation, World};
 use crate::testbed::TEST_AGENT;
 
-/// So many writes of one object in a row, by one writer, with nobody else writing, are a loop.
+/// This many consecutive writes of one object by one writer are a loop.
 const WRITES_MAX: u32 = 10;
-/// So often the same is asked for while nothing changes: a failing request that is retried with
-/// back-off is asked less often before a run counts as being at rest.
+/// This many equal requests while nothing changes are a hot requeue: a failing request that is retried with back-off
+/// is sent less often before a run counts as settled.
 const ASKED_MAX: u32 = 40;
-/// Reports, whose writers are not looked at and interrupt nobody.
+/// Reports, whose writes do not count and interrupt no series.
 const REPORTS: &[&str] = &["events", "leases"];
 
 /// No controller keeps writing an object when nothing else changes.
@@ -44,7 +44,7 @@ impl Property for WriteLoop {
             self.last = Some(written.clone());
         }
         let (writer, object) = written;
-        // What is nobody's and what the test itself writes ends with the test.
+        // Writes without a user agent and writes of the test itself end with the test.
         let is_controller = !writer.is_empty() && writer != TEST_AGENT;
         match self.times == WRITES_MAX && is_controller {
             true => vec![format!(
@@ -55,12 +55,12 @@ impl Property for WriteLoop {
     }
 }
 
-/// Who asks for the same again and again while nothing is written.
+/// Returns the controllers that repeat a request again and again while nothing is written.
 pub(super) fn hot_requeues(points: &[Point]) -> Vec<Violation> {
     let mut asked: BTreeMap<(u64, String), u32> = BTreeMap::new();
     for point in points.iter().filter(|point| point.event.is_none()) {
         let resource = point.resource.split(['/', '.']).next().unwrap_or_default();
-        // A watch that is opened again is no question, and nodes knock at fixed times.
+        // A reopened watch does not count, and nodes send requests at fixed times.
         let is_idle = point.verb == "watch" || REPORTS.contains(&resource);
         if is_idle || point.from == "kubelet" {
             continue;

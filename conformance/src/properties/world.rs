@@ -34,7 +34,7 @@ impl World {
             let (uid, generation) = (metadata["uid"].as_str(), metadata["generation"].as_i64());
             if let Some((uid, generation)) = uid.zip(generation) {
                 let known = self.asked.entry(uid.to_owned()).or_default();
-                // Its controller has seen what it says it has: what was before binds nobody any more.
+                // The controller has observed this generation: older ones are no longer binding.
                 let observed = entry.object["status"]["observedGeneration"].as_i64();
                 known.retain(|known, _| *known >= observed.unwrap_or(0));
                 known.insert(generation, entry.object.shared());

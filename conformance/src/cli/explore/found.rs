@@ -1,5 +1,5 @@
-//! What is found, told as it is found. Nothing is kept but one of several equal differences, and
-//! beyond its scenario's end only what a report shows.
+//! Reports the findings of an exploration as they arrive. Of several equal differences only the first is kept, and
+//! after the end of a scenario only the data of a report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(super) type Cells = BTreeMap<&'static str, Cell>;
 pub(super) struct Found<'p> {
     json: bool,
     logs: Option<PathBuf>,
-    /// What a report shows, if there is to be one or another file of results.
+    /// The data of a report; `None` when no report or other file of results was asked for.
     shown: Option<Shown>,
     progress: &'p ProgressBar,
     runs: usize,
@@ -75,12 +75,12 @@ impl<'p> Found<'p> {
         }
     }
 
-    /// How many runs came to another outcome, and nothing says why.
+    /// Returns the number of runs with a different outcome that no scenario explains.
     pub(super) fn diverged(&self) -> usize {
         self.diverged
     }
 
-    /// Takes what is done, in the order of the jobs.
+    /// Takes the result of one job, in the order of the jobs.
     ///
     /// # Errors
     /// When a scenario does not run without faults either, or a log cannot be written.
@@ -226,7 +226,7 @@ impl<'p> Found<'p> {
         tell_numbers(self.runs, self.diverged, self.json)
     }
 
-    /// What a report shows of it.
+    /// Returns the data of a report's table.
     pub(super) fn matrix(&mut self) -> Matrix {
         let shown = self.shown.take().unwrap_or_default();
         page::matrix(shown.rows, shown.divergences)
@@ -261,7 +261,7 @@ fn cases(subject: &Subject, cells: &Cells, closed: &[(String, Open)]) -> Vec<Cas
     cells.iter().map(of_kind).collect()
 }
 
-/// Tells how many runs there were, in words; the words are beside the JSON if the rest is that.
+/// Prints the number of runs in words; on standard error when standard output is JSON.
 pub(super) fn tell_numbers(runs: usize, diverged: usize, json: bool) -> anyhow::Result<()> {
     let numbers = format!("{runs} runs, {diverged} diverged");
     if !json {

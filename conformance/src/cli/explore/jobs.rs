@@ -12,11 +12,11 @@ pub(super) struct Subject {
     pub(super) reference: Reference,
 }
 
-/// What is done next.
+/// The next job.
 pub(super) enum Job {
     /// The run without faults failed.
     Failed(Box<ScenarioFile>, RunError),
-    /// So many runs follow.
+    /// The number of runs that follow.
     Planned(usize),
     /// One run.
     Run(Arc<Subject>, Plan, u64),

@@ -1,4 +1,4 @@
-//! What was found, as a page shows it.
+//! The findings of an exploration as a page.
 
 use kubeproof::explore::{Kind, Plan};
 use kubeproof::report::matrix::{self, Row};

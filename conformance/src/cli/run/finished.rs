@@ -86,7 +86,8 @@ pub(super) fn again(args: &RunArgs) -> String {
     flags
 }
 
-/// The runs that have failed, each with the command that shows it, and the one that accepts it if there is one.
+/// Lists the failed runs, each with the command that shows it and, where a golden can be accepted, the command that
+/// accepts it.
 pub(super) fn failures(finished: &[Finished], flags: &str) -> String {
     let mut lines = vec![format!("\n{}", out::bad("failures:"))];
     for one in finished.iter().filter(|one| one.has_failed()) {

@@ -1,4 +1,4 @@
-//! The files that runs leave: logs, beside a report those of the failed ones.
+//! The files that runs leave: logs and reports. A report comes with the logs of the failed runs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use kubeproof::suite::{self, Checked, Verdict};
 /// Where logs of failed runs are, below the directory of a report.
 const FAILED: &str = "logs";
 
-/// What is to be left, and where.
+/// The files to write, and their paths.
 pub(super) struct Leave {
     log: Option<PathBuf>,
     logs: Option<PathBuf>,
@@ -72,7 +72,7 @@ impl Leave {
     }
 }
 
-/// `area__name.log.jsonl`, with the seed of the order if there is one.
+/// Returns the name of a log, `area__name.log.jsonl`; with a nonzero order seed `area__name.seed-N.log.jsonl`.
 pub(in crate::cli) fn file_name(scenario: &str, order: u64) -> String {
     let name = suite::snapshot_name(scenario);
     match order {

@@ -22,7 +22,7 @@ use super::finished::{Finished, in_json, in_words};
 /// How many scenarios run at once: they wait most of the time, and each has a namespace of its own.
 const AT_ONCE: usize = 8;
 
-/// How runs are told of.
+/// The flags that decide how runs are reported.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     pub(super) json: bool,
@@ -39,8 +39,8 @@ impl Told {
     }
 }
 
-/// Runs the portable ones of the scenarios on the cluster of a kubeconfig, beside `controllers` of this
-/// project's. A signal ends the runs and removes their namespaces.
+/// Runs the portable scenarios of `paths` on the cluster of a kubeconfig, together with this project's `controllers`.
+/// A signal ends the runs and removes their namespaces.
 pub(super) fn run(
     paths: &[PathBuf],
     kubeconfig: &Path,
@@ -130,7 +130,7 @@ async fn run_all(
     told: Told,
 ) -> Vec<Finished> {
     let clock = Clock::real();
-    // After the last failure or line that is read, what has begun comes to its end, so that no namespace is left.
+    // After the last failure, or once the reader is gone, started runs still finish, so that no namespace is left.
     let is_over = Cell::new(false);
     let files = stream::iter(files).take_while(|_| ready(!is_over.get()));
     let runs = files.map(|file| {

@@ -18,12 +18,12 @@ pub(super) async fn withdraw(client: &Client) -> anyhow::Result<()> {
     }
 }
 
-/// Publishes `authority`, in PEM, as the one that client certificates are signed by, in the form of
-/// kube-apiserver's cluster authentication trust controller. Components started with
-/// `--authentication-kubeconfig` look for it as long as they run, and tell of errors until it is there.
+/// Publishes `authority`, in PEM, as the authority of client certificates, in the form of kube-apiserver's cluster
+/// authentication trust controller. Components started with `--authentication-kubeconfig` look it up as long as they
+/// run, and log errors until it exists.
 ///
-/// The administrator's certificate is the one that the server's own authority signs for a client;
-/// `others` are authorities that were given, in PEM.
+/// The administrator's certificate is signed by the server's own authority; `others` are further authorities given by
+/// the user, in PEM.
 pub(super) async fn publish(
     client: &Client,
     authority: &str,

@@ -1,4 +1,4 @@
-//! Who may use the server, and as whom: credentials of clients, keys of tokens, randomness.
+//! The identities that the server knows: credentials of clients, keys of tokens, randomness.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl IdentityArgs {
         Ok(())
     }
 
-    /// The authorities of client certificates besides the server's own, in PEM.
+    /// Returns the authorities of client certificates in addition to the server's own, in PEM.
     pub(super) fn other_client_authorities(&self) -> anyhow::Result<Option<String>> {
         let path = self.client_ca_file.as_deref();
         let pem = path.map(read).transpose()?;
@@ -105,7 +105,7 @@ impl IdentityArgs {
             let mut authorities = tls.authority_pem().as_bytes().to_vec();
             if let Some(path) = &self.client_ca_file {
                 let given = read(path)?;
-                // The server's own is there in any case, so that a file without one would be missed.
+                // The server's own authority always exists, so that a file without a certificate would go unnoticed.
                 let checked = builder.clone().client_authorities(&given);
                 drop(checked.with_context(|| format!("cannot use {}", path.display()))?);
                 authorities.push(b'\n');

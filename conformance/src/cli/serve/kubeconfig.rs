@@ -15,7 +15,7 @@ use super::identity::admin_certificate;
 /// The mode of a file with credentials.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Writes a file that nobody but its owner can read, whatever it was before.
+/// Writes a file with owner-only permissions, also when it existed with others.
 pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);

@@ -54,7 +54,7 @@ impl Recording {
     }
 }
 
-/// Completes when a recording has failed; never without one.
+/// Completes when a recording has failed; never completes when there is no recording.
 pub(super) async fn when_failed(failed: &mut Option<watch::Receiver<bool>>) {
     if let Some(failed) = failed
         && failed.wait_for(|failed| *failed).await.is_ok()
@@ -74,7 +74,7 @@ async fn follow(
             _ = stopped.wait_for(|stopped| *stopped) => true,
             changed = commits.changed() => changed.is_err(),
         };
-        // The file is on this machine, and whoever waits for others here waits for it.
+        // A write to a local file is short enough to block a thread.
         tokio::task::block_in_place(|| recorder.write())?;
         if is_over {
             return Ok(());

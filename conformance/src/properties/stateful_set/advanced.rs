@@ -1,4 +1,4 @@
-//! What OpenKruise's StatefulSets promise besides.
+//! Additional properties of OpenKruise's Advanced StatefulSets.
 //!
 //! Source: openkruise/kruise pkg/controller/statefulset/stateful_set_control.go.
 
@@ -23,7 +23,7 @@ pub(super) fn all() -> Vec<Box<dyn Property>> {
     ]
 }
 
-/// The ordinals that no pod is to have. One that is none leaves nothing reserved.
+/// The ordinals that no pod may have. If one entry is not valid, nothing is reserved.
 pub(super) fn reserved(set: &Value) -> BTreeSet<i64> {
     let stated = set["spec"]["reserveOrdinals"].as_array();
     let range = |value: &Value| match value.as_str() {
@@ -131,7 +131,7 @@ impl Partitioned {
         }
         let slots = slots(pod.family, set);
         let below = match is_created {
-            // What is reserved does not count for a new pod, and does for one that is there.
+            // Reserved ordinals do not count for a new pod, but do for an existing one.
             true => slots.range(..pod.ordinal).count(),
             false => return pod.ordinal < partition,
         };
