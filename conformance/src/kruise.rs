@@ -62,7 +62,7 @@ impl Refusal {
         Self { code: 422, message }
     }
 
-    /// All errors in one message, as Go aggregates them; `Ok` when there are none.
+    /// All errors in one message, as Go aggregates them; `Ok` without errors.
     fn of(errors: &FieldErrors) -> Result<(), Self> {
         let mut texts: Vec<String> = Vec::new();
         for cause in errors.causes() {

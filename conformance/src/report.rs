@@ -27,7 +27,7 @@ pub use state::{Phase, Shown};
 /// The page's name in its directory.
 const FILE: &str = "index.html";
 
-/// What a page shows.
+/// The content of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The scenarios, in the order in which they are listed.
@@ -38,13 +38,13 @@ pub struct Page {
     pub made_by: Option<String>,
 }
 
-/// What a page shows of a scenario.
+/// The part of a page about one scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ScenarioReport {
-    /// `area/name`, with the seed of its order if it has one.
+    /// `area/name`, followed by the seed of its order if that is not 0.
     #[serde(skip)]
     pub name: String,
-    /// What it shows, as a sentence.
+    /// The claim of the scenario, as a sentence.
     #[serde(skip)]
     pub title: String,
     /// Whether it ended as its golden says.
@@ -64,7 +64,7 @@ pub struct ScenarioReport {
     /// Where its log is, from the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// Its lanes.
+    /// The lanes of the run.
     pub chart: Chart,
 }
 

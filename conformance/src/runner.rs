@@ -48,9 +48,9 @@ pub enum RunError {
     /// The scenario's namespace on a cluster that is there already.
     #[error("namespace {name}: {source}")]
     Namespace {
-        /// Its name.
+        /// The name of the namespace.
         name: String,
-        /// Why it cannot be made or removed.
+        /// The reason why it cannot be created or removed.
         source: remote::NamespaceError,
     },
     /// The outcome could not be read.
@@ -66,26 +66,26 @@ pub enum RunError {
 pub struct RunOptions {
     /// The controllers that run instead of the scenario's.
     pub controllers: Option<Vec<String>>,
-    /// What goes wrong besides, from the first step on.
+    /// Additional faults, from the first step on.
     pub plan: Plan,
     /// Seed of the order of what happens in one instant, as [`TestbedOptions::order`].
     pub order: u64,
     /// Whether requests are noted.
     pub notes: bool,
-    /// Controllers of one's own, beside those that run anyway.
+    /// Controllers under test, in addition to those that run anyway.
     pub subjects: Vec<Subject>,
-    /// A program that is the controller. What is not told otherwise is none of this process then.
+    /// A program that is the controller. Then only the controllers of `controllers` run in this process.
     pub outside: Option<Outside>,
-    /// After the last step it is waited until nothing was written for so long.
+    /// After the last step, waits until nothing was written for this long.
     pub patience: Option<Duration>,
 }
 
-/// What a run comes to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
     /// The transcript.
     pub transcript: Result<String, RunError>,
-    /// Where a fault could have met somebody since the first step began.
+    /// The points since the first step began at which a fault could have struck.
     pub points: Vec<Point>,
     /// Every write.
     pub journal: Vec<JournalEntry>,
@@ -93,7 +93,7 @@ pub struct Run {
     pub steps: Vec<Taken>,
     /// Every write that controllers were refused.
     pub refusals: Vec<Refusal>,
-    /// Whom faults met.
+    /// The requests and events that faults met.
     pub meetings: Vec<Meeting>,
     /// Every request, if they were to be noted.
     pub exchanges: Vec<Exchange>,
@@ -106,7 +106,7 @@ pub struct Run {
 pub struct Taken {
     /// Number and words: `1. delete pod web-0`.
     pub heading: String,
-    /// What the scenario says about it.
+    /// The scenario's note on the step.
     pub note: Option<String>,
     /// The version of the last write before it.
     pub after_rv: u64,
@@ -124,7 +124,7 @@ struct Section {
     note: Option<String>,
     /// Writes up to this version came before the step.
     after_rv: u64,
-    /// So many refusals came before the step.
+    /// The number of refusals before the step.
     after_refusals: usize,
     began: Timestamp,
     /// Lines of the harness itself: a refusal, a table.
@@ -162,7 +162,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
     })
 }
 
-/// Runs `scenario` as [`run`] does, with the faults of the plan, and notes what else it was.
+/// Runs `scenario` as [`run`] does, with the faults of the plan, and returns everything that was recorded.
 ///
 /// # Errors
 /// [`RunError`] when the testbed does not start or what is given does not come about.
@@ -171,8 +171,8 @@ pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunEr
     run_between(scenario, options, begin, |_| ())
 }
 
-/// The same of a run that `begin` prepares for what is to go wrong from the first step on; `ended` sees it before what
-/// ran is stopped.
+/// Runs `scenario` after `begin` has prepared the faults from the first step on; `ended` sees the run before the
+/// testbed is stopped.
 pub(crate) fn run_between(
     scenario: &Scenario,
     options: &RunOptions,
@@ -302,7 +302,7 @@ async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), Ru
     Ok(())
 }
 
-/// Takes the steps, each noted in `taken`, and tells of them.
+/// Takes the steps, each noted in `taken`, and writes the transcript.
 async fn take_steps(
     testbed: &Testbed,
     scenario: &Scenario,
@@ -313,7 +313,7 @@ async fn take_steps(
     for (index, step) in scenario.steps.iter().enumerate() {
         sections.push(take(testbed, step, (index + 1).to_string(), taken).await?);
     }
-    // A scenario that ends in the middle need not come to rest.
+    // A scenario that ends in the middle of a rollout need not settle.
     let comes_to_rest = scenario.steps.last().is_some_and(|step| step.settle);
     if let Some(patience) = patience.filter(|_| comes_to_rest) {
         testbed.settle(patience).await?;

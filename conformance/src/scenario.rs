@@ -30,7 +30,7 @@ pub use step::{
     Restarted, ScaleStep, ShowStep, Step, TableStep, Target, UpdateStep, Verb, WaitStep,
 };
 
-/// What a scenario says of another order, as if it were a plan.
+/// The name under which a scenario explains a different order, as if it were a plan.
 const ORDER: &str = "order";
 
 /// The namespace of scenarios that name none.
@@ -40,7 +40,7 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Scenario {
-    /// What the scenario shows, as a sentence.
+    /// The claim of the scenario, as a sentence.
     pub title: String,
     /// Where the expected outcome comes from: a KEP, a convention, an upstream test by name.
     pub source: String,
@@ -53,13 +53,13 @@ pub struct Scenario {
     /// The state before the first step.
     #[serde(default)]
     pub given: Given,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
     /// What holds at each revision from the first step on, in CEL.
     #[serde(default)]
     #[schemars(with = "Vec<schema::Declaration>")]
     pub properties: Vec<Declaration>,
-    /// The same, ready to be judged by.
+    /// The properties in compiled form.
     #[serde(skip)]
     pub(crate) stated: Stated,
     /// The properties that it violates, to show what is wrong with the controller.
@@ -129,7 +129,7 @@ pub struct Given {
     pub field_validation: Option<FieldValidation>,
     /// Steps that bring the state about; their changes are not part of the timeline.
     pub steps: Vec<Step>,
-    /// Whether everything has come to rest before the first step.
+    /// Whether everything has to settle before the first step.
     pub settle: bool,
 }
 
@@ -169,7 +169,7 @@ impl ImageNames {
         &self.lists
     }
 
-    /// What the nodes make of them.
+    /// Returns the images in the form that nodes use.
     #[must_use]
     pub fn read(&self) -> &SameImages {
         &self.read
@@ -294,11 +294,11 @@ pub struct ScenarioFile {
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
     /// The texts of the files that it names, by the names that it uses.
     pub files: BTreeMap<String, String>,
-    /// Its content.
+    /// The scenario that the text describes.
     pub scenario: Scenario,
 }
 
@@ -318,7 +318,7 @@ pub enum ScenarioError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with the place in the file.
+        /// The error, with its place in the file.
         message: String,
     },
 }
@@ -354,7 +354,7 @@ impl ScenarioFile {
     /// The scenario of this `text`; `read` knows the texts of the files that it names. It has no path.
     ///
     /// # Errors
-    /// What is wrong with the text or with a file.
+    /// The error in the text or in a file that it names.
     pub fn parse(
         name: String,
         text: String,
@@ -380,9 +380,10 @@ impl ScenarioFile {
 }
 
 impl Scenario {
-    /// Whether nodes have to send heartbeats, which somebody watches over: nodes fail in it.
+    /// Whether nodes have to send heartbeats: nodes fail in the scenario, and the node lifecycle controller watches
+    /// them.
     ///
-    /// Everywhere else nobody would miss them, and most of a run would go into them.
+    /// Elsewhere no controller needs heartbeats, and they would be most of a run.
     #[must_use]
     pub fn needs_heartbeats(&self) -> bool {
         let mut steps = self.given.steps.iter().chain(&self.steps);
@@ -402,7 +403,7 @@ impl Scenario {
         self.differs.iter().any(|one| one.with == ORDER)
     }
 
-    /// Those of `violations` that the scenario does not say.
+    /// Returns the `violations` that the scenario does not announce.
     #[must_use]
     pub fn unsaid(&self, mut violations: Vec<Violation>) -> Vec<Violation> {
         violations.retain(|one| !self.violates.contains(&one.property));

@@ -94,15 +94,15 @@ pub enum Verdict {
 /// A scenario that was run, compared with its golden.
 #[derive(Debug)]
 pub struct Checked {
-    /// Its name, or the path of what is no scenario.
+    /// The name of the scenario, or the path of a file that is not a scenario.
     pub name: String,
-    /// How it ended.
+    /// The result of the comparison.
     pub verdict: Verdict,
-    /// The file, if it is one of a scenario.
+    /// The file; `None` if it is not a scenario.
     pub file: Option<ScenarioFile>,
     /// The run, if there was one.
     pub run: Option<Run>,
-    /// The golden, if there is one.
+    /// The golden; `None` if it does not exist.
     pub golden: Option<String>,
     /// The transcript with which the scenario would pass as its golden, if it fails for want of that.
     pub offered: Option<String>,
@@ -208,8 +208,8 @@ fn verdict_of(
     }
 }
 
-/// Compares what must not depend on the order of what happens in one instant: the outcome without events, which
-/// tell of what happens on the way.
+/// Compares the part that must not depend on the order within one instant: the outcome without events, which report
+/// the way there.
 fn differ_in_order(golden: &str, transcript: &String) -> Verdict {
     match explore::compare(golden, Ok(transcript), &[]) {
         None => Verdict::Passed,
@@ -217,7 +217,7 @@ fn differ_in_order(golden: &str, transcript: &String) -> Verdict {
     }
 }
 
-/// The same of a run that is given more time in the end: what comes to its outcome later comes to it.
+/// Retries the comparison after a longer final settle, so that slow convergence is not a difference.
 fn differ_late(scenario: &Scenario, golden: &str, options: &RunOptions) -> Verdict {
     let late = RunOptions {
         patience: Some(explore::PATIENCE),

@@ -62,29 +62,28 @@ use time::{assert_runtime, check_runtime, is_paused};
 
 pub(crate) use remote::WATCHED;
 
-/// How often kubelets renew their leases when nobody watches over them: on a cluster's ten seconds
+/// The lease renewal period of kubelets when the node lifecycle controller does not run: at a cluster's ten seconds
 /// most of a run would go into renewals while a scenario settles.
 const IDLE_LEASE_RENEWAL: Duration = Duration::from_secs(3600);
-/// How often watches that have nothing to deliver are told so: each minute, as on a cluster, most of a
-/// run would go into that.
+/// The period of bookmarks on idle watches: at a cluster's one minute most of a run would go into bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(3600);
 /// More turns of the runtime than controllers take to list and watch what is there.
 const STARTING_TURNS: usize = 256;
-/// Signs the requests of a test.
+/// The user agent of the requests of a test.
 pub(crate) const TEST_AGENT: &str = "test";
-/// Those of OpenKruise's controllers that have nodes pull images.
+/// The OpenKruise controllers that have nodes pull images.
 const IMAGE_CONTROLLERS: [&str; 2] = ["imagepulljob", "nodeimage"];
-/// Watches over heartbeats.
+/// The controller that watches heartbeats.
 const NODE_LIFECYCLE: &str = "node-lifecycle";
 
-/// The certificate that pods are given where nothing is encrypted: it is anybody's, and fixed, so
-/// that equal runs write equal objects.
+/// The root certificate that pods are given where nothing is encrypted: publicly known, and fixed, so that equal runs
+/// write equal objects.
 #[doc(hidden)]
 pub const ROOT_CA: &str = include_str!("testbed/root-ca.pem");
 
 /// Virtual time begins here.
 pub(crate) const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
-/// What a testbed consists of.
+/// The configuration of a testbed.
 #[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct TestbedOptions {
@@ -115,24 +114,24 @@ pub struct TestbedOptions {
     pub same_images: node::SameImages,
     /// How long simulated pods take.
     pub timings: Timings,
-    /// What is created before any controller runs, definitions of one's own kinds above all.
+    /// Manifests applied before any controller runs, above all definitions of custom resources.
     pub manifests: Manifests,
     /// The treatment of unknown and duplicate fields in `manifests` and [`Testbed::apply`].
     pub field_validation: FieldValidation,
-    /// Signs the requests of [`Testbed::api`].
+    /// The user agent of the requests of [`Testbed::api`].
     pub user_agent: &'static str,
-    /// What is to hold at every revision, in CEL.
+    /// Properties that have to hold at every revision, in CEL.
     pub properties: Vec<Declaration>,
-    /// The same in Rust.
+    /// Properties that have to hold at every revision, in Rust.
     pub made: Vec<Made>,
-    /// Controllers of one's own.
+    /// Controllers under test.
     pub subjects: Vec<Subject>,
     /// The user agents of those that may return.
     pub may_end: Vec<String>,
     /// The built-in rules that may be broken.
     pub allowed: Vec<String>,
-    /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed does
-    /// that has not told of it.
+    /// Whether [`Testbed::settle`] fails when a property is violated, and dropping a testbed panics when a violation
+    /// was not reported.
     pub judges: bool,
     /// Whether it may run where tokio's time is not paused.
     pub real_time: bool,
@@ -141,7 +140,7 @@ pub struct TestbedOptions {
     /// A program that is a controller. With it everything happens in real time, which needs a runtime whose
     /// time is not paused, with I/O.
     pub outside: Option<Outside>,
-    /// Resources whose tables are part of [`Testbed::outcome`] besides workloads and custom ones.
+    /// Resources whose tables are part of [`Testbed::outcome`], in addition to workloads and custom resources.
     pub shown: Vec<String>,
 }
 
@@ -208,13 +207,13 @@ pub struct Simulated {
     crashes: Crashes,
     /// What its controllers of one's own have asked for.
     conduct: Conduct,
-    /// What a log says of how this came about.
+    /// The head of the testbed's log.
     recipe: Recipe,
     /// The program under test.
     outside: Option<Running>,
-    /// What it consists of, but for what the server has been given.
+    /// The configuration, except for the parts that the server was given.
     options: TestbedOptions,
-    /// What was before it began.
+    /// The writes that led to the snapshot from which the testbed began.
     past: Past,
 }
 
@@ -290,7 +289,7 @@ impl Testbed {
         if options.kruise.is_none() {
             controllers.retain(|name| !KRUISE_CONTROLLERS.contains(&name.as_str()));
         }
-        // Without jobs nobody asks nodes for images.
+        // Without jobs no controller asks nodes for images.
         let has_images = options.kruise.is_some_and(|gates| gates.image_pull_job);
         if !has_images {
             controllers.retain(|name| !IMAGE_CONTROLLERS.contains(&name.as_str()));
@@ -342,7 +341,7 @@ impl Testbed {
         let own = Wire::new(server.clone(), &server, noted, None);
         let api = Api::discover(kube::Client::new(own, options.namespace)).await?;
         let api = api.signed(options.user_agent);
-        // Controllers watch by then, as those of a cluster do that somebody comes to.
+        // The controllers have opened their watches by then, as in a running cluster.
         for _ in 0..STARTING_TURNS {
             tokio::task::yield_now().await;
         }
@@ -372,8 +371,8 @@ impl Testbed {
         })
     }
 
-    /// A namespace of the cluster that `client` speaks to, with that cluster's own controllers. It
-    /// counts as being at rest when nothing has changed for `quiet`.
+    /// A namespace of the cluster that `client` speaks to, with that cluster's own controllers. It counts as settled
+    /// when nothing has changed for `quiet`.
     ///
     /// # Errors
     /// [`TestbedError`] when discovery fails.
@@ -520,8 +519,7 @@ impl Testbed {
         self.timeline_since(self.started_rv)
     }
 
-    /// The same of the changes after version `rv`; 0 for all, also those by which the testbed came
-    /// about.
+    /// Returns the timeline of the changes after version `rv`; 0 for all, including the setup of the testbed.
     #[must_use]
     pub fn timeline_since(&self, rv: u64) -> String {
         let journal = self.journal();

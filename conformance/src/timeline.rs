@@ -39,7 +39,7 @@ impl Timeline {
             .collect()
     }
 
-    /// What is told of one write, without when and by whom.
+    /// Returns the words for one write, without its time and writer.
     pub(crate) fn tell_words(&mut self, entry: &JournalEntry) -> Vec<String> {
         self.learn(entry);
         kinds::describe(entry, &self.revisions)
@@ -89,7 +89,7 @@ impl Timeline {
         lines
     }
 
-    /// What the letters stand for that were given before the first step.
+    /// Returns the letters of revisions given before the first step, with their names.
     #[must_use]
     pub fn revisions_known(&self) -> Option<String> {
         let known: Vec<String> = self
@@ -112,7 +112,7 @@ fn line(began: Timestamp, time: Timestamp, user_agent: &str, what: &str) -> Stri
     format!("  {time:<8} {actor:<27} {what}")
 }
 
-/// A message without the lines behind its first, which hold a diff of whole specs.
+/// Returns the first line of a message; the other lines hold a diff of whole specs.
 pub(crate) fn first_line(message: &str) -> String {
     match message.split_once('\n') {
         Some((first, _)) => format!("{} …", first.trim_end()),
@@ -120,7 +120,7 @@ pub(crate) fn first_line(message: &str) -> String {
     }
 }
 
-/// Who wrote, from the user agent: its product without the version.
+/// Returns the writer by its user agent: the product without the version.
 pub(crate) fn actor(user_agent: &str) -> &str {
     let product = user_agent.split(['/', ' ']).next().unwrap_or_default();
     match product {

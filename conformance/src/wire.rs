@@ -24,11 +24,11 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tower::{Service, ServiceExt};
 
-/// Most of what waits waits for so many turns at most.
+/// Most waiting requests wait for this many turns at most.
 const TURNS: u32 = 8;
 /// One in this many waits longer, ...
 const LONG_EVERY: u32 = 16;
-/// ... so that all that follows from something else may be over by then.
+/// ... so that everything that follows from another request may be over by then.
 const TURNS_MAX: u32 = 128;
 
 /// A request that was sent.

@@ -142,5 +142,5 @@ fn the_program_prints_the_schema() {
 fn fields_are_described_for_editors() {
     let schema = schema();
     let title = &schema["properties"]["title"]["description"];
-    assert_eq!(title, "What the scenario shows, as a sentence.");
+    assert_eq!(title, "The claim of the scenario, as a sentence.");
 }

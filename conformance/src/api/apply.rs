@@ -8,7 +8,7 @@ use super::{Api, ApiError};
 /// What server-side apply says of a field that the schema does not have.
 const UNDECLARED: &str = "field not declared in schema";
 
-/// The prefix of the server's message about fields that strict decoding rejects.
+/// The words by which a rejection by strict decoding is recognized in the server's message.
 const STRICT: &str = "strict decoding error";
 
 impl Api {

@@ -21,7 +21,7 @@ pub(super) struct OutsideArgs {
     /// It is killed and started again where controllers crash.
     #[arg(long, value_name = "COMMAND", alias = "controller", value_parser = command)]
     program: Option<String>,
-    /// With --program: the cluster counts as settled after so long without a write.
+    /// With --program: the cluster counts as settled after this long without a write.
     #[arg(
         long,
         value_name = "DURATION",

@@ -9,7 +9,7 @@ use kubeproof::log::{self, Replay};
 
 use super::out;
 
-/// So much of a line is shown: it may hold a whole object.
+/// The maximum number of characters shown of a line, which may hold a whole object.
 const SHOWN_CHARS: usize = 2000;
 
 #[derive(Args)]

@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 
 use parking_lot::Mutex;
 
-/// So many results wait for being told; then work waits.
+/// Work pauses when this many results wait to be reported.
 const UNTOLD_MAX: usize = 64;
 
 /// Runs `work` on each of `jobs` on this many threads; returns the results in the order of the jobs.

@@ -103,7 +103,7 @@ impl Divergences {
         self.reasons.keys().map(String::as_str)
     }
 
-    /// Cases that were found to differ and wait for somebody to say why.
+    /// Returns the cases that differ and still lack a reason.
     pub fn unexplained(&self) -> impl Iterator<Item = &str> {
         let waiting = self
             .reasons

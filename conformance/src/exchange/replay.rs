@@ -22,7 +22,7 @@ use super::watch::Watch;
 
 /// Virtual time begins here.
 const EPOCH: Timestamp = Timestamp::constant(1_767_225_600, 0); // 2026-01-01T00:00:00Z
-/// A request that gets nothing for so long is given up.
+/// A request without an answer for this long is given up.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// A watch gets a moment to begin before the next step.
 const WATCH_START: Duration = Duration::from_millis(50);
@@ -72,8 +72,8 @@ pub fn replay_in_process(case: &Case) -> std::io::Result<Vec<Value>> {
 
 /// Replays `case` against `target`.
 ///
-/// Returns the normalized answers: one for each step except sleeps. Never fails: a missing answer is `{"error":
-/// WHY}`, and an answer without the part to pick is `{"missing": WHY}`.
+/// Returns the normalized answers: one for each step except sleeps. Never fails: a missing answer is
+/// `{"error": WHY}`, and an answer without the part to pick is `{"missing": WHY}`.
 ///
 /// Cancel safety: requests that were sent stay sent; watches end.
 pub async fn replay(target: &Target, case: &Case) -> Vec<Value> {

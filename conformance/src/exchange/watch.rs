@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::replay::decoded;
 use super::transport::{AnswerBody, Call, Target, TransportError};
 
-/// A watch that delivers nothing for so long has ended.
+/// A watch that delivers nothing for this long has ended.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 /// After the events asked for, one too many gets this long to show up.
 const SURPLUS_WAIT: Duration = Duration::from_millis(150);

@@ -20,7 +20,7 @@ const TIMELINE_CONTEXT: usize = 3;
 /// How a run differs from the one without faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
-    /// The diff of the outcomes, or the reason for a missing outcome.
+    /// The diff of the outcomes; instead of it the violations, or the reason for a missing outcome.
     pub outcome: String,
     /// The diff of the timelines.
     pub timelines: String,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::scenario::parse_objects;
 
-/// The namespace of the service behind the webhooks.
+/// The namespace of the service of the webhooks.
 pub const SERVICE_NAMESPACE: &str = "kruise-system";
 /// The name of the service.
 pub const SERVICE: &str = "kruise-webhook-service";

@@ -11,13 +11,13 @@ use crate::scenario::HumanDuration;
 /// A moment of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// Behind the commit of this version.
+    /// After the commit of this version.
     Revision(u64),
-    /// At this virtual time, behind all that was written then.
+    /// At this virtual time, after all writes of that instant.
     Time(Timestamp),
-    /// So long after the beginning.
+    /// At this time after the beginning.
     Since(HumanDuration),
-    /// So long after a step of the scenario began, by the number of the step.
+    /// At this time after a step of the scenario began, by the number of the step.
     Step(u64, HumanDuration),
     /// In the end.
     End,

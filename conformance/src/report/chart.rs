@@ -1,4 +1,4 @@
-//! A run as lanes: a lane for each object, a column for each write that a timeline tells of.
+//! A run as lanes: a lane for each object, a column for each write that a timeline shows.
 //!
 //! Virtual time has long silences and many writes in one instant, so the axis is one of columns: each
 //! write has its own, in order; between instants there is more room the more time passes, and a
@@ -20,19 +20,19 @@ use crate::refusals::Refusal;
 use crate::runner::{Run, Taken};
 use crate::timeline::{Timeline, actor, since};
 
-/// Room before the first column and behind the last.
+/// Room before the first column and after the last.
 const MARGIN: u32 = 16;
 /// Room between two writes of one instant.
 const BESIDE: u32 = 14;
-/// Room at which times beside each other can be read.
+/// Room in which two neighboring times can be read.
 const LATER: u32 = 34;
 /// The room that a minute has; more time is a gap.
 const GAP: u32 = 64;
 /// More time than this is left out.
 const GAP_SECONDS: f64 = 60.0;
-/// What goes wrong on the wire again and again is there so often a step.
+/// The maximum number of equal wire events shown for each step.
 const REPETITIONS_MAX: usize = 5;
-/// How many of the requests and events that a fault met at once are told.
+/// The maximum number of requests and events listed for a fault that met several at once.
 const MET_TOLD: usize = 4;
 /// The lane of what goes wrong on the wire.
 const WIRE: &str = "faults and refusals";
@@ -61,10 +61,10 @@ pub struct Lane {
     /// `pod`, `statefulset`.
     #[serde(rename = "k")]
     pub kind: String,
-    /// Its name.
+    /// The name of the object.
     #[serde(rename = "n")]
     pub name: String,
-    /// Its states in order: from, to, state.
+    /// The states of the object in order: from, to, state.
     #[serde(rename = "s")]
     pub spans: Vec<(u32, u32, Shown)>,
 }
@@ -83,13 +83,13 @@ pub struct Mark {
     /// When, since the step began.
     #[serde(rename = "t")]
     pub time: String,
-    /// Who did it.
+    /// The product in the user agent of the actor, or `fault`.
     #[serde(rename = "by")]
     pub actor: String,
     /// What happened.
     #[serde(rename = "w")]
     pub what: String,
-    /// The version of the write; of what is none, that of the write before it.
+    /// The version of the write; for other marks, the version of the write before.
     pub rv: u64,
     /// How many requests and events a fault met at once.
     #[serde(rename = "c", skip_serializing_if = "is_one")]
@@ -116,13 +116,13 @@ pub enum MarkKind {
     Warning,
     /// A write is refused.
     Refused,
-    /// A fault meets somebody.
+    /// A fault strikes.
     Fault,
 }
 
 /// Something that gets a column.
 struct Item<'a> {
-    /// Its place: behind which version, and the order there.
+    /// The position: the version that the item follows, and the order after that version.
     at: (u64, u8),
     time: Timestamp,
     of: Of<'a>,
@@ -247,7 +247,7 @@ struct Drawing<'a> {
     lives: BTreeMap<Key, Life>,
     /// Marks with the keys of their lanes.
     marks: Vec<(Key, Mark)>,
-    /// What the fault of the last mark met, if it is a fault's.
+    /// The requests and events that the fault of the last mark met, if that mark is a fault's.
     met: Vec<&'a Meeting>,
 }
 
@@ -291,7 +291,7 @@ impl<'a> Drawing<'a> {
         self.live(entry, x);
     }
 
-    /// A fault meets somebody; what it meets in one instant, with nothing between, is one mark.
+    /// Draws a fault that strikes; consecutive strikes in one instant are one mark.
     fn meet(&mut self, (rv, time): (u64, Timestamp), meeting: &'a Meeting) {
         let goes_on = match (self.met.last(), self.marks.last()) {
             (Some(last), Some((_, mark))) => {
@@ -363,14 +363,14 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The place of the next column, which is of `time` and behind the steps that began before `rv`.
+    /// Returns the position of the next column, which is of `time` and after the steps that began before `rv`.
     fn column(&mut self, rv: u64, time: Timestamp) -> u32 {
         let is_first = self.instant.is_none();
         let mut begins = false;
         while let Some(step) = self.steps.get(self.begun).filter(|step| step.after_rv < rv) {
             self.begun += 1;
             begins = true;
-            // Steps in which nothing happens stand beside each other.
+            // Steps without writes are drawn next to each other.
             self.pass(step.began, is_first && self.begun == 1);
             self.chart.steps.push((self.x, self.masked(&step.heading)));
             self.instant = Some(step.began);
@@ -444,7 +444,7 @@ impl<'a> Drawing<'a> {
         let is_present = shown.is_some();
         let life = self.life(&key, subject);
         life.become_(x, shown);
-        // What is there is shown, even if nothing happens to it.
+        // Existing objects are shown, even if nothing happens to them.
         life.is_shown |= is_present && matches!(resource, "pods" | "statefulsets" | "clonesets");
     }
 
@@ -459,7 +459,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn finish(mut self) -> Chart {
-        // Steps behind the last write.
+        // Steps after the last write.
         if self.begun < self.steps.len() {
             let last = self.steps[self.steps.len() - 1].began;
             self.column(u64::MAX, last);
@@ -496,10 +496,10 @@ fn has_mark(marks: &[(Key, Mark)], key: &Key) -> bool {
     marks.iter().any(|(known, _)| known == key)
 }
 
-/// What OpenKruise's StatefulSet is called, to tell it from the other.
+/// The lane title of OpenKruise's StatefulSet, to distinguish it from Kubernetes' own.
 const ADVANCED: &str = "advanced statefulset";
 
-/// The object that a write is about: of an event, the one that it tells of.
+/// The object that a write is about; for an Event, the object that it regards.
 #[derive(Clone)]
 struct Subject {
     kind: String,

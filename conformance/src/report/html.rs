@@ -11,7 +11,7 @@ const STYLE: &str = include_str!("page.css");
 const PROGRAM: &str = include_str!("page.js");
 const LEGEND: &str = include_str!("legend.html");
 
-/// So many failures are open when the page is.
+/// The number of failures that are open when the page loads.
 const OPEN_MAX: usize = 3;
 
 impl Page {
@@ -185,7 +185,7 @@ fn scenario(html: &mut String, (index, one): (usize, &ScenarioReport), open: Opt
     );
 }
 
-/// What the script reads when a scenario is opened.
+/// The data that the script reads when a scenario is opened.
 fn data(scenarios: &[ScenarioReport]) -> String {
     let mut html = String::new();
     for (index, one) in scenarios.iter().enumerate() {

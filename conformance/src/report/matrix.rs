@@ -7,14 +7,14 @@ pub struct Matrix {
     pub kinds: Vec<String>,
     /// The scenarios.
     pub rows: Vec<Row>,
-    /// The runs that came to another outcome, each difference once.
+    /// The runs with a different outcome, each difference once.
     pub divergences: Vec<Diverged>,
 }
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name.
+    /// The name of the scenario.
     pub scenario: String,
     /// A cell a kind of fault.
     pub cells: Vec<Cell>,
@@ -23,11 +23,11 @@ pub struct Row {
 /// The runs of a scenario with one kind of fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// All of them.
+    /// The number of runs.
     pub runs: usize,
-    /// Those that came to another outcome, and nothing says why.
+    /// The number of runs with a different outcome that the scenario does not explain.
     pub diverged: usize,
-    /// Those that did, and rightly, as the scenario says.
+    /// The number of runs with a different outcome that the scenario expects.
     pub explained: usize,
 }
 
@@ -38,13 +38,13 @@ pub struct Diverged {
     pub scenario: String,
     /// The faults.
     pub plan: String,
-    /// How many other plans lead to the same.
+    /// The number of other plans that lead to the same difference.
     pub others: usize,
-    /// The outcomes compared.
+    /// The diff of the outcomes; instead of it the violations, or the reason for a missing outcome.
     pub outcome: String,
-    /// The timelines compared.
+    /// The diff of the timelines.
     pub timelines: String,
-    /// The command that replays it.
+    /// The command that replays the run.
     pub replay: String,
 }
 

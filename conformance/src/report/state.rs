@@ -19,7 +19,7 @@ pub struct Shown {
     pub label: String,
 }
 
-/// How a part of a lane looks: each has a colour and a pattern.
+/// The looks of a part of a lane: each has a color and a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {

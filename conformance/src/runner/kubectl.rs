@@ -147,7 +147,7 @@ async fn scale(api: &Api, command: &Command<'_>) -> Result<Vec<String>, StepErro
     Ok(vec![format!("{} scaled", full_name(api, &target)?)])
 }
 
-/// The text at a JSON pointer, empty when there is none.
+/// The text at a JSON pointer, empty when the field is missing.
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)

@@ -69,7 +69,7 @@ async fn drain(api: &Api, node: &str) -> Result<Vec<String>, ApiError> {
     Ok(said)
 }
 
-/// Evicts one pod, again and again while its budget does not allow it; tells of the first refusal.
+/// Evicts one pod, retrying while its budget does not allow it; returns the first refusal.
 async fn evict(api: &Api, namespace: &str, name: &str) -> Result<Option<String>, ApiError> {
     let mut said = None;
     for attempt in 1..=EVICTIONS_MAX {

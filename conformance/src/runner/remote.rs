@@ -1,8 +1,7 @@
-//! Runs portable scenarios on a cluster that is there already, and compares what is left in the end.
+//! Runs portable scenarios on an existing cluster, and compares the final state.
 //!
-//! Its controllers are the cluster's own and time is real, so when something happened is not
-//! compared, nor what only time makes differ: ages, how often an event was repeated, the storage
-//! class that the cluster chose.
+//! The controllers are the cluster's own and time is real. Times are therefore not compared, nor values that depend
+//! on the time or the cluster: ages, how often an event was repeated, the storage class that the cluster chose.
 
 mod namespaces;
 
@@ -19,8 +18,8 @@ use crate::testbed::Testbed;
 
 pub use namespaces::{NamespaceError, Namespaces};
 
-/// Without a change for so long, of real time, a cluster counts as being at rest; longer where pods
-/// have to be ready for some time.
+/// A cluster counts as settled after this long without a change, in real time; longer where pods have to be ready for
+/// some time.
 const QUIET: Duration = Duration::from_secs(4);
 /// Scenarios that let more time pass are not run in real time.
 const ADVANCE_MAX: Duration = Duration::from_secs(60);
@@ -91,7 +90,7 @@ pub fn unfit_outside(scenario: &Scenario) -> Option<&'static str> {
     is_slow(scenario).then_some("lets much time pass")
 }
 
-/// Whether more time passes in it than anybody would wait for.
+/// Whether the scenario lets more time pass than a run in real time should take.
 fn is_slow(scenario: &Scenario) -> bool {
     let steps = scenario.given.steps.iter().chain(&scenario.steps);
     let waits = steps.map(|step| match &step.verb {
@@ -108,7 +107,7 @@ pub(super) fn min_ready(scenario: &Scenario) -> Duration {
     Duration::from_secs(longest.unwrap_or(0))
 }
 
-/// What the scenario gives, creates and changes.
+/// The objects that the scenario gives, creates and changes.
 fn objects_of(scenario: &Scenario) -> impl Iterator<Item = &Value> {
     let steps = scenario.given.steps.iter().chain(&scenario.steps);
     let of_steps = steps.flat_map(|step: &Step| match &step.verb {
@@ -199,7 +198,7 @@ async fn observe(
     transcript
 }
 
-/// The finalizers that the scenario itself puts onto objects: nobody else takes them off.
+/// The finalizers that the scenario itself puts onto objects: no controller removes them.
 fn finalizers(scenario: &Scenario) -> BTreeSet<String> {
     let written = objects_of(scenario).filter_map(|object| object.pointer("/metadata/finalizers"));
     let names = written.filter_map(Value::as_array).flatten();

@@ -41,12 +41,12 @@ pub enum StepError {
     /// Another refusal was expected.
     #[error("{expected} was expected, the server answered {got}")]
     OtherRefusal {
-        /// What the scenario says.
+        /// The refusal that the scenario expects.
         expected: String,
-        /// What the server said.
+        /// The answer of the server.
         got: String,
     },
-    /// The command is none that the harness can carry out.
+    /// The harness does not support the command.
     #[error("{0}")]
     Command(String),
     /// There is no such fault to end.

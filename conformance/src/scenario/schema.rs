@@ -21,28 +21,28 @@ pub fn schema() -> Value {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[expect(dead_code, reason = "only the schema is made of it")]
 pub(super) struct Fault {
-    /// By which it is lifted.
+    /// The name by which the fault is lifted.
     name: String,
-    /// Which requests it is about; all without it.
+    /// The requests that the fault is about; all when absent.
     on: Option<Requests>,
-    /// So many of them pass first.
+    /// The number of matching requests that pass first.
     after: Option<u32>,
-    /// It meets so many; all of them when absent.
+    /// The number of matching requests that the fault meets; all when absent.
     times: Option<u32>,
-    /// It ends so long after it was made; only when lifted when absent.
+    /// The duration of the fault; until it is lifted when absent.
     #[serde(rename = "for")]
     lasts: Option<HumanDuration>,
     /// The request is not carried out; this is the answer.
     refuse: Option<Refusal>,
     /// The request is carried out, and the connection breaks before the answer is there.
     lose_answer: Option<bool>,
-    /// The request is carried out so much later.
+    /// The request is carried out after this delay.
     delay: Option<HumanDuration>,
     /// The client dies before or after the request.
     crash: Option<Crash>,
     /// The server cannot be reached.
     unreachable: Option<bool>,
-    /// A list or watch is answered as so many writes ago.
+    /// A list or watch is answered with the state of this many writes ago.
     stale: Option<u64>,
     /// A watch delivers nothing while the fault lasts.
     hold: Option<bool>,
@@ -50,14 +50,14 @@ pub(super) struct Fault {
     batch: Option<HumanDuration>,
     /// A watch has no bookmarks.
     withhold_bookmarks: Option<bool>,
-    /// A watch that resumes delivers so many events again.
+    /// A watch that resumes delivers this many events again.
     repeat: Option<u32>,
-    /// The connection breaks off in the place of an event.
+    /// The connection breaks off instead of delivering an event.
     #[serde(rename = "break")]
     breaks: Option<bool>,
-    /// The watch ends with 410 Expired in the place of an event.
+    /// The watch ends with 410 Expired instead of delivering an event.
     expire: Option<bool>,
-    /// Nothing is delivered for so long; then the watch ends with 410 Expired.
+    /// Nothing is delivered for this long; then the watch ends with 410 Expired.
     miss: Option<HumanDuration>,
 }
 
@@ -122,26 +122,26 @@ struct Refusal {
     code: u16,
     /// The `reason` of the `Status`.
     reason: Option<String>,
-    /// Its `message`.
+    /// The `message` of the `Status`.
     message: Option<String>,
-    /// Sent as `Retry-After`.
+    /// The value of the `Retry-After` header, in seconds.
     retry_after_seconds: Option<u32>,
 }
 
-/// What holds at each revision.
+/// A property, which has to hold at each revision.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[expect(dead_code, reason = "only the schema is made of it")]
 pub(super) struct Declaration {
-    /// Its name, for `violates` and in reports.
+    /// The name of the property, for `violates` and in reports.
     name: String,
-    /// Whether it holds, in CEL.
+    /// The condition, in CEL.
     expression: String,
     /// Expressions by name, for `variables.NAME`.
     variables: Option<Vec<Variable>>,
-    /// What is said where it does not hold.
+    /// The message of a violation.
     message: Option<String>,
-    /// CEL that makes what is said.
+    /// A CEL expression for the message of a violation.
     message_expression: Option<String>,
 }
 

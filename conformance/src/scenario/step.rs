@@ -21,11 +21,11 @@ pub struct Step {
     pub note: Option<String>,
     /// The refusal expected; without it a refused request fails the scenario.
     pub expect: Option<Expect>,
-    /// Whether everything comes to rest before the next step.
+    /// Whether everything settles before the next step.
     pub settle: bool,
     /// The treatment of unknown and duplicate fields, if the step chooses one.
     pub field_validation: Option<FieldValidation>,
-    /// What is done.
+    /// The action of the step.
     pub verb: Verb,
 }
 
@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug)]
 pub enum Verb {
     /// Creates the objects, or merges them into those that exist (RFC 7386).
@@ -84,9 +84,9 @@ pub enum Verb {
     Containers(String),
     /// Lets time pass until an object is as described.
     Wait(WaitStep),
-    /// Lets time pass until nothing was written for so long.
+    /// Lets time pass until nothing was written for this long.
     Settle(HumanDuration),
-    /// Lets so much time pass.
+    /// Lets this much time pass.
     Advance(HumanDuration),
     /// Shows a table as kubectl would.
     Table(TableStep),
@@ -270,11 +270,11 @@ impl PodStep {
     }
 }
 
-/// What happens to a node, by its name.
+/// An action on a node, by the node's name.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeStep {
-    /// It is switched off, and its containers with it.
+    /// The node is switched off, and its containers with it.
     Down(String),
     /// It is cut off from the API server; its containers run on.
     Disconnect(String),
@@ -288,7 +288,7 @@ pub enum NodeStep {
     Drain(String),
 }
 
-/// What is started anew.
+/// The components to restart.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Restarted {
@@ -296,7 +296,7 @@ pub enum Restarted {
     Controllers,
 }
 
-/// What is waited for. Exactly one of `condition`, `field` and `gone` is given.
+/// The condition to wait for. Exactly one of `condition`, `field` and `gone` is given.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitStep {
@@ -557,7 +557,7 @@ impl Verb {
         verb
     }
 
-    /// Whether everything comes to rest after the verb unless the step says otherwise.
+    /// Whether everything settles after the verb unless the step says otherwise.
     fn settles(&self) -> bool {
         match self {
             Self::Kubectl(command) => {

@@ -22,8 +22,8 @@ pub fn snapshot_name(scenario_name: &str) -> String {
 
 /// Where the golden of the scenario file at `path` is.
 ///
-/// For `…/scenarios/area/name.yaml` that is `…/snapshots/area__name.snap`, for any other file a
-/// directory `snapshots` beside it.
+/// For `…/scenarios/area/name.yaml` that is `…/snapshots/area__name.snap`, for any other file a directory `snapshots`
+/// next to it.
 #[must_use]
 pub fn golden_path(path: &Path, scenario_name: &str) -> PathBuf {
     let name = format!("{}.snap", snapshot_name(scenario_name));

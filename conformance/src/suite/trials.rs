@@ -20,10 +20,10 @@ pub struct Scenarios {
 
 /// Makes each scenario of a directory, named as seen from the crate's own, a test of the crate.
 ///
-/// Controllers of one's own run beside those that a scenario names: their user agents, and what makes each of a
-/// client. They are started again where a scenario's fault has them crash.
+/// The given controllers run next to those that a scenario names; each is a user agent and a function that starts it
+/// with a client. They restart where a scenario's fault crashes them.
 ///
-/// A golden that is missing or differs fails its test and is left as `.snap.new` beside it for `cargo insta review`,
+/// A golden that is missing or differs fails its test and is left as `.snap.new` next to it for `cargo insta review`,
 /// unless `CI` is set; `INSTA_UPDATE=always` writes goldens, `INSTA_UPDATE=no` nothing.
 ///
 /// ```

@@ -45,7 +45,7 @@ impl Subject {
         }
     }
 
-    /// Its life from the start to a crash.
+    /// One life of the controller, from its start to a crash.
     pub(super) fn live(&self, client: &kube::Client) -> BoxFuture<'static, ()> {
         let signed = kubeproof_controller::context::with_user_agent(client, self.user_agent);
         (self.make)(signed)
@@ -157,7 +157,7 @@ impl TestbedBuilder {
         self
     }
 
-    /// What is created before any controller runs: definitions, objects.
+    /// Manifests applied before any controller runs: definitions, objects.
     pub fn manifests(mut self, manifests: Manifests) -> Self {
         self.options.manifests = manifests;
         self
@@ -212,10 +212,10 @@ impl TestbedBuilder {
         self
     }
 
-    /// Lets one built-in rule be broken, which [`Testbed::settle`] reports otherwise. Besides the
-    /// properties of workloads there are rules for the controllers under test:
+    /// Lets one built-in rule be broken, which [`Testbed::settle`] reports otherwise. In addition to the properties
+    /// of workloads there are rules for the controllers under test:
     ///
-    /// - `no write loops`: none keeps writing an object while nobody else writes
+    /// - `no write loops`: none keeps writing an object while no other client writes
     /// - `no hot requeue`: none sends the same request 40 times within five minutes in which nothing
     ///   changes
     /// - `no idle writes`: none sends the same update or patch ten times that changes nothing;
@@ -232,14 +232,14 @@ impl TestbedBuilder {
         self
     }
 
-    /// What is to hold at every revision, in CEL; [`Testbed::violations`] and `explore` tell where it does not.
-    /// It may be about objects of the kinds built in and of those that the manifests define.
+    /// Adds a property that has to hold at every revision, in CEL; [`Testbed::violations`] and `explore` report
+    /// violations. It may be about objects of the kinds built in and of those that the manifests define.
     pub fn property(mut self, declaration: Declaration) -> Self {
         self.options.properties.push(declaration);
         self
     }
 
-    /// The same in Rust: `make` is called for each run, as properties remember what they have seen.
+    /// Adds a property in Rust: `make` is called for each run, as properties remember earlier writes.
     pub fn property_in_rust<P: Property + 'static>(
         mut self,
         make: impl Fn() -> P + Send + Sync + 'static,

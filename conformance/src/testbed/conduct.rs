@@ -28,13 +28,13 @@ use crate::properties::Violation;
 use asked::{Asked, Place};
 pub(super) use rest::Rest;
 
-/// A controller that asks for the same at so many different times...
+/// A controller that repeats a request at this many different times...
 const ASKED_MAX: u32 = 40;
 /// ... within this time, while nothing is written, does not back off.
 const ASKED_WITHIN: Duration = Duration::from_secs(300);
-/// A controller that has so many equal watches open at once leaks them.
+/// A controller that has this many equal watches open at once leaks them.
 const WATCHES_MAX: usize = 30;
-/// So many writes of an object in a row that change nothing are a habit.
+/// This many consecutive writes of an object that change nothing are idle writes.
 const IDLE_WRITES_MAX: u32 = 10;
 /// How many mistakes of one kind are reported.
 const FOUND_MAX: usize = 20;
@@ -56,7 +56,7 @@ pub(super) const RULES: [&str; 7] = [
     rest::FINALIZERS,
 ];
 
-/// What the controllers under test have asked for so far, and what was wrong with it.
+/// The requests of the controllers under test so far, and the violations in them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conduct(Arc<Mutex<State>>);
 
@@ -118,7 +118,7 @@ impl Times {
 }
 
 impl Conduct {
-    /// What was found so far, in its order.
+    /// Returns the violations found so far, in order.
     pub(super) fn found(&self) -> Vec<Violation> {
         self.0.lock().found.clone()
     }
@@ -224,7 +224,7 @@ impl Conduct {
 }
 
 impl State {
-    /// Reports something once, and no more of a rule than anybody reads.
+    /// Reports a violation once, and at most [`FOUND_MAX`] of one rule.
     fn tell(&mut self, rule: &str, what: String) {
         let of_rule = self.found.iter().filter(|own| own.property == rule);
         let is_known = of_rule.clone().any(|own| own.what == what);

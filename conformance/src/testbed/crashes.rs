@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::Subject;
 
-/// How long a replica lags behind that a controller finds after a crash.
+/// The time for which a controller reads from a stale replica after a crash.
 const STALE_TIME: Duration = Duration::from_secs(60);
 
 /// Waits for crashes.
@@ -26,11 +26,11 @@ pub(super) struct Crashes {
 /// The controllers of one's own that have panicked, or returned though they must not.
 type Ends = Arc<Mutex<Vec<Ended>>>;
 
-/// What is seen after a crash.
+/// The stale reads that a crash leads to; `None` for reads of the present state.
 #[derive(Clone, Default)]
 pub(super) struct Stale(Arc<Mutex<Option<StaleReads>>>);
 
-/// Who sees what was so many writes ago, once it is back from a crash.
+/// A controller that reads the state of `writes` writes ago after a crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StaleReads {
     pub(crate) from: String,
@@ -73,12 +73,12 @@ impl Crashes {
         self.ends.lock().clone()
     }
 
-    /// What is seen after a crash.
+    /// Returns the stale reads after a crash.
     pub(super) fn stale(&self) -> &Stale {
         &self.stale
     }
 
-    /// Ends it, and with it the controllers of one's own.
+    /// Ends the watch for crashes, and with it the controllers under test.
     pub(super) async fn end(self) {
         self.task.abort();
         // It is cancelled, which is what was asked for.

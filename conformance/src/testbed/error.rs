@@ -11,8 +11,8 @@ use crate::api::ApiError;
 use crate::properties::Violation;
 use crate::scenario::HumanDuration;
 
-/// A testbed that does not start or come to rest. As [`fmt::Debug`], which `unwrap` prints, it is the
-/// message with its causes.
+/// A testbed that does not start or settle. As [`fmt::Debug`], which `unwrap` prints, it is the message with its
+/// causes.
 #[derive(thiserror::Error)]
 pub enum TestbedError {
     /// The controllers did not start.
@@ -37,7 +37,7 @@ pub enum TestbedError {
         "there is no tokio runtime: call this from an async function under #[tokio::test(start_paused = true)]"
     )]
     NoRuntime,
-    /// A fault can strike nobody.
+    /// No request can meet the fault.
     #[error("the fault would never strike: {0}")]
     Fault(#[source] NotServed),
     /// A controller has panicked or returned, which none is meant to do.
@@ -48,7 +48,7 @@ pub enum TestbedError {
     UnknownController {
         /// The user agent given.
         name: String,
-        /// Those that there are.
+        /// The user agents of the controllers under test.
         known: Vec<&'static str>,
     },
     /// [`TestbedBuilder::allow`](super::TestbedBuilder::allow) names a rule that there is not.
@@ -59,7 +59,7 @@ pub enum TestbedError {
         /// The names of the rules.
         known: Vec<String>,
     },
-    /// A controller keeps asking within one instant. The text says who, for what, and what became of it.
+    /// A controller keeps asking within one instant. The text names the controller, its requests and the answers.
     #[error("{0}")]
     Livelock(String),
     /// A controller keeps the runtime busy without asking for anything.
@@ -79,7 +79,7 @@ pub enum TestbedError {
     /// The harness cannot use the server.
     #[error("{0}")]
     Api(#[from] ApiError),
-    /// A property is none: what is wrong with its CEL.
+    /// A property does not compile: the error in its CEL.
     #[error("{0}")]
     Property(String),
     /// A text or file cannot be read as objects.
@@ -104,18 +104,18 @@ pub enum TestbedError {
         /// `line 7: key "replicas" already set in map`.
         duplicates: String,
     },
-    /// What is asked for takes a cluster whose parts this process holds.
+    /// The call needs a simulated cluster, whose parts this process holds.
     #[error("this takes a simulated cluster")]
     NotSimulated,
-    /// What is listed does not come on the watches.
+    /// The watches do not deliver the listed objects.
     #[error("the watches of the cluster do not show what it lists")]
     Behind,
     /// Something keeps writing.
     #[error("it does not come to rest: still written after {after}, last {object} by {user_agent}")]
     Restless {
-        /// How long it was waited for.
+        /// The limit of the wait.
         after: HumanDuration,
-        /// Who wrote last.
+        /// The user agent of the last writer.
         user_agent: String,
         /// Resource and name of the object written last.
         object: String,

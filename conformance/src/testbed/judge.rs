@@ -37,7 +37,7 @@ impl Testbed {
         violations
     }
 
-    /// The same, but the builder's properties are not asked of writes up to version `given_rv`.
+    /// Returns the violations, without those of the builder's properties by writes up to version `given_rv`.
     pub(crate) fn violations_since(&self, given_rv: u64) -> Vec<Violation> {
         let simulated = self.simulated().ok();
         // Requests of controllers under test are judged as they come.

@@ -1,7 +1,7 @@
 //! A program of any language as the controller under test: it is given the server's address, and killed
 //! and started again at crash points.
 //!
-//! It runs in real time, as nobody can set its clock; so does everything around it then.
+//! The program runs in real time, as its clock cannot be set; everything around it then does too.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -27,11 +27,11 @@ use super::TestbedError;
 use super::builder::Subject;
 use crate::wire::Notes;
 
-/// A program that has not asked for anything after so long will not.
+/// A program that has sent no request after this long is given up.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked whether it has.
+/// The period of checks for its first request.
 const START_POLL: Duration = Duration::from_millis(50);
-/// So many lines of what it said last are told when it has ended by itself.
+/// The number of last lines of output that are shown when the program has ended by itself.
 const SAID_LINES: usize = 20;
 
 /// A program that runs against the server of a testbed, with `KUBECONFIG` set.
@@ -40,7 +40,7 @@ const SAID_LINES: usize = 20;
 pub struct Outside {
     /// The command, as a shell reads it.
     pub command: String,
-    /// Everything has come to rest when nothing was written for so long.
+    /// Everything counts as settled after this long without a write.
     pub quiet: Duration,
 }
 
@@ -92,7 +92,8 @@ impl Running {
         Ok((running, subject))
     }
 
-    /// Waits until somebody asks the server whom `notes`, which have all requests of this process, do not know.
+    /// Waits until the server gets a request of a client that is not in `notes`, which have all requests of this
+    /// process.
     ///
     /// # Errors
     /// [`TestbedError::Ended`] when that never happens.
@@ -136,7 +137,7 @@ impl Running {
         }
     }
 
-    /// Closes the socket. The program itself ends with whoever started it.
+    /// Closes the socket. The program itself ends with the task that started it.
     pub(super) async fn end(mut self) {
         if let Some(stop) = self.stop.take() {
             // The listener may have failed, and is gone then.
@@ -149,7 +150,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.listener.abort();
-        // What is left in a temporary directory harms nobody.
+        // Remnants in a temporary directory do no harm.
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }

@@ -19,11 +19,11 @@ use tokio::task::JoinSet;
 
 use crate::api::Api;
 
-/// What has not come to rest after so long never will.
+/// A cluster that has not settled after this long is given up.
 pub(super) const SETTLE_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// What an outcome tells of: group, version, kind and plural. Of several versions of a resource the first
-/// that is served counts.
+/// The resources of an outcome: group, version, kind and plural. Of several versions of a resource the first that is
+/// served counts.
 pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("apps", "v1", "StatefulSet", "statefulsets"),
     ("apps", "v1", "Deployment", "deployments"),
@@ -39,13 +39,13 @@ pub(crate) const WATCHED: &[(&str, &str, &str, &str)] = &[
     ("apps.kruise.io", "v1alpha1", "CloneSet", "clonesets"),
 ];
 
-/// Watches that are still behind after so long will never catch up.
+/// Watches that have not caught up after this long are given up.
 const LAG_MAX: Duration = Duration::from_secs(30);
 const LAG_POLL: Duration = Duration::from_millis(100);
 
 /// The watches of one namespace and what they have shown.
 pub(super) struct Remote {
-    /// Without a change for so long it counts as being at rest.
+    /// The cluster counts as settled after this long without a change.
     pub(super) quiet: Duration,
     pub(super) client: kube::Client,
     clock: Clock,
@@ -106,8 +106,8 @@ impl Remote {
         entries
     }
 
-    /// Waits until the watches have shown all that a list shows: they may be behind the answers to
-    /// requests. False when they never do.
+    /// Waits until the watches have shown all that a list shows: they may lag the answers to requests. False when
+    /// they never do.
     pub(super) async fn caught_up(&self) -> Result<bool, kube::Error> {
         let deadline = tokio::time::Instant::now() + LAG_MAX;
         loop {

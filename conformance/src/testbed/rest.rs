@@ -1,4 +1,4 @@
-//! When a cluster has come to rest.
+//! Waits for a cluster to settle.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use super::{Cluster, Testbed, TestbedError, remote};
 use crate::api::ApiError;
 use crate::scenario::HumanDuration;
 
-/// Without a write for so long, everything has come to rest.
+/// Everything counts as settled after this long without a write.
 #[doc(hidden)]
 pub const QUIET: Duration = Duration::from_secs(600);
-/// What has not come to rest after so long never will.
+/// A cluster that has not settled after this long is given up.
 pub(crate) const SETTLE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// A task that keeps the runtime busy is reported after this real time without a request.
 const SPINNING_TIME: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ impl Testbed {
     /// not depend on how the tasks are scheduled.
     ///
     /// # Errors
-    /// Those of [`Testbed::settle_within`].
+    /// The errors of [`Testbed::settle_within`].
     pub async fn settle(&self, quiet: Duration) -> Result<Timestamp, TestbedError> {
         let longest = match self.cluster() {
             Cluster::Simulated(cluster) if cluster.outside.is_none() => SETTLE_TIME_MAX,
@@ -62,7 +62,7 @@ impl Testbed {
     /// Lets time pass until nothing was written for `quiet`, and judges nothing.
     ///
     /// # Errors
-    /// Those of [`Testbed::settle_within`], but for violations.
+    /// The errors of [`Testbed::settle_within`], except for violations.
     pub(crate) async fn come_to_rest(
         &self,
         quiet: Duration,
@@ -166,8 +166,8 @@ fn later(time: Timestamp, by: Duration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether the write only says that a node is there, which goes on for ever: it renews a lease, or the
-/// times of a node's conditions.
+/// Whether the write only shows that a node is alive, which never ends: it renews a lease, or the times of a node's
+/// conditions.
 fn is_heartbeat(entry: &JournalEntry) -> bool {
     if entry.gvr.resource != "nodes" {
         return entry.gvr.resource == "leases";
@@ -177,7 +177,7 @@ fn is_heartbeat(entry: &JournalEntry) -> bool {
         .is_some_and(|previous| without_heartbeats(previous) == without_heartbeats(&entry.object))
 }
 
-/// What a node says but for when it said so.
+/// Returns the node without the times of its heartbeats.
 fn without_heartbeats(node: &Value) -> Value {
     let mut node = node.clone();
     if let Some(metadata) = node["metadata"].as_object_mut() {

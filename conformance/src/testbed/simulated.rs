@@ -60,7 +60,7 @@ impl Simulated {
         self.server.branch(faults, std::sync::Arc::new(takes));
     }
 
-    /// Where faults could have met somebody since the plan began.
+    /// Returns the points since the plan began at which faults could have struck.
     #[doc(hidden)]
     #[must_use]
     pub fn points(&self) -> Vec<Point> {
@@ -77,7 +77,7 @@ impl Simulated {
         self.conduct.forget();
     }
 
-    /// Ends the faults of that name; false when there is none in force.
+    /// Ends the faults of that name; false when none is in force.
     pub fn lift(&self, name: &str) -> bool {
         self.server.lift(name)
     }

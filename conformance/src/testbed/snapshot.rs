@@ -1,4 +1,4 @@
-//! What a testbed holds at one moment, from which others begin.
+//! The state of a testbed at one moment, from which others begin.
 
 use std::sync::Arc;
 
@@ -50,9 +50,9 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Testbed {
-    /// What the cluster holds now: objects, past events, the time, the journal. What is under way is not
-    /// in it, nor what controllers and kubelets remember: it is taken when everything has come to rest
-    /// ([`Testbed::settle`]). Faults are not in it either.
+    /// Returns the present state of the cluster: objects, past events, the time, the journal. It does not include
+    /// requests under way, faults, or the memory of controllers and kubelets: take it when everything has settled
+    /// ([`Testbed::settle`]).
     ///
     /// # Errors
     /// [`TestbedError::NotSimulated`], also of one whose controller is a program outside.

@@ -1,4 +1,4 @@
-//! What happens to images that nodes are to have.
+//! Timeline lines for NodeImages and ImagePullJobs.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// Each image that is asked for, with who asks and how often it was asked for.
+/// Each requested image, with the version, owners and secrets of the request.
 fn asked(spec: &Value) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (name, image) in spec["images"].as_object().into_iter().flatten() {
@@ -73,7 +73,7 @@ fn asked(spec: &Value) -> BTreeMap<String, String> {
     found
 }
 
-/// Each image that the node tells of, with what has become of it.
+/// Each image in the node's status, with its phase.
 fn told(status: &Value) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (name, image) in status["imageStatuses"].as_object().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! What a write means, by kind.
+//! The meaning of a write, by kind.
 
 use kubeproof_apiserver::{EventType, JournalEntry};
 use serde_json::Value;
@@ -272,7 +272,7 @@ fn workload_status(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<S
     changes
 }
 
-/// The same for OpenKruise's workloads, and conditions in words.
+/// The status of OpenKruise's workloads, with conditions in words.
 fn advanced_status(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
     let (counts, rest) = (conditions::without(old), conditions::without(new));
     let shown = |status: &Value| match status["expectedUpdatedReplicas"].is_null()

@@ -27,7 +27,7 @@ pub(super) enum Job {
 /// What has been done.
 pub(super) enum Done {
     Failed(Box<ScenarioFile>, RunError),
-    /// So many runs follow.
+    /// The number of runs that follow.
     Planned(usize),
     /// A run, and how it differs.
     Ran(Ran, Option<Divergence>),

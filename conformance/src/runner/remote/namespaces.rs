@@ -16,7 +16,7 @@ use crate::testbed::WATCHED;
 
 /// By this label a namespace is known as one that a run has made, and may remove.
 const MADE_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "kubeproof");
-/// A namespace that is not gone after so long, in real time, is left to its cluster.
+/// A namespace that still exists after this long, in real time, is left to its cluster.
 const REMOVAL_TIME_MAX: Duration = Duration::from_secs(120);
 const REMOVAL_POLL: Duration = Duration::from_millis(200);
 
@@ -53,7 +53,7 @@ impl Namespaces {
         name: &str,
         finalizers: BTreeSet<String>,
     ) -> Result<(), NamespaceError> {
-        // Noted first: whoever drops this call cannot know whether it was made.
+        // The name is noted first: a caller that drops this future cannot know whether the namespace was created.
         self.0.lock().insert(name.to_owned(), finalizers);
         let api: Api<Namespace> = Api::all(client.clone());
         let mut namespace = Namespace::default();

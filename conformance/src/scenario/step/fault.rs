@@ -35,7 +35,7 @@ impl FaultStep {
     }
 }
 
-/// What a fault does, in words.
+/// The effect of a fault, in words.
 pub(crate) fn effect_words(effect: &Effect) -> String {
     let in_time = |time: &Duration| HumanDuration(*time);
     match effect {

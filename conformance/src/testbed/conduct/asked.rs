@@ -21,7 +21,7 @@ pub(super) struct Asked {
     pub(super) after_rv: u64,
 }
 
-/// Who asks, and where.
+/// A user agent and the resource and namespace that it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) user_agent: String,

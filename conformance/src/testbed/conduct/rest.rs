@@ -23,7 +23,7 @@ const SCENARIO: &str = "scenario";
 const LOADER: &str = "kubeproof-load";
 /// The namespaces that each server has.
 const NAMESPACES_BUILT_IN: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
-/// What is loaded to set a cluster up, before any test.
+/// The resources that set a cluster up before any test.
 const SET_UP: &[&str] = &["customresourcedefinitions", "namespaces"];
 const GARBAGE_COLLECTOR: &str = "garbage-collector";
 /// Finalizers of the server, which the garbage collector removes.
@@ -126,7 +126,7 @@ fn missing_namespaces(state: &State, rest: &Rest<'_>) -> Vec<String> {
 
 /// Resources that controllers list or watch only where the test has written none.
 fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
-    // Who watches a resource, and where controllers ask for it at all.
+    // The watchers of each resource, and the namespaces in which controllers ask for it.
     let mut watched: BTreeMap<String, (BTreeSet<&str>, BTreeSet<Option<&str>>)> = BTreeMap::new();
     for (place, answers) in &state.places {
         let (agents, namespaces) = watched.entry(place.resource()).or_default();
@@ -163,14 +163,14 @@ fn unseen(state: &State, written: &[&JournalEntry]) -> Vec<String> {
     told.collect()
 }
 
-/// Objects that wait for a finalizer that nobody removes.
+/// Objects that wait for a finalizer that no controller removes.
 fn held(rest: &Rest<'_>) -> Vec<String> {
     let finalizers = |object: &Value| -> BTreeSet<String> {
         let names = object["metadata"]["finalizers"].as_array();
         let names = names.into_iter().flatten().filter_map(Value::as_str);
         names.map(str::to_owned).collect()
     };
-    // Who has put or removed each finalizer, and what terminates.
+    // The controllers that put or removed each finalizer, and the terminating objects.
     let mut handled: BTreeMap<String, &str> = BTreeMap::new();
     let mut terminating: BTreeMap<(String, String, String), &JournalEntry> = BTreeMap::new();
     for entry in rest.journal {

@@ -9,7 +9,7 @@ use crate::runner::{RunOptions, run_whole};
 use crate::scenario::Scenario;
 use crate::testbed::Subject;
 
-/// What is told of a controller that looks at a ConfigMap every second.
+/// Returns the violations of a controller that reads a ConfigMap every second.
 fn told(scenario: &str) -> Vec<String> {
     let scenario: Scenario = serde_saphyr::from_str(scenario).unwrap();
     let poller = Subject::new("poller", |client| async move {
