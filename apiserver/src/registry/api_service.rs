@@ -30,7 +30,7 @@ impl Strategy for ApiService {
         }
     }
 
-    /// What no service answers for is there at once.
+    /// A group without a service is served by this server, and so available at once.
     fn prepare_for_create(&self, service: &mut Value, context: Context<'_>) {
         let is_local = service["spec"]["service"].is_null();
         service["status"] = match is_local {

@@ -16,7 +16,7 @@ pub(super) fn annotation(container: &Value) -> String {
     format!("{ANNOTATION}{}", text(&container["name"]))
 }
 
-/// What to say where the annotation stands alone.
+/// Returns the warning about an annotation without the field.
 pub(super) fn deprecation(path: &FieldPath) -> String {
     format!("{path}: deprecated since v1.30; use the \"appArmorProfile\" field instead")
 }

@@ -36,13 +36,13 @@ static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| {
     }
 });
 
-/// What `resources.json` holds.
+/// The contents of `resources.json`.
 struct Builtin {
     catalog: Arc<Catalog>,
     texts: ColumnTexts,
 }
 
-/// Scale isn't a resource, only the kind of a subresource; its columns are no resource's either.
+/// Scale as a pseudo-resource, for its table columns: it is only the kind of a subresource.
 static SCALE: LazyLock<ResourceInfo> = LazyLock::new(|| {
     let replicas = |name: &str, description: &str| Column {
         name: name.to_owned(),
@@ -100,7 +100,7 @@ pub(crate) struct Catalog {
     pub(crate) documents: Documents,
 }
 
-/// Documents that are made of a catalog when they are first asked for, in JSON, each with its `ETag`.
+/// Documents about a catalog in JSON, each with its `ETag`; made on first use.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     pub(crate) aggregated_api: OnceLock<(Bytes, String)>,
@@ -286,7 +286,8 @@ impl Catalog {
 }
 
 impl ResourceInfo {
-    /// What `autoscaling/v1` Scale, the kind of the `scale` subresources, shows as a table.
+    /// Returns the pseudo-resource of `autoscaling/v1` Scale, the kind of the `scale` subresources,
+    /// for its table columns.
     #[must_use]
     pub(crate) fn scale() -> &'static Self {
         &SCALE

@@ -8,7 +8,7 @@ use crate::status::{CauseReason, FieldErrors, FieldPath};
 pub(super) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 const PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 
-/// The items of a list, none if it is no list.
+/// Returns the items of a list; any other value has none.
 pub(crate) fn items(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
@@ -25,7 +25,7 @@ pub(crate) fn items_mut<'a>(
         .filter_map(Value::as_object_mut)
 }
 
-/// The entries of a map, none if it is no map.
+/// Returns the entries of a map; any other value has none.
 pub(super) fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
     map.as_object().into_iter().flatten()
 }

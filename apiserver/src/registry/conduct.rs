@@ -100,7 +100,7 @@ pub(crate) fn checks_finalizers(resource: &GroupResource) -> bool {
     )
 }
 
-/// A look at the metadata among a kind's own checks of a write.
+/// A check of the metadata among a kind's own checks of a write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MetadataCheck {
     /// As of a new object, the kind's rule of names included.
@@ -109,7 +109,7 @@ pub(crate) enum MetadataCheck {
     Update,
 }
 
-/// Whether a kind looks at the metadata of a new object before what is common to all kinds does.
+/// Whether a kind checks the metadata of a new object before the rules of all kinds do.
 pub(crate) fn checks_new_metadata(resource: &GroupResource) -> bool {
     !matches!(
         (resource.group.as_str(), resource.resource.as_str()),

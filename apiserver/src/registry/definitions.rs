@@ -1,4 +1,4 @@
-//! What CustomResourceDefinitions declare. `apiextensions` keeps it up to date.
+//! The contents of CustomResourceDefinitions, which `apiextensions` keeps up to date.
 
 mod hash;
 mod served;
@@ -97,8 +97,8 @@ impl Definitions {
     }
 }
 
-/// The group of a definition, which is called by its plural and its group: to read all definitions
-/// upon each write of one would take as long as everything else together.
+/// Returns the group in the name of a definition, which consists of plural and group. Reading all
+/// definitions upon each write of one would double the time of the write.
 pub(crate) fn group_of(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }

@@ -1,4 +1,4 @@
-//! What claims, classes and slices of devices have in common: names, tolerations, taints, sets.
+//! Rules shared by claims, classes and slices of devices: names, tolerations, taints, sets.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +98,7 @@ pub(super) fn validate_qualified_name(name: &str, path: &FieldPath, errors: &mut
             }
             own
         }
-        // Upstream does not look at these.
+        // Upstream does not validate names with several slashes.
         _ => return,
     };
     if own.len() > IDENTIFIER_BYTES_MAX {

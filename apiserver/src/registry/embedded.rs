@@ -11,7 +11,7 @@ use crate::status::{FieldErrors, FieldPath};
 /// Gives a pod template the form in which Go writes it.
 ///
 /// # Errors
-/// When it is no pod template; the text is Go's.
+/// Go's text for a value that is not a pod template.
 pub fn normalize_pod_template(template: &mut Value) -> Result<(), String> {
     *template = as_go_writes("PodTemplateSpec", template)?;
     if template["spec"].is_null() {
@@ -23,7 +23,7 @@ pub fn normalize_pod_template(template: &mut Value) -> Result<(), String> {
 /// Gives a pod template the form in which Go writes it, and its defaults.
 ///
 /// # Errors
-/// When it is no pod template; the text is Go's.
+/// Go's text for a value that is not a pod template.
 pub fn default_pod_template(template: &mut Value) -> Result<(), String> {
     normalize_pod_template(template)?;
     default_pod_spec(&mut template["spec"]);
@@ -33,7 +33,7 @@ pub fn default_pod_template(template: &mut Value) -> Result<(), String> {
 /// Gives the template of a claim the form in which Go writes it.
 ///
 /// # Errors
-/// When it is no claim; the text is Go's.
+/// Go's text for a value that is not a claim.
 pub fn normalize_claim_template(template: &mut Value) -> Result<(), String> {
     *template = as_go_writes("PersistentVolumeClaim", template)?;
     Ok(())
@@ -42,7 +42,7 @@ pub fn normalize_claim_template(template: &mut Value) -> Result<(), String> {
 /// Gives the template of a claim the form in which Go writes it, and its defaults.
 ///
 /// # Errors
-/// When it is no claim; the text is Go's.
+/// Go's text for a value that is not a claim.
 pub fn default_claim_template(template: &mut Value) -> Result<(), String> {
     normalize_claim_template(template)?;
     for (path, field, value) in [

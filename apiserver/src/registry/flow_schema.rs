@@ -181,7 +181,7 @@ fn has_wildcard(list: &Value) -> bool {
     items(list).any(|own| own == "*")
 }
 
-/// What stands for all must stand alone.
+/// A wildcard must be the only item of its list.
 fn alone(list: &Value, what: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if has_wildcard(list) && items(list).count() > 1 {
         let detail = format!("if '*' is present, must not specify other {what}");

@@ -398,7 +398,7 @@ struct Block {
     len: usize,
 }
 
-/// From this many lines on those that come often are no reason to align two stretches.
+/// From this number of lines on, frequent lines do not count as matches.
 const MANY: usize = 200;
 
 /// The places of each line of `new` that may begin a match.
@@ -458,7 +458,7 @@ fn longest(
     best
 }
 
-/// What both sides share, as Python's `difflib` aligns texts.
+/// Returns the common blocks of two texts, as Python's `difflib` aligns them.
 fn blocks(old: &[String], new: &[String]) -> Vec<Block> {
     let places = places(new);
     let mut found = Vec::new();

@@ -18,8 +18,8 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&whole).expect("it compiles")
 });
 
-/// Whether the image has no tag but `latest`, and no digest. What is no reference has none either,
-/// and is not pulled always.
+/// Whether the image has no tag but `latest`, and no digest. Text that is not an image reference
+/// counts as not matching.
 pub(super) fn pulls_always(image: &str) -> bool {
     let is_digest =
         image.len() == 64 && image.bytes().all(|own| b"0123456789abcdef".contains(&own));

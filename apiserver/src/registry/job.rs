@@ -111,7 +111,7 @@ impl Strategy for Job {
         let mut errors = self.validate(new);
         let path = FieldPath::new("spec");
         let (spec, before) = (&new["spec"], &old["spec"]);
-        // Upstream looks at the spec once as that of a job and once as that of a changed one.
+        // Upstream validates the spec twice: as that of a new job and as that of a changed job.
         validate_spec_and_selector(spec, &path, &mut errors);
         validate_completions(spec, before, &path, &mut errors);
         let stays = |field: &str, errors: &mut FieldErrors| {
@@ -132,7 +132,7 @@ impl Strategy for Job {
     }
 }
 
-/// Warns of more indexes than can be told one by one, in the job's spec at `path`.
+/// Warns of more completions and parallelism than a status can track, in the job's spec at `path`.
 pub(super) fn warn_of_indexes(
     new: &Value,
     old: Option<&Value>,
@@ -195,7 +195,7 @@ fn validate_policy_stays(
     }
 }
 
-/// Of a suspended job without active pods the scheduling of pods may change, and their resources.
+/// The scheduling and resources of pods may change while a suspended job has no active pods.
 fn validate_template_update(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (now, before) = (&spec["template"], &old["spec"]["template"]);
     let path = path.child("template");
@@ -328,7 +328,7 @@ fn validate_spec_and_selector(spec: &Value, path: &FieldPath, errors: &mut Field
     }
 }
 
-/// What jobs and the templates of jobs have in common.
+/// Rules shared by jobs and job templates.
 pub(super) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let numbers = [
         "parallelism",

@@ -9,7 +9,7 @@ use crate::status::{FieldErrors, FieldPath};
 #[derive(Debug)]
 pub(super) struct Lease;
 
-/// What only coordinated elections use, which are switched off.
+/// Fields of coordinated leader election, which is disabled.
 const OF_ELECTIONS: [&str; 2] = ["strategy", "preferredHolder"];
 
 fn has(lease: &Value, field: &str) -> bool {

@@ -179,7 +179,7 @@ fn validate_amounts(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    // The defaults of a pod are refused, and not looked at.
+    // The defaults of a pod are refused without further checks.
     let amount = |field: &str| match (kind, field) {
         ("Pod", "default" | "defaultRequest") => &Value::Null,
         _ => &limit[field][resource],
@@ -207,7 +207,7 @@ fn validate_amounts(
     }
 }
 
-/// How much more than it asks for a container may use.
+/// Validates the ratio of limit to request.
 fn validate_ratio(limit: &Value, resource: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let ratio = &limit["maxLimitRequestRatio"][resource];
     let path = path.child("maxLimitRequestRatio").key(resource);

@@ -86,7 +86,7 @@ impl Strategy for Namespace {
     }
 }
 
-/// What holds a namespace, which is in its spec.
+/// Returns the finalizers in a namespace's spec.
 fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
     let finalizers = namespace["spec"]["finalizers"].as_array();
     finalizers.into_iter().flatten().filter_map(Value::as_str)

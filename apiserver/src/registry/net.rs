@@ -32,8 +32,8 @@ impl Range {
     }
 }
 
-/// An address as Kubernetes always read them: zeros may lead, and an IPv4 address in the clothes of
-/// an IPv6 one is what it stands for.
+/// Parses an address as Kubernetes always did: leading zeros are allowed, and an IPv4-mapped IPv6
+/// address is an IPv4 address.
 pub(super) fn parse_ip(text: &str) -> Option<IpAddr> {
     if !text.contains(':') {
         return octets(text).map(IpAddr::V4);
@@ -83,7 +83,7 @@ fn parse_cidr(text: &str) -> Option<Range> {
     (length <= most).then_some(Range { bits, v6, length })
 }
 
-/// What keeps an address that can be read from being one that everybody reads alike.
+/// Returns the fault of an address that other parsers may read differently.
 fn ambiguity(address: &str, zeros: &'static str, mapped: &'static str) -> Option<&'static str> {
     match address.parse::<IpAddr>() {
         Err(_) => Some(zeros),
@@ -131,7 +131,7 @@ pub(super) fn validate_strict_cidr(value: &Value, path: &FieldPath, errors: &mut
     errors.extend(own);
 }
 
-/// What to warn of in a valid range: it could be written in a better way.
+/// Warns of a valid range that is not in canonical form.
 pub(super) fn warn_of_cidr(value: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let own = text(value);
     let canonical = canonical_cidr(own).filter(|_| own.contains(':'));
@@ -177,7 +177,7 @@ pub(super) fn validate_strict_ip(
     Some(address)
 }
 
-/// What to warn of in a valid address: it could be written in a better way.
+/// Warns of a valid address that is not in canonical form.
 pub(super) fn warn_of_ip(value: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let own = text(value);
     let canonical = parse_ip(own).filter(IpAddr::is_ipv6);
@@ -189,7 +189,7 @@ pub(super) fn warn_of_ip(value: &Value, path: &FieldPath, warnings: &mut Vec<Str
     }
 }
 
-/// Addresses that no endpoint may have, and no client may be told.
+/// Faults of addresses that endpoints and clients cannot use: unspecified, loopback, link-local.
 pub(super) fn validate_reachable(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(ip) = parse_ip(text(value)) else {
         return errors.invalid(path, value, "must be a valid IP address");
@@ -204,7 +204,7 @@ pub(super) fn validate_reachable(value: &Value, path: &FieldPath, errors: &mut F
     let (link_local, multicast) = match ip {
         IpAddr::V4(own) => (own.is_link_local(), own.octets()[..3] == [224, 0, 0]),
         IpAddr::V6(own) => {
-            // Go looks at the scope of a multicast address alone.
+            // Go checks only the scope of a multicast address.
             let scope = own.segments()[0] & 0xff0f;
             (own.is_unicast_link_local(), scope == 0xff02)
         }

@@ -13,7 +13,7 @@ enum State {
     #[default]
     Idle,
     Running,
-    /// Something was written that the pass may have looked at before.
+    /// An object that the pass may have read was written since.
     Outdated,
 }
 

@@ -120,7 +120,7 @@ impl Strategy for PersistentVolumeClaim {
             }
             ClassChange::Other => validate_annotation_stays(new, old, &mut errors),
         }
-        // Only a bound claim may ask for more.
+        // Only a bound claim may request more.
         if new["status"]["phase"] == "Bound" {
             let size = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].clone();
             if now["resources"]["requests"].is_object() {
@@ -268,7 +268,7 @@ fn agree_on_data_source(claim: &mut Value, before: &Value) {
     }
 }
 
-/// A claim may ask for less than before, but for more than it has.
+/// A claim may lower its request, but not to its capacity or below.
 fn validate_not_shrunk(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let size = |value: &Value| value.as_str().and_then(|own| Quantity::parse(own).ok());
     let request = |claim: &Value| size(&claim["spec"]["resources"]["requests"]["storage"]);

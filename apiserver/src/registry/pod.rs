@@ -45,7 +45,7 @@ impl Strategy for Pod {
         }
     }
 
-    /// All but the class that was sent is made anew.
+    /// Only the QoS class of a new pod's status is kept.
     fn brings_status(&self) -> bool {
         true
     }
@@ -138,7 +138,7 @@ impl Strategy for Pod {
     }
 }
 
-/// Leaves out what gates keep from being told unless they are opened.
+/// Drops status fields whose feature gates are disabled.
 fn drop_gated_status(status: &mut Map<String, Value>) {
     status.remove("nodeAllocatableResourceClaimStatuses");
     for list in [

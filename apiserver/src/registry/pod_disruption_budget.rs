@@ -12,7 +12,7 @@ use crate::status::{FieldErrors, FieldPath};
 pub(super) struct PodDisruptionBudget;
 
 impl Strategy for PodDisruptionBudget {
-    /// Upstream looks at nothing of the metadata that it need not.
+    /// Upstream validates only the minimum of the metadata.
     fn name_rule(&self) -> NameRule {
         NameRule::PathSegment
     }

@@ -136,7 +136,7 @@ fn validate_spread(constraints: &Value, path: &FieldPath, errors: &mut FieldErro
             field("whenUnsatisfiable")
         )
     };
-    // The fault is at the first of two that are alike.
+    // The fault is reported at the first of two equal constraints.
     let pairs: Vec<String> = items(constraints).map(pair).collect();
     let mut later = BTreeSet::new();
     let mut is_repeated: Vec<bool> = pairs.iter().rev().map(|own| !later.insert(own)).collect();
@@ -215,7 +215,8 @@ pub(super) fn validate_tolerations(
                 errors.invalid(&operator_path, &value.into(), detail);
             }
             "Exists" => {}
-            // Upstream names those, too, that a gate keeps closed once one of them is asked for.
+            // If one gated operator is used, upstream's list of valid operators includes all gated
+            // ones.
             "Lt" | "Gt" => {
                 let known = ["Equal", "Exists", "Lt", "Gt"];
                 errors.not_supported(&operator_path, operator, &known);

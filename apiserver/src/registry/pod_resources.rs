@@ -16,7 +16,7 @@ use amounts::{Amounts, amounts, of_containers};
 
 const HUGE_PAGES: &str = "hugepages-";
 
-/// Whether a pod may ask for the resource as a whole.
+/// Whether a pod can request the resource as a whole.
 fn is_supported(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }

@@ -88,7 +88,7 @@ fn validate_generation(generation: &Value, path: &FieldPath, errors: &mut FieldE
     }
 }
 
-/// Whom containers run as, told by the kubelet.
+/// Faults of the users that containers run as, as the kubelet reports them.
 fn validate_users(statuses: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let system = text(&spec["os"]["name"]);
     for (index, status) in items(statuses).enumerate() {
@@ -153,7 +153,7 @@ fn validate_transitions(
     }
 }
 
-/// Whether the end of one container may start all of them anew.
+/// Whether the end of one container may restart all containers.
 fn restarts_together(spec: &Value) -> bool {
     ["initContainers", "containers"]
         .iter()

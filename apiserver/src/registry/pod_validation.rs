@@ -189,7 +189,8 @@ fn validate_spec(spec: &Value, path: &FieldPath, is_pod: bool) -> FieldErrors {
         } else if !text(name).is_empty() {
             names.insert(text(name));
         }
-        // They run one by one; upstream counts each as the first.
+        // Init containers run one at a time, so upstream validates the host ports of each
+        // separately.
         validate_host_ports([container].into_iter(), &containers, &mut errors);
         validate_init_container(container, &pod, &path, &mut errors);
     }
@@ -387,7 +388,8 @@ fn validate_label(item: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Finds the faults of volumes, and those that have none: to mounts there are no others.
+/// Reports the faults of volumes, and returns the volumes without faults, which are the only ones
+/// that mounts may use.
 fn validate_volumes<'a>(
     volumes: &'a Value,
     path: &FieldPath,

@@ -1,4 +1,4 @@
-//! What to warn of in a pod or in a pod template. Nothing of a valid one is refused for these.
+//! Warnings about valid pods and pod templates.
 
 mod ports;
 mod volumes;

@@ -8,7 +8,7 @@ use crate::meta::object::{default, meta_mut, name};
 use crate::meta::validation::validate_immutable;
 use crate::status::{FieldErrors, FieldPath};
 
-/// What users may choose from; above are the system's own.
+/// The highest value for users' classes; higher values are the system's own.
 const HIGHEST: i64 = 1_000_000_000;
 /// The system's own classes and their values.
 const SYSTEM: [(&str, i64); 2] = [
@@ -63,7 +63,7 @@ impl Strategy for PriorityClass {
     }
 }
 
-/// What keeps a class from being one of the system's own.
+/// Returns why a class is not one of the system's own; `None` if it is.
 fn strangeness(class: &Value) -> Option<String> {
     let own = name(class);
     let Some((_, value)) = SYSTEM.iter().find(|(known, _)| *known == own) else {

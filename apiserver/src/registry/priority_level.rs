@@ -12,7 +12,7 @@ const NON_NEGATIVE: &str = "must be a non-negative integer";
 const MAX_QUEUES: i64 = 10_000_000;
 const MAX_ENTROPY_BITS: f64 = 60.0;
 
-/// Of v1beta3, in which zero stood for the default.
+/// The annotation for v1beta3, in which zero meant the default.
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 #[derive(Debug)]

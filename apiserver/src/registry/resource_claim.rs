@@ -226,13 +226,15 @@ fn validate_status(new: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The name of an allocated device is not told to be missing.
+/// Validates the name of an allocated device; a missing name is reported as invalid, not as
+/// required.
 fn validate_device_name(name: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let name = text(name);
     invalid_each(dns1123_label(name), &name.into(), path, errors);
 }
 
-/// What allocations and constraints may name: requests, and alternatives as `request/alternative`.
+/// Returns the names that allocations and constraints may use: requests, and alternatives as
+/// `request/alternative`.
 fn request_names(devices: &Value) -> BTreeSet<String> {
     let mut known = BTreeSet::new();
     for request in items(&devices["requests"]) {

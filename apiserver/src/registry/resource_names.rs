@@ -82,7 +82,7 @@ pub(super) fn validate_name(name: &str, path: &FieldPath, errors: &mut FieldErro
     invalid_each(faults, &name.into(), path, errors);
 }
 
-/// A resource that a container may ask for.
+/// Validates a resource that a container requests.
 pub(super) fn validate_name_in_container(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     validate_name(name, path, errors);
     let standard = OF_CONTAINERS.contains(&name) || name.starts_with(HUGE_PAGES);
@@ -104,7 +104,7 @@ pub(super) fn validate_name_in_quota(name: &str, path: &FieldPath, errors: &mut 
     }
 }
 
-/// An amount of `resource`: not negative, and whole where there are no parts.
+/// Validates an amount of `resource`: not negative, and whole for countable resources.
 pub(super) fn validate_amount(
     resource: &str,
     amount: &Value,

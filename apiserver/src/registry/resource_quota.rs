@@ -22,7 +22,7 @@ const SCOPES: [&str; 7] = [
     "Terminating",
     "VolumeAttributesClass",
 ];
-/// What quotas with a scope of pods count.
+/// Resources that quotas with a scope of pods can count.
 const OF_PODS: [&str; 7] = [
     "pods",
     "cpu",

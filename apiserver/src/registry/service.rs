@@ -93,7 +93,7 @@ impl Strategy for Service {
         drop_traffic_policy(service);
     }
 
-    /// A service that is no load balancer has no addresses of one.
+    /// Only a LoadBalancer service keeps its load balancer status.
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
         let balances = |service: &Value| service["spec"]["type"] == "LoadBalancer";
         if balances(old) && !balances(new) {
@@ -132,7 +132,7 @@ fn has_node_ports(spec: &Value) -> bool {
     spec["type"] == "NodePort" || (balances && spec["allocateLoadBalancerNodePorts"] != false)
 }
 
-/// Whether a port tells if this node has endpoints.
+/// Whether the service has a health check port, which reports whether a node has endpoints.
 fn needs_health_check(spec: &Value) -> bool {
     spec["type"] == "LoadBalancer" && spec["externalTrafficPolicy"] == "Local"
 }
@@ -146,7 +146,7 @@ fn is_exposed(spec: &Value) -> bool {
     }
 }
 
-/// Fields that only the old type had go with it, unless the update sets them anew.
+/// Drops the fields that only the old type had, unless the update sets them again.
 fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
     let before = &old["spec"];
     let now = new["spec"].clone();

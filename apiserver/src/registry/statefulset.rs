@@ -173,7 +173,7 @@ fn default_claim_template(claim: &mut Value) {
     }
 }
 
-/// Whether a set is new; what cannot change is not looked at in one that is stored.
+/// Whether a set is new or stored; immutable fields of a stored set are not validated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     New,
@@ -298,7 +298,7 @@ fn validate_template(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             let path = path.child("template");
             let template = as_made(template, &spec["volumeClaimTemplates"]);
             pod_validation::validate_pod_template(&template, &path, errors);
-            // Upstream looks at these twice.
+            // Upstream validates the metadata twice.
             pod_validation::validate_template_metadata(&template, &path, errors);
         }
         Err(_) => errors.invalid(&path.child("selector"), &spec["selector"], ""),

@@ -44,7 +44,7 @@ pub(crate) trait Strategy: Sync {
         false
     }
 
-    /// Whether the garbage collector looks at the kind, and so whether its finalizers are set.
+    /// Whether the garbage collector handles the kind, so that its finalizers are set.
     fn is_garbage_collected(&self) -> bool {
         true
     }

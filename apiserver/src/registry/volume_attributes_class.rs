@@ -49,7 +49,7 @@ impl Strategy for VolumeAttributesClass {
     }
 }
 
-/// The faults of what a class tells its driver.
+/// Faults of the parameters for a class's driver.
 pub(super) fn validate_parameters(parameters: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if entries(parameters).count() > PARAMETERS_MAX {
         return errors.too_long(path, PARAMETERS_MAX);

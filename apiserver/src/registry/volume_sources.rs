@@ -16,7 +16,7 @@ use super::volume_validation::{
 use crate::meta::validation::{dns1123_label, dns1123_subdomain, qualified_name, validate_labels};
 use crate::status::{FieldErrors, FieldPath};
 
-/// The sources in the order in which upstream asks for them.
+/// The sources in upstream's order of validation.
 const SOURCES: [&str; 30] = [
     "emptyDir",
     "hostPath",

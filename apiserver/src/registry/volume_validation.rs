@@ -73,7 +73,7 @@ pub(super) fn validate_mounts(
     path: &FieldPath,
     errors: &mut FieldErrors,
 ) {
-    // Of devices with the same name only the last has a path here.
+    // Of devices with equal names, only the last path counts here.
     let devices: BTreeMap<&str, &str> = items(&container["volumeDevices"])
         .map(|device| (text(&device["name"]), text(&device["devicePath"])))
         .collect();

@@ -22,10 +22,10 @@ pub(crate) struct Column {
 /// Descriptions that columns share.
 #[derive(Deserialize)]
 pub(super) struct ColumnTexts {
-    /// Of a column of names: the documentation of `metadata.name`.
+    /// The documentation of `metadata.name`, for a column of names.
     #[serde(rename = "nameColumn")]
     name: String,
-    /// Of a column of times: the documentation of `metadata.creationTimestamp`.
+    /// The documentation of `metadata.creationTimestamp`, for a column of times.
     #[serde(rename = "timeColumn")]
     time: String,
 }

@@ -80,7 +80,7 @@ pub(super) fn validate(request: &Value) -> FieldErrors {
 /// The bytes of the request itself.
 ///
 /// # Errors
-/// What keeps the text from being a request in PEM.
+/// Go's message for text that is not a request in PEM.
 pub(crate) fn der_of(encoded: &Value) -> Result<Vec<u8>, String> {
     let pem = STANDARD.decode(text(encoded)).unwrap_or_default();
     let pem = String::from_utf8_lossy(&pem);

@@ -99,7 +99,7 @@ impl Summary {
 
     /// Shows the first init container that isn't done; returns whether there is one.
     ///
-    /// Those after it count for nothing, sidecars included.
+    /// Later init containers are ignored, sidecars included.
     fn init_containers(
         &mut self,
         view: View<'_>,

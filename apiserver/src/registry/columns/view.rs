@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub(super) struct View<'a> {
     /// The object, or the part of it that is being read.
     pub(super) object: &'a Value,
-    /// What ages are relative to.
+    /// The time that ages are relative to.
     pub(super) now: Timestamp,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn names(path: &str) -> Vec<&str> {
 /// The value at a simple path, if it exists; nothing exists below null.
 ///
 /// # Errors
-/// When the path leads through what is no object.
+/// The path leads through a value that is not an object.
 pub(crate) fn nested<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
     let mut value = object;
     let mut way = String::new();
@@ -89,7 +89,7 @@ pub(crate) fn text<'v>(object: &'v Value, path: &str) -> Result<Option<&'v str>,
 /// Sets the value at a simple path.
 ///
 /// # Errors
-/// When the path leads through what is no object.
+/// The path leads through a value that is not an object.
 pub(crate) fn set(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
     let mut place = object;
     let mut way = String::new();

@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::conditions::{self, Condition};
 use crate::meta::object::{finalizers, meta_mut, set_finalizers};
 
-/// What holds a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are deleted.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// A definition whose deletion begins: it has neither grace nor a choice of what becomes of its
-/// objects.
+/// Marks a definition whose deletion begins. It has no grace period, and its objects are always
+/// deleted.
 pub(super) fn begin(definition: &Value, now: &str) -> Value {
     let mut next = definition.clone();
     meta_mut(&mut next).insert("deletionTimestamp".to_owned(), now.into());

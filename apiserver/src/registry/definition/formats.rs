@@ -1,4 +1,4 @@
-//! Formats in the schemas of a definition that no server looks at.
+//! Unsupported formats in the schemas of a definition.
 
 use serde_json::Value;
 

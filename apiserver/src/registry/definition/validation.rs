@@ -1,7 +1,7 @@
 //! The faults of definitions.
 //!
-//! Upstream looks at definitions in a form of its own, in which what all versions have in common
-//! stands above them: faults there name `spec.validation`, not `spec.versions[0].schema`.
+//! Upstream validates definitions in its internal form, where properties common to all versions are
+//! at the top: faults there name `spec.validation`, not `spec.versions[0].schema`.
 
 mod defaults;
 mod field_path;
@@ -46,7 +46,8 @@ pub(super) fn create(definition: &Value) -> FieldErrors {
 pub(super) fn update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, old_spec) = (&new["spec"], &old["spec"]);
-    // What can't be read is only allowed where it was so before, or does not matter yet.
+    // An unreadable CA bundle is allowed only if the old one was unreadable, or if the definition
+    // is not established.
     let established = conditions::is_true(old, "Established");
     let client = &old_spec["conversion"]["webhook"]["clientConfig"];
     let checks_authority = established && x509::check_authority(client).is_ok();
@@ -92,14 +93,14 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What all versions have in common of `field`; `None` when they differ.
+/// Returns the value of `field` that all versions have in common; `None` if they differ.
 fn common<'v>(versions: &'v [Value], field: &str) -> Option<&'v Value> {
     let first = &versions.first()?[field];
     let same = versions.iter().all(|version| version[field] == *first);
     same.then_some(first)
 }
 
-/// Which fields all versions have in common, to be told once for all of them.
+/// The fields that all versions have in common; their faults are reported once.
 struct CommonFields(BTreeSet<&'static str>);
 
 impl CommonFields {

@@ -1,4 +1,4 @@
-//! What definitions add to the catalog.
+//! The catalog entries of definitions.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,8 +76,8 @@ impl Served {
         resources.any(|resource| resource.conversion().is_some())
     }
 
-    /// What `definitions` declare; as far as nothing changed since `before`, it is kept. Schemas
-    /// that are new are in force for all that is stored after version `since`.
+    /// Returns the resources of `definitions`, sharing with `before` what is unchanged. New schemas
+    /// are in force for objects stored after version `since`.
     pub(crate) fn of(definitions: &[Arc<StoredObject>], before: &Self, since: u64) -> Self {
         let definitions: BTreeMap<String, Definition> = definitions
             .iter()
@@ -169,7 +169,7 @@ impl Served {
         resources.map(|info| info.gvk().group_version()).collect()
     }
 
-    /// What OpenAPI documents say of what is in discovery.
+    /// Returns the kinds in discovery, for OpenAPI documents.
     pub(crate) fn documented(&self) -> Vec<CustomKind> {
         let definitions = self.definitions.values();
         let established = definitions.filter(|definition| definition.established);
@@ -307,7 +307,7 @@ fn resource(definition: &Value, version: &Value, versions: &Arc<Versions>) -> Re
     })
 }
 
-/// What answers of a deprecated version warn of.
+/// Returns the warning of a deprecated version.
 fn deprecation(spec: &Value, version: &Value) -> Option<String> {
     if version["deprecated"] != true {
         return None;

@@ -111,7 +111,7 @@ fn validate_metric(metric: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         errors.required(&type_path, "must specify a metric source type");
     }
     one_of(&metric["type"], &type_path, &kinds, errors);
-    // Upstream's order of the sources, of which it looks at the first alone.
+    // The sources in upstream's order; upstream validates only the first.
     let sources = [
         "object",
         "external",

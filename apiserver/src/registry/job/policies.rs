@@ -16,7 +16,7 @@ const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
 
-/// A required choice: a missing one is told what there is.
+/// Validates a required choice; the fault of a missing value lists the valid values.
 fn choice(value: &Value, known: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
     let own = text(value);
     if own.is_empty() {
@@ -187,7 +187,7 @@ pub(super) fn validate_success_policy(spec: &Value, path: &FieldPath, errors: &m
 /// How many indexes a text such as `1,3-5` names.
 ///
 /// # Errors
-/// What keeps it from being such a text, of indexes below `completions`.
+/// The text is malformed, or has an index that is not below `completions`.
 pub(super) fn count_of_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None::<i64>);
     if text.is_empty() {
@@ -209,7 +209,7 @@ pub(super) fn count_of_indexes(text: &str, completions: i64) -> Result<i64, Stri
 /// The first and the last index of a text such as `3-5` or `1`.
 ///
 /// # Errors
-/// What keeps it from being such a text, of indexes below `completions`.
+/// The text is malformed, or has an index that is not below `completions`.
 pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let number = |text: &str| -> Result<i64, String> {
         let number: i64 = text

@@ -47,7 +47,7 @@ fn count(status: &Value, field: &str) -> i64 {
     status[field].as_i64().unwrap_or(0)
 }
 
-/// A pod is named once, whichever way it ended.
+/// A pod is listed once, under `succeeded` or `failed`.
 fn validate_uncounted(uncounted: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("uncountedTerminatedPods");
     let mut seen: Vec<&str> = Vec::new();
@@ -223,7 +223,7 @@ fn validate_success(job: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// What never goes back.
+/// Faults of an update that reverts irreversible parts of the status, such as a terminal condition.
 fn validate_change(new: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (spec, status, before) = (&new["spec"], &new["status"], &old["status"]);
     let lost = |kind: &str| is_true(before, kind) && !is_true(status, kind);

@@ -8,7 +8,7 @@ use crate::registry::volume_sources::{validate_csi_driver_name, validate_iscsi, 
 use crate::registry::volume_validation::validate_no_backsteps;
 use crate::status::{FieldErrors, FieldPath};
 
-/// The sources in the order in which upstream asks for them.
+/// The sources in upstream's order of validation.
 const SOURCES: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",

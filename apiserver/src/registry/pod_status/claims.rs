@@ -45,7 +45,7 @@ pub(super) fn validate_statuses(
     }
 }
 
-/// The claim that was made for resources that containers ask for by name.
+/// Faults of the claim made for resources that containers request by name.
 fn validate_extended(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let mappings = path.child("requestMappings");
     if is_empty(&status["requestMappings"]) {

@@ -43,7 +43,7 @@ pub(super) fn validate(
     }
 }
 
-/// Faults of the change of a pod's annotations; those of the new ones are told once more.
+/// Faults of a change of a pod's annotations; faults of the new annotations are reported again.
 pub(super) fn validate_change(new: &Value, old: &Value, errors: &mut FieldErrors) {
     let [now, had] = [new, old].map(|pod| &pod["metadata"]["annotations"]);
     let path = FieldPath::new("metadata.annotations");

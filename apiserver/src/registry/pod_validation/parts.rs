@@ -83,7 +83,7 @@ pub(crate) fn validate_ephemeral_containers(new: &Value, old: &Value) -> FieldEr
     let mut errors = super::validate_pod(new);
     let path = FieldPath::new("spec.ephemeralContainers");
     let spec = &new["spec"];
-    // Of containers with the same name the first counts.
+    // Of containers with equal names, the first counts.
     let mut named = BTreeMap::new();
     for container in items(&spec["ephemeralContainers"]) {
         named.entry(text(&container["name"])).or_insert(container);

@@ -13,7 +13,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const RESIZED: [&str; 2] = ["cpu", "memory"];
 const LISTS: [&str; 2] = ["initContainers", "containers"];
 
-/// Faults of `new`, which is `old` with the resources that are asked for.
+/// Faults of `new`, which is `old` with the requested resources.
 pub(crate) fn validate_resize(new: &Value, old: &Value) -> FieldErrors {
     let refused = |detail: &str| {
         let mut errors = FieldErrors::new();
@@ -80,7 +80,7 @@ pub(crate) fn validate_resize(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// A node tells the resources of what runs if it can change them.
+/// Whether the node can resize the pod: if it can, it reports the resources of running containers.
 fn is_resizable(pod: &Value) -> bool {
     let mut statuses = items(&pod["status"]["containerStatuses"]);
     let running = statuses.find(|status| !status["state"]["running"].is_null());
@@ -130,7 +130,7 @@ fn keeps_containers(now: &Value, had: &Value, path: &FieldPath, errors: &mut Fie
     kept
 }
 
-/// What had a request or a limit keeps having one.
+/// A resource with a request or limit must keep it.
 fn validate_kept(now: &Value, had: &Value, what: &str, path: &FieldPath, errors: &mut FieldErrors) {
     for half in ["requests", "limits"] {
         let now = &now["resources"][half];

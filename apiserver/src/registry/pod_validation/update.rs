@@ -30,7 +30,7 @@ pub(in crate::registry) fn validate_pod_update(new: &Value, old: &Value) -> Fiel
             errors.forbidden(&path.child(list), detail);
             return errors;
         }
-        // Upstream asks for the images of an update once more.
+        // Upstream validates the images of an update a second time.
         for (index, container) in items(&new["spec"][list]).enumerate() {
             let path = path.child(list).index(index);
             if text(&container["image"]).is_empty() {
@@ -142,7 +142,7 @@ fn validate_gated(spec: &mut Value, before: &Value, path: &FieldPath, errors: &m
     }
 }
 
-/// Terms stay as many as they were, and each only asks for more.
+/// The number of terms must stay, and each term may only gain requirements.
 fn validate_affinity_change(now: &Value, had: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (now, had) = (&now["nodeSelectorTerms"], &had["nodeSelectorTerms"]);
     let path = path.child("nodeSelectorTerms");

@@ -371,7 +371,7 @@ pub(super) fn validate_service_update(new: &Value, old: &Value) -> FieldErrors {
         let path = path.child("loadBalancerClass");
         errors.invalid(&path, &class(now), "may not change once set");
     }
-    // Upstream looks at the class here and once more below.
+    // Upstream validates the class here and again below.
     validate_class(now, &mut errors);
     if needs_health_check(now)
         && needs_health_check(before)

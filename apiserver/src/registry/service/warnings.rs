@@ -1,4 +1,4 @@
-//! What to warn of in a valid service.
+//! Warnings about valid services.
 
 use serde_json::Value;
 

@@ -169,7 +169,7 @@ pub(in crate::registry) fn validate_rule(rule: &Value, path: &FieldPath, errors:
     }
 }
 
-/// There must be some, and one that stands for all must stand alone.
+/// The list must have items, and a wildcard must be the only item.
 fn alone(rule: &Value, field: &str, what: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let stated = strings(rule, field);
     let path = path.child(field);
@@ -188,7 +188,7 @@ fn validate_resources(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) 
         errors.required(path, "");
     }
     let (mut whole, mut everywhere) = (BTreeSet::new(), BTreeSet::new());
-    // Upstream looks at the last resource without a subresource only.
+    // Upstream checks only the last resource without a subresource.
     let mut names_one = false;
     for (index, own) in resources.iter().enumerate() {
         let path = path.index(index);
@@ -254,7 +254,8 @@ fn validate_review_versions(
     }
 }
 
-/// An expression that does not compile; that there is no program for it counts as the server's fault.
+/// Reports an expression that does not compile; a failure to build the program counts as an
+/// internal error.
 pub(in crate::registry) fn refused(
     path: &FieldPath,
     expression: &str,

@@ -104,8 +104,8 @@ fn plain(schema: &Structural, default: &Value, path: &FieldPath) -> FieldErrors 
     errors
 }
 
-/// A default of the type or the metadata of a resource, which is looked at in a resource that has
-/// nothing else.
+/// Faults of a default in the type or metadata of a resource, checked in an otherwise empty
+/// resource.
 fn in_metadata(
     schema: &Structural,
     default: &Value,

@@ -2,7 +2,7 @@
 
 use crate::schema::structural::Structural;
 
-/// What stands at a path.
+/// The schema at a path, with the names on the way.
 pub(super) struct Found<'s> {
     /// The names on the way.
     pub(super) names: Vec<String>,

@@ -71,7 +71,7 @@ pub(super) fn validate(
             "nullable cannot be true at the root",
         );
     }
-    // A schema that upstream can't bring into its own form is not looked at in that form.
+    // A schema that upstream cannot convert to structural form is not validated as such.
     let has_form = structural::has_form(schema);
     let mut found = FieldErrors::new();
     if has_form {
@@ -102,7 +102,7 @@ pub(super) fn validate(
 fn validate_root(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let value_type = text(schema, "type");
     let is_set = |field: &&str| schema.get(field).is_some();
-    // The fields are looked at in Go's order, which ends with the first fault.
+    // The fields are checked in Go's order, up to the first fault.
     if !BEFORE_TYPE.iter().any(is_set) && !matches!(value_type, "" | "object") {
         let detail = r#"only "object" is allowed as the type at the root of the schema if the status subresource is enabled"#;
         errors.invalid(&path.child("type"), &value_type.into(), detail);
@@ -117,7 +117,7 @@ fn validate_root(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 /// The restrictions on a node of a schema.
 #[derive(Clone, Debug, Default)]
 struct Standard {
-    /// Why there may be no defaults.
+    /// The reason why defaults are forbidden here, if they are.
     no_defaults: Option<String>,
     in_metadata: bool,
 }

@@ -141,7 +141,7 @@ fn types(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-/// What may be said of the fields that every object has.
+/// Faults of the fields that every object has.
 fn metadata(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldErrors) {
     let is_embedded = is_true(schema, "x-kubernetes-embedded-resource");
     let properties = &schema["properties"];
@@ -174,7 +174,7 @@ fn metadata(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldEr
     }
 }
 
-/// Whether the schema of the metadata says nothing but of `name` and `generateName`.
+/// Whether the schema of the metadata restricts only `name` and `generateName`.
 fn restricts_names_only(metadata: &Value) -> bool {
     let allowed = ["type", "default", "properties"];
     let fields = metadata.as_object().into_iter().flatten();

@@ -29,7 +29,7 @@ const SELECTABLE_FIELDS_MAX: usize = 8;
 /// Bytes that a warning may have.
 const WARNING_BYTES_MAX: usize = 256;
 
-/// What Go does not take for printable: of all spaces it only takes one.
+/// Characters that Go does not count as printable. The only printable space is U+0020.
 static UNPRINTABLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[^\p{L}\p{M}\p{N}\p{P}\p{S} ]").expect("the pattern is one of this program")
 });

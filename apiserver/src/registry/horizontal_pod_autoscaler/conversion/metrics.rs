@@ -52,7 +52,7 @@ pub(super) fn go_json(value: &Value) -> String {
                     .unwrap_or(ORDER.len())
             });
             let write = |name: &String| match name.as_str() {
-                // The keys of labels are no fields.
+                // The keys of labels are not field names.
                 "matchLabels" => format!("{name:?}:{}", fields[name]),
                 _ => format!("{name:?}:{}", go_json(&fields[name])),
             };
