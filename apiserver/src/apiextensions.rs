@@ -87,7 +87,7 @@ fn run(state: &State) {
     }
 }
 
-/// How many resources are served, each version counted.
+/// The number of served resources; each version counts.
 fn count(catalog: &Catalog) -> usize {
     let versions = catalog.groups().iter().flat_map(|group| &group.versions);
     versions.map(|version| version.resources.len()).sum()

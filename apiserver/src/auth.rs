@@ -116,7 +116,8 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// The holder of the server's own token, and everybody where none is asked for.
+    /// The administrator: the holder of the server's own token, or any client of a server without
+    /// it.
     fn admin() -> Self {
         Self {
             name: "kubernetes-admin".to_owned(),

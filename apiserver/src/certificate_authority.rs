@@ -1,5 +1,5 @@
-//! The authority that signs what CertificateSigningRequests ask for, and what there is to know of
-//! requests and certificates, for the controllers that approve, sign and clean them up.
+//! The authority that signs certificates for CertificateSigningRequests, and facts of requests and
+//! certificates, for the controllers that approve, sign and clean them up.
 //!
 //! The key of the authority follows from the server's seed, and the same request at the same time
 //! gets the same certificate: ECDSA with nonces of RFC 6979.
@@ -36,9 +36,9 @@ use crate::clock::{Seed, later};
 
 /// The name of the authority.
 const SUBJECT: &str = "CN=kubernetes";
-/// How long the authority itself is good for.
+/// The validity of the authority's own certificate.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
-/// A certificate counts from this much before it is signed: clocks differ.
+/// A certificate is valid from this time before its signature: clocks differ.
 const BACKDATE: SignedDuration = SignedDuration::from_mins(5);
 /// A shorter one ends as much later as it was dated back.
 const SHORT: SignedDuration = SignedDuration::from_hours(8);
@@ -61,7 +61,7 @@ pub struct RequestedCertificate {
     pub dns_names: Vec<String>,
     /// The mail addresses among the alternative names.
     pub email_addresses: Vec<String>,
-    /// How many IP addresses are among the alternative names.
+    /// The number of IP addresses among the alternative names.
     pub ip_addresses: usize,
     /// The URIs among the alternative names.
     pub uris: Vec<String>,
@@ -81,7 +81,7 @@ pub struct CertificateOrder<'a> {
 /// Reads a request in PEM.
 ///
 /// # Errors
-/// When it is no request.
+/// When the text is not a certificate request.
 pub fn read_request(pem: &[u8]) -> Result<RequestedCertificate, String> {
     let request = parse(pem)?;
     let mut requested = RequestedCertificate::default();
@@ -111,7 +111,7 @@ pub fn read_request(pem: &[u8]) -> Result<RequestedCertificate, String> {
     Ok(requested)
 }
 
-/// Returns the time after which the first certificate of a PEM text is no longer good.
+/// Returns the end of the validity of the first certificate in a PEM text.
 #[must_use]
 pub fn expiry(pem: &[u8]) -> Option<Timestamp> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
@@ -220,7 +220,7 @@ impl CertificateAuthority {
         })
     }
 
-    /// Signs what is ordered at the time `now`; `serial` tells the certificate from others.
+    /// Signs the ordered certificate at the time `now` under the number `serial`.
     pub(crate) fn issue(
         &self,
         order: CertificateOrder<'_>,

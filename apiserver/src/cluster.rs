@@ -20,7 +20,7 @@ pub(crate) struct Cluster {
     /// Custom resources, and with them all of discovery.
     pub(crate) definitions: Definitions,
     pub(crate) metrics: Arc<Metrics>,
-    /// Where services are reached from here.
+    /// The addresses of services that the server was given.
     pub(crate) services: Services,
 }
 

@@ -24,11 +24,11 @@ use crate::registry::catalog::Catalog;
 use crate::status::{FieldErrors, FieldPath};
 use crate::storage::JournalEntry;
 
-/// An invariant as it is written.
+/// A declaration of an invariant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 pub struct Declaration {
-    /// By which a violation is told.
+    /// The name that reports of violations state.
     pub name: String,
     /// Values by name, for the expressions: `variables.ready`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -99,9 +99,9 @@ pub struct LogOptions {
     pub tail_lines: Option<u64>,
     /// The maximum number of bytes.
     pub limit_bytes: Option<u64>,
-    /// Only what was written in the last seconds.
+    /// Only output of the last seconds, this many.
     pub since_seconds: Option<i64>,
-    /// Only what was written from then on.
+    /// Only output from this time on.
     pub since_time: Option<Timestamp>,
 }
 
@@ -146,7 +146,7 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// Why a kubelet does not answer as it is asked to.
+/// The reason why a kubelet refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KubeletError {
     /// No kubelet answers for the node.

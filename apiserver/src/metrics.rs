@@ -39,9 +39,9 @@ pub(crate) use requests::{Ended, Listed, RequestLabels, RequestMeter, WatchMeter
 /// The type of the exposition, as upstream answers those who don't negotiate.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How much is noted before it is counted.
+/// The number of notes that are counted at a time.
 const NOTED_MAX: usize = 512;
-/// How many events of a watch are noted before it counts them itself, which costs less from then on.
+/// The number of noted events after which a watch counts directly, which costs less from then on.
 const SENT_NOTED_MAX: usize = 64;
 
 /// The counters of a server.
@@ -93,7 +93,7 @@ enum What {
     Answered {
         code: u16,
         elapsed: Duration,
-        /// How much of it the request waited for webhooks and for a seat.
+        /// The part of `elapsed` that the request waited for webhooks and for a seat.
         waited: Duration,
         /// The size of the answer, if it is known.
         bytes: Option<usize>,
@@ -241,7 +241,7 @@ impl Metrics {
         self.note(labels, What::TimedOut);
     }
 
-    /// Forgets what was counted for resources that are not served any more.
+    /// Drops the metrics of resources that are not served any more.
     pub(crate) fn forget(&self, is_served: &dyn Fn(&str, &str) -> bool) {
         let mut noted = self.noted.lock();
         if self.counters.get().is_some() {
@@ -252,7 +252,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets what was counted under names of webhooks and policies that are configured no more.
+    /// Drops the metrics of webhooks and policies that are not configured any more.
     pub(crate) fn forget_names(&self, configured: impl FnOnce() -> Configured) {
         let admission = self.admission.get();
         if let Some(named) = admission.and_then(|own| own.named_so_far()) {
@@ -273,7 +273,7 @@ impl Metrics {
         self.counters.get_or_init(Counters::default).sent(labels)
     }
 
-    /// Counts what is noted.
+    /// Counts the notes so far.
     fn count(&self, noted: &mut Vec<Noted>) -> &Counters {
         let counters = self.counters.get_or_init(Counters::default);
         for noted in mem::take(noted) {
@@ -315,7 +315,7 @@ impl Metrics {
     }
 }
 
-/// One more of something, as long as it is held.
+/// Increments a gauge by one until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'m>(&'m AtomicI64);
 

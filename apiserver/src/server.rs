@@ -98,9 +98,9 @@ pub(crate) struct Core {
     external_url: OnceLock<String>,
     /// The components that run with the server, as `componentstatuses` shows them.
     pub(crate) components: Components,
-    /// How often the checks of health were made.
+    /// The number of runs of each health check.
     checked: Checked,
-    /// When the server was made.
+    /// The time at which the server was made.
     started: Timestamp,
     local_webhooks: LocalWebhooks,
     panics: Panics,
@@ -134,7 +134,7 @@ impl Core {
 /// A handle to an in-memory API server; clones share one state.
 ///
 /// It is a [`tower::Service`], so a `kube::Client` can hold it in process. Dropping the last handle
-/// drops all objects and ends nothing else: the server has no task of its own.
+/// drops all objects and ends no task: the server runs none of its own.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     core: Arc<Sheltered<Core>>,
@@ -229,15 +229,15 @@ impl ApiServer {
         self.core.storage.take_journal()
     }
 
-    /// The panics of request handlers so far, each with its request. A handler that panics is a
-    /// fault of this server, which its client sees as 500.
+    /// The panics of request handlers so far, each with its request. A panic is a bug of this
+    /// server; the client gets a 500.
     #[must_use]
     pub fn panics(&self) -> Vec<String> {
         self.core.panics.list()
     }
 
-    /// Answers one request. Never fails: whatever goes wrong is a `Status` in the response, and a
-    /// panic is 500.
+    /// Answers one request. Never fails: an error is a `Status` in the response, and a panic is a
+    /// 500.
     ///
     /// Cancel safety: an object is written in one step after the body has been read and webhooks
     /// have answered, so a dropped call has either not happened or happened whole; a deletion of
@@ -391,7 +391,7 @@ impl ApiServer {
             Ok(accepted) => accepted,
             Err(error) if resource.custom.is_some() => return failed(&error),
             Err(error) => {
-                // Whether there is a route comes before what it answers in.
+                // A missing route is reported before an unacceptable media type.
                 return match handlers::route(&info, &resource, &query) {
                     Ok(_) => failed(&error),
                     Err(unserved) => failed(&unserved),

@@ -1,6 +1,6 @@
 //! Names that do not exist: errors that say which one was probably meant.
 
-/// How alike two names are of which one may be meant for the other, out of 1.
+/// The least similarity of two names, from 0 to 1, at which one is suggested for the other.
 const ALIKE: f32 = 0.6;
 
 /// `NO "WORD"; did you mean …? there are: …`.

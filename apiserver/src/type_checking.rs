@@ -1,5 +1,5 @@
 //! Checks the expressions of ValidatingAdmissionPolicies against the types of the objects that they
-//! are about, which is a controller's work: a policy is in force whatever comes of it.
+//! are about, for a controller that reports warnings: a policy is in force whatever they say.
 //!
 //! Source: apiserver `pkg/admission/plugin/policy/validating/typechecking.go`.
 

@@ -66,7 +66,7 @@ impl OwnedCaller {
     }
 }
 
-/// Whom to call, and how long to wait.
+/// The target of a call, and its timeout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     /// A `WebhookClientConfig`, defaulted and valid.
@@ -74,7 +74,7 @@ pub(crate) struct Call<'a> {
     pub(crate) timeout: Duration,
 }
 
-/// Why a webhook gave no document, in the words of upstream's client.
+/// The reason why a webhook returned no document, in the words of upstream's client.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     /// The configuration names no server that can be called.
@@ -120,7 +120,7 @@ impl CallError {
 /// Cancel safety: dropping the call closes its connection; the webhook may have seen the document.
 ///
 /// # Errors
-/// When there is no answer within the timeout, or none of the JSON kind.
+/// When no answer arrives within the timeout, or the answer is not JSON.
 pub(crate) async fn post(
     caller: &Caller<'_>,
     call: &Call<'_>,

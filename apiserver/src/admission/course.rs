@@ -11,11 +11,11 @@ use crate::status::ApiError;
 /// A step of admission under way, with the time that each plugin takes.
 #[derive(Debug)]
 pub(crate) struct Course<'c> {
-    /// `None` for what the server writes itself, which no client has asked for.
+    /// `None` for writes of the server itself.
     state: Option<&'c State>,
     phase: Phase,
     start: Timestamp,
-    /// When the last plugin answered.
+    /// The time at which the last plugin answered.
     last: Timestamp,
     /// Whether a plugin has refused whose turn comes in the next step.
     refused_ahead: bool,

@@ -10,8 +10,8 @@ use crate::storage::ObjectKey;
 
 const LABEL: &str = "resource.kubernetes.io/admin-access";
 
-/// Faults of claims, their templates, and what is allocated to claims. Upstream asks this within
-/// validation, before all else.
+/// Faults of admin access in claims, their templates and allocations. Upstream checks it first
+/// within validation.
 pub(crate) fn faults(
     state: &State,
     resource: &ResourceInfo,

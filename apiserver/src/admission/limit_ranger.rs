@@ -12,7 +12,7 @@ use crate::registry::pod_resources::amounts::{Amounts, amounts, limits_of_pod, r
 use crate::schema::quantity::Quantity;
 use crate::status::ApiError;
 
-/// Where a pod says what it did not choose by itself.
+/// The annotation that lists the defaults that a pod got.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 fn limits<'r>(range: &'r Value, kind: &'r str) -> impl Iterator<Item = &'r Value> {

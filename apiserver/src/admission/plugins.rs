@@ -1,4 +1,4 @@
-//! Where the built-in plugins see what is about to be stored.
+//! The checks of the built-in plugins on a valid object before it is stored.
 
 use std::sync::{Arc, OnceLock};
 

@@ -25,7 +25,7 @@ const IGNORED: [&str; 8] = [
     "status",
 ];
 
-/// How many pods are looked at when a namespace gets stricter.
+/// The number of pods that are checked when a namespace gets stricter.
 const PODS_MAX: usize = 3000;
 
 /// Refuses pods that their namespace does not allow, and warns of others; `None` for other kinds.

@@ -22,7 +22,7 @@ pub(crate) use validate::message;
 
 use compiled::Policy;
 
-/// Whether a policy changes objects or looks at them.
+/// The family of a policy: mutating or validating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Mutating,
@@ -148,7 +148,7 @@ fn config_fault(binding: Option<&Value>, why: &str) -> String {
     }
 }
 
-/// The text of an error that stands in another's.
+/// The text of an error within another error.
 fn text_of(error: &ApiError) -> String {
     error.to_string()
 }

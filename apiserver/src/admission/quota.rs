@@ -18,7 +18,7 @@ use crate::schema::quantity::Quantity;
 use crate::status::ApiError;
 use crate::storage::{Change, Commit, StoredObject};
 
-/// Whether what is written is stored after all, and by whom.
+/// The options of a charge: whether the write is a dry run, and its user agent.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge<'a> {
     pub(crate) dry_run: bool,
@@ -32,9 +32,9 @@ struct Used {
 }
 
 impl Written<'_> {
-    /// Counts what is written as used; `None` where no quota could mind.
+    /// Charges the write to the quotas of its namespace; `None` where no quota could be affected.
     ///
-    /// The refusal is `Forbidden` for what is beyond a quota.
+    /// The refusal of a write beyond a quota is `Forbidden`.
     pub(crate) fn charge(self, charge: Charge<'_>) -> Option<Result<(), ApiError>> {
         let quotas = self.state.tables.quotas(&self.state.storage);
         if quotas.len() == 0 || !self.resource.namespaced || !self.is_charged() {
@@ -49,7 +49,7 @@ impl Written<'_> {
         }
     }
 
-    /// Whether what is used may become more by this.
+    /// Whether the write may increase usage.
     fn is_charged(self) -> bool {
         let resource = self.resource.gvr().group_resource();
         let Some(old) = self.old else {

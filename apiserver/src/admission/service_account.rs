@@ -89,7 +89,7 @@ fn mount_token(state: &State, pod: &mut Value) {
         .into_iter()
         .flatten()
         .filter_map(|volume| volume["name"].as_str());
-    // A pod made of another one may bring the volume along.
+    // A pod copied from another pod may bring the volume along.
     let brought = names.find(|name| name.starts_with(VOLUME_PREFIX));
     let volume = match brought {
         Some(name) => name.to_owned(),

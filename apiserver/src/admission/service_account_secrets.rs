@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::meta::object::name;
 
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
-/// Where volumes name secrets.
+/// The paths at which volumes name secrets.
 const SECRETS_OF_VOLUMES: [&str; 9] = [
     "/azureFile/secretName",
     "/cephfs/secretRef/name",
@@ -69,7 +69,7 @@ pub(super) fn secret_fault(account: &Value, spec: &Value) -> Option<String> {
     None
 }
 
-/// The secrets that a container's environment comes from, each after where it is named.
+/// The secrets in a container's environment, each after the path of its reference.
 fn secrets_of_container(container: &Value) -> Vec<(String, &Value)> {
     let of_variables = items(&container["env"]).filter_map(|variable| {
         let own = variable["valueFrom"]["secretKeyRef"].get("name")?;

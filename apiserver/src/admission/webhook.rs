@@ -1,5 +1,5 @@
-//! Admission webhooks: which of those configured are asked about a write, what they are told, and
-//! what becomes of their answers.
+//! Admission webhooks: their selection for a write, their reviews, and the handling of their
+//! answers.
 
 mod answer;
 mod configuration;
@@ -44,10 +44,10 @@ pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// The group of the reviews.
 const GROUP_OF_REVIEWS: &str = "admission.k8s.io";
 
-/// How many conditions are held ready before all are forgotten.
+/// The number of compiled conditions that are cached before all are dropped.
 const CONDITIONS_MAX: usize = 1024;
 
-/// The tables of the configurations, kept at hand because every write looks into them.
+/// The tables of the configurations, cached because every write reads them.
 #[derive(Debug, Default)]
 pub(crate) struct Configurations {
     mutating: OnceLock<Arc<Table>>,
@@ -137,7 +137,7 @@ impl Configurations {
     }
 }
 
-/// Forgets what was counted of webhooks and policies that a write has removed.
+/// Drops the metrics of webhooks and policies that a write has removed.
 pub(crate) fn after_write(state: &State, resource: &ResourceInfo) {
     if resource.gvr().group == GROUP {
         let configured = || state.webhooks.configured(&state.storage);
@@ -145,7 +145,7 @@ pub(crate) fn after_write(state: &State, resource: &ResourceInfo) {
     }
 }
 
-/// When a webhook is asked.
+/// The phase in which a webhook is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Mutating,
@@ -323,7 +323,7 @@ impl Admission<'_> {
         refused
     }
 
-    /// The webhooks to look at: none may stand in the way of the configurations themselves.
+    /// The webhooks of a phase; none for a write of the configurations themselves.
     fn webhooks(&self, phase: Phase) -> Arc<[Webhook]> {
         let kind = self.requester.kind;
         let is_exempt = kind.group == GROUP

@@ -14,7 +14,8 @@ use crate::store::{State, Store, at_once};
 /// What marks the API services that come and go with definitions.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// Where groups of custom resources stand among all groups, and their versions among each other.
+/// The priorities of API services for custom resources: among groups, and among versions of a
+/// group.
 const GROUP_PRIORITY: i64 = 1000;
 const VERSION_PRIORITY: i64 = 100;
 

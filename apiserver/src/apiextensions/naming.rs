@@ -1,4 +1,4 @@
-//! Which names a definition gets in its group, and whether it is established by them.
+//! Acceptance of a definition's names in its group, and the condition Established.
 
 use std::collections::BTreeSet;
 

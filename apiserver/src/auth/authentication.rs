@@ -43,7 +43,7 @@ pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiErro
     let given = parts.headers.get(AUTHORIZATION);
     let given = given.map(HeaderValue::as_bytes).unwrap_or_default();
     let given = String::from_utf8_lossy(given);
-    // What follows the token is not looked at, and after two spaces there is no token.
+    // Text after the token is ignored, and two spaces mean an empty token.
     let mut words = given.trim().split(' ');
     let is_bearer = words
         .next()
@@ -68,10 +68,10 @@ pub(crate) fn authenticate(state: &State, parts: &Parts) -> Result<User, ApiErro
     }
 }
 
-/// The holder of `token`, and for which of `audiences` it is.
+/// The holder of `token`, and the audiences among `audiences` that it is valid for.
 ///
 /// # Errors
-/// Why it is refused, as TokenReview words it.
+/// The reason of the refusal, in the words of TokenReview.
 pub(crate) fn review_token(
     state: &State,
     token: &str,
@@ -127,7 +127,7 @@ fn go_list(items: &[String]) -> String {
 /// # Errors
 /// Upstream's text for the first that is not.
 fn check_objects(state: &State, claims: &Claims, now: Timestamp) -> Result<(), String> {
-    // An object may be looked at for a while after its deletion.
+    // An object counts for a while after its deletion.
     let deadline = now
         .saturating_sub(SignedDuration::from_mins(1))
         .unwrap_or(now);

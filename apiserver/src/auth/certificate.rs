@@ -7,10 +7,10 @@ use super::State;
 use super::{CREDENTIAL_ID, User};
 use crate::x509::{Authorities, Certificate, Usage};
 
-/// The user that a client's chain of certificates stands for; `None` if its subject has no common name.
+/// The user in a client's certificate; `None` if its subject has no common name.
 ///
 /// # Errors
-/// Why the certificate is refused.
+/// The reason why the certificate is refused.
 pub(super) fn user(
     state: &State,
     authorities: &Authorities,

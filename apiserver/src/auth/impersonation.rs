@@ -30,9 +30,9 @@ const NODE_PREFIX: &str = "system:node:";
 /// The key under which the extra of a service account names the node of its pod.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// From this many groups or extra values on, a permission for all of them is asked for first.
+/// From this many groups or extra values on, a permission for all of them is checked first.
 const MANY: usize = 4;
-/// How many requesters' last modes are remembered.
+/// The number of requesters whose last modes are remembered.
 const LAST_MODES_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("10,000 is not 0");
 
 impl ImpersonationMode {
@@ -174,7 +174,7 @@ fn text(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// The node that a user name stands for.
+/// The node in the user name of a kubelet.
 fn node_name(user_name: &str) -> Option<&str> {
     let name = user_name.strip_prefix(NODE_PREFIX)?;
     dns1123_subdomain(name).is_empty().then_some(name)
@@ -188,7 +188,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// The wanted user with the groups that it has in addition to those asked for.
+    /// The wanted user with the groups that its mode adds.
     fn mode(&self, mode: ImpersonationMode, wanted: &User) -> Result<User, ApiError> {
         if mode.is_constrained() {
             let verb = self.attributes.verb();

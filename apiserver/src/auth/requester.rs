@@ -22,6 +22,6 @@ pub(crate) struct Requester<'a> {
     pub(crate) kind: &'a GroupVersionKind,
     /// The options in the body of a DELETE.
     pub(crate) delete_options: Option<&'a Value>,
-    /// Where the nanoseconds are added up for which webhooks are waited for.
+    /// The nanoseconds spent waiting for webhooks.
     pub(crate) waited: &'a AtomicU64,
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::TokenKeys;
 
-/// The issuer unless told otherwise, and the audience of the server itself.
+/// The default issuer, and the audience of the server itself.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 /// The issuer of tokens that are kept in Secrets.
 const SECRET_ISSUER: &str = "kubernetes/serviceaccount";
@@ -24,9 +24,9 @@ pub(crate) const ISSUER_PATH: &str = "/.well-known/openid-configuration";
 /// The path of the issuer's public keys.
 pub(crate) const KEY_SET_PATH: &str = "/openid/v1/jwks";
 
-/// How far clocks may differ: a token counts for so long before and after its time.
+/// The tolerated difference of clocks: a token is valid for this long before and after its times.
 const LEEWAY: SignedDuration = SignedDuration::from_mins(1);
-/// How many tokens are remembered whose signatures have been verified.
+/// The number of remembered tokens with verified signatures.
 const KNOWN_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("4,096 is not 0");
 
 /// An object that a token is for or bound to.
@@ -69,16 +69,16 @@ pub(crate) struct SecretClaims {
     pub(crate) secret: String,
 }
 
-/// Why a token says nothing.
+/// The reason why a token is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TokenError {
-    /// It is no token of this issuer.
+    /// The token is not of this issuer.
     Foreign,
     /// It is, and is refused with this text.
     Refused(&'static str),
 }
 
-/// How tokens are issued and known again.
+/// Issues and verifies tokens.
 pub(crate) struct Tokens {
     issuers: Vec<String>,
     /// Made when first needed: most servers issue no token.
@@ -125,7 +125,7 @@ impl Tokens {
         token
     }
 
-    /// Issues a token that is to be kept in a Secret.
+    /// Issues a token for a Secret.
     pub(crate) fn issue_for_secret(&self, claims: &SecretClaims) -> String {
         self.sign(&claims.to_payload())
     }
@@ -143,7 +143,7 @@ impl Tokens {
     /// Returns the claims of a token with a valid signature; their times are not checked.
     ///
     /// # Errors
-    /// [`TokenError`] for what is no token or not signed by a known key.
+    /// [`TokenError`] for a text that is not a token, or is not signed by a known key.
     pub(crate) fn claims(&self, token: &str) -> Result<Arc<Claims>, TokenError> {
         if let Some(claims) = self.known.lock().get(token) {
             return Ok(Arc::clone(claims));
@@ -157,7 +157,7 @@ impl Tokens {
     /// Returns the claims of a token with a valid signature that is kept in a Secret.
     ///
     /// # Errors
-    /// [`TokenError`] for what is no such token or not signed by a known key.
+    /// [`TokenError`] for a text that is not such a token, or is not signed by a known key.
     pub(crate) fn secret_claims(&self, token: &str) -> Result<SecretClaims, TokenError> {
         let payload = self.verify(token, |issuer| issuer == SECRET_ISSUER)?;
         SecretClaims::of_payload(&payload)

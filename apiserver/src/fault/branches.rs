@@ -1,4 +1,4 @@
-//! Plans that share what comes before them: each begins where its first fault strikes.
+//! Plans that share a common past: each begins where its first fault strikes.
 
 use std::fmt;
 use std::sync::Arc;

@@ -376,8 +376,8 @@ impl Faults {
         self.state.in_force.load(Ordering::SeqCst) == 0
     }
 
-    /// What becomes of a request, in this order: on the way, and where it is carried out if it gets
-    /// there. `rv` is the version of the last write.
+    /// The effects on a request: at most that of a planned fault, then that of an injected fault if
+    /// the request gets through. `rv` is the version of the last write.
     pub(crate) fn meet(&self, asked: Option<Asked>, body: &[u8], rv: u64) -> Vec<Effect> {
         if self.is_idle() {
             return Vec::new();
@@ -411,7 +411,7 @@ impl Faults {
         effects
     }
 
-    /// What becomes of an event about the object `name` that is to be delivered.
+    /// The effect on an event about the object `name` before its delivery.
     pub(crate) fn meet_event(
         &self,
         watch: &Asked,
@@ -443,7 +443,7 @@ impl Faults {
         }
     }
 
-    /// How many events of the past a watch that resumes is told again.
+    /// The number of past events that a resumed watch repeats.
     pub(crate) fn meet_resumption(&self, watch: &Asked) -> u32 {
         if self.is_idle() {
             return 0;
@@ -458,7 +458,7 @@ impl Faults {
         met.unwrap_or(0)
     }
 
-    /// How a list or watch sees the server now.
+    /// The view that a list or watch has of the server now.
     pub(crate) fn view(&self, asked: &Asked) -> View {
         if self.is_idle() {
             return View::default();

@@ -38,7 +38,7 @@ const OPERATIONS: [Operation; 4] = [
     Operation::Delete,
     Operation::Update,
 ];
-/// How many combinations there are of a step, an operation and whether it was refused.
+/// The number of combinations of a step, an operation and an outcome.
 const KINDS: usize = STEPS.len() * OPERATIONS.len() * 2;
 
 /// A half of admission.
@@ -86,7 +86,7 @@ pub(crate) struct Admission {
     steps: [Measured; KINDS],
     /// By plugin, each by [`Phase::index`].
     plugins: [[OnceLock<Histogram>; KINDS]; Plugin::ALL.len()],
-    /// How often the built-in plugins were asked again after webhooks, by operation.
+    /// The number of repeated runs of the built-in plugins after webhooks, by operation.
     again: [AtomicU64; OPERATIONS.len()],
     named: OnceLock<Named>,
 }
@@ -201,7 +201,7 @@ impl Admission {
         family
     }
 
-    /// How often the first plugin was asked in a phase.
+    /// The number of calls of the first plugin in a phase.
     fn passes(&self, phase: Phase) -> u64 {
         let steps = [false, true].map(|is_refused| {
             let own = &self.steps[phase.index(is_refused)];

@@ -8,7 +8,8 @@ use prometheus::{TextEncoder, proto};
 #[derive(Debug)]
 pub(crate) struct Histogram {
     scale: Scale,
-    /// How many are at most each bound and above the one before; the last are above all.
+    /// The number of values up to each bound and above the previous one; the last are above all
+    /// bounds.
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
@@ -18,7 +19,7 @@ pub(crate) struct Histogram {
 pub(crate) struct Scale {
     /// The upper bounds, in order.
     pub(crate) bounds: &'static [u64],
-    /// How many make one of what is shown: 10⁹ for nanoseconds shown as seconds.
+    /// The divisor of shown values: 10⁹ for nanoseconds shown as seconds.
     pub(crate) per_unit: u64,
 }
 
@@ -48,7 +49,7 @@ impl Histogram {
         self.sum.fetch_add(value * times, Ordering::Relaxed);
     }
 
-    /// How many numbers were observed.
+    /// The number of observed values.
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().map(number).sum()
     }
@@ -200,7 +201,7 @@ impl Family {
         self.0.mut_metric().push(metric);
     }
 
-    /// The family as it is written; `None` for one without metrics, which is not.
+    /// The family to write; `None` for a family without metrics.
     pub(super) fn written(self) -> Option<proto::MetricFamily> {
         let is_empty = self.0.get_metric().is_empty();
         (!is_empty).then_some(self.0)

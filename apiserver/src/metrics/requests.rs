@@ -41,7 +41,7 @@ pub(crate) struct RequestLabels {
 #[derive(Clone, Debug)]
 enum Names {
     Served(Arc<ResourceInfo>),
-    /// As the path has it.
+    /// The names in the path.
     Stated {
         group: String,
         version: String,
@@ -246,14 +246,14 @@ impl RequestLabels {
 pub(crate) struct RequestMeter {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
-    /// When the request came.
+    /// The arrival of the request.
     pub(crate) received: Timestamp,
     /// The nanoseconds that it waited for a seat.
     pub(crate) queued: u64,
     pub(crate) labels: Arc<RequestLabels>,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) code: u16,
@@ -293,7 +293,7 @@ impl RequestMeter {
         }
     }
 
-    /// How long ago the request came.
+    /// The time since the arrival of the request.
     fn elapsed(&self) -> Duration {
         Duration::from_nanos(nanos_between(self.received, self.clock.now()))
     }
@@ -337,7 +337,7 @@ impl WatchMeter {
         }
     }
 
-    /// The objects are as new as the watch asked for, after it has waited.
+    /// Counts the time that a watch waited until the objects were as new as it asked for.
     pub(crate) fn fresh(&self, waited: Duration) {
         self.request.note(What::Fresh(waited));
     }

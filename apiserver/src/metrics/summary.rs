@@ -7,11 +7,11 @@ use super::families::{Family, SECOND, ratio};
 
 /// The quantiles that are shown, as upstream has them.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-/// How many windows there are; the oldest is forgotten when the next begins.
+/// The number of windows; the oldest is dropped when the next begins.
 const WINDOWS: i64 = 5;
 /// Seconds of a window.
 const WINDOW: i64 = 60 * 60;
-/// How many leading bits of a duration are kept, so that it is known to one part in 32.
+/// The number of leading bits kept of a duration, for a precision of one part in 32.
 const KEPT: u32 = 6;
 /// Durations in nanoseconds end here: 73 minutes.
 const LONGEST: u64 = (1 << 42) - 1;
@@ -56,7 +56,7 @@ impl Summary {
 }
 
 impl State {
-    /// Forgets what is too old; returns the place of the present window.
+    /// Drops old windows; returns the index of the present window.
     fn turn_to(&mut self, now: Timestamp) -> usize {
         let window = now.as_second().div_euclid(WINDOW);
         // A clock that is set back stays in its window.

@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! The builder of a server.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -35,13 +35,13 @@ use crate::store;
 use crate::webhook::Services;
 use crate::x509::Authorities;
 
-/// Past events remembered per resource unless told otherwise.
+/// The default number of past events remembered per resource.
 const WINDOW_EVENTS: usize = 4096;
 
-/// Bytes of past events remembered per resource unless told otherwise.
+/// The default size of the past events remembered per resource, in bytes.
 const WINDOW_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why authorities of client certificates cannot be used.
+/// The reason why authorities of client certificates cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AuthorityError(String);
@@ -101,7 +101,7 @@ impl Default for ApiServerBuilder {
 }
 
 impl ApiServerBuilder {
-    /// Where time comes from. Default: the machine's clock.
+    /// Sets the clock of the server. Default: the machine's clock.
     pub fn clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
@@ -222,9 +222,9 @@ impl ApiServerBuilder {
         }
     }
 
-    /// How often a watch that has nothing else to deliver sends a bookmark, if its client allows them;
-    /// one more comes shortly before a watch ends. Default: every minute, as in a cluster. Under
-    /// virtual time most of an idle cluster's work goes into them.
+    /// Sets the period of bookmarks on an idle watch whose client allows them; another bookmark
+    /// comes shortly before a watch ends. Default: a minute, as in a cluster. Under virtual time,
+    /// bookmarks are most of an idle cluster's work.
     pub fn bookmark_period(self, bookmark_period: Duration) -> Self {
         Self {
             bookmark_period,
@@ -232,9 +232,8 @@ impl ApiServerBuilder {
         }
     }
 
-    /// How much a client may ask for within one instant of a simulated clock. The requests of one
-    /// that asks for more are not answered any more, and [`ApiServer::livelocks`] names it. Default:
-    /// no limits.
+    /// Limits the requests of a client within one instant of a simulated clock. A client over a
+    /// limit gets no more answers, and [`ApiServer::livelocks`] names it. Default: no limits.
     pub fn livelock_limits(self, limits: LivelockLimits) -> Self {
         Self {
             livelock_limits: Some(limits),

@@ -91,7 +91,7 @@ const ENDPOINTS: [(&str, &[&str], &[&str], &str); 9] = [
     ),
 ];
 
-/// What can be asked for.
+/// A control request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Control<'a> {
     List,

@@ -75,11 +75,11 @@ struct Flows {
 pub(super) struct Asking<'r> {
     pub(super) user: &'r User,
     pub(super) attributes: &'r Attributes,
-    /// How long the whole request may take.
+    /// The time limit of the whole request.
     pub(super) timeout: Duration,
     pub(super) is_watch: bool,
     pub(super) is_mutating: bool,
-    /// Where the request is counted while it waits.
+    /// The metrics that count the waiting request.
     pub(super) metrics: &'r Metrics,
 }
 

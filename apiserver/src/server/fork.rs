@@ -15,7 +15,7 @@ use crate::endpoints::openapi::OpenApi;
 use crate::nesting;
 use crate::storage::{JournalEntry, WindowError};
 
-/// Why a past state cannot be opened.
+/// The reason why a past state cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForkError {
     /// Events since then are forgotten.
@@ -26,7 +26,7 @@ pub enum ForkError {
         /// The oldest revision that can be opened.
         oldest: u64,
     },
-    /// It has not been given out yet.
+    /// The revision has not been assigned yet.
     #[error("revision {revision} is yet to come: the latest is {latest}")]
     Future {
         /// The revision asked for.
@@ -59,7 +59,7 @@ impl ApiServer {
     /// A fork of a past revision. State outside storage is as it is now: tokens, names to be drawn.
     ///
     /// # Errors
-    /// [`ForkError`] when the revision is not remembered, or has not been given out yet.
+    /// [`ForkError`] when the revision is forgotten, or has not been assigned yet.
     pub fn fork_at(&self, revision: u64) -> Result<Self, ForkError> {
         let forked = self.forked(Some(revision), self.core.clock.forked());
         forked.map_err(|error| match error {

@@ -31,7 +31,7 @@ impl ApiServer {
         Ok(user)
     }
 
-    /// The user that `user` acts as, and what they are to be allowed.
+    /// The user that `user` acts as, and the attributes to authorize.
     pub(super) fn identify(
         &self,
         user: User,

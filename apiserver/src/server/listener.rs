@@ -28,8 +28,8 @@ use self::request_log::Logged;
 pub use self::request_log::REQUEST_LOG;
 use super::{ApiServer, Tls};
 
-/// How long the listener waits after a failed `accept`, doubled with each failure in a row: the
-/// delays of Go's `net/http`.
+/// The delay of the listener after a failed `accept`, doubled with each failure in a row, as in
+/// Go's `net/http`.
 const RETRY_FIRST: Duration = Duration::from_millis(5);
 const RETRY_MAX: Duration = Duration::from_secs(1);
 
@@ -39,12 +39,12 @@ const EVICTED_PART: usize = 16;
 /// Serves `server` on `listener` until `shutdown` completes; then stops accepting, ends the open
 /// connections with their watches, and joins them.
 ///
-/// A client that goes away, stops reading or writing, or sends what is not HTTP, costs its own
-/// connection and nothing else. When descriptors run short, connections without a request are
-/// closed; connections that never had one go first.
+/// A client that goes away, stops reading or writing, or does not speak HTTP, costs only its own
+/// connection. When descriptors run short, connections without a request are closed; connections
+/// that never had a request are closed first.
 ///
 /// # Errors
-/// None of a connection's; those of a listener that does not listen.
+/// The error of a listener that does not listen; errors of connections are not reported.
 pub async fn serve(
     server: ApiServer,
     listener: TcpListener,
@@ -100,7 +100,7 @@ async fn accept(
 /// [`serve`] for its connections.
 ///
 /// # Errors
-/// None of a connection's; those of a listener that does not listen.
+/// The error of a listener that does not listen; errors of connections are not reported.
 pub async fn serve_requests<A, F, B>(
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,

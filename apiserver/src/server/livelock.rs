@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 use super::ApiServer;
 use crate::fault::Asked;
 
-/// How much one client may ask for within one instant of simulated time.
+/// The limits on the requests of one client within one instant of simulated time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LivelockLimits {
-    /// How many requests with the same verb may be for the same object.
+    /// The number of requests with the same verb for the same object.
     pub same_request: u32,
-    /// How many requests there may be in all.
+    /// The number of all requests.
     pub requests: u32,
 }
 
@@ -48,8 +48,8 @@ pub struct Livelock {
     pub namespace: Option<String>,
     /// The object's name, if the path names an object.
     pub name: Option<String>,
-    /// How many requests there were within the instant: of this verb for this object, or in all if
-    /// [`same_request`](Self::same_request) is false.
+    /// The number of requests within the instant: of this verb for this object, or of all requests
+    /// if [`same_request`](Self::same_request) is false.
     pub requests: u32,
     /// Whether the limit is that of requests for one object.
     pub same_request: bool,
@@ -85,7 +85,7 @@ impl fmt::Display for Livelock {
 }
 
 impl ApiServer {
-    /// How many requests were counted under such limits so far.
+    /// The number of requests counted under livelock limits so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.core.livelocks.state.lock().requests

@@ -1,4 +1,4 @@
-//! Objects that a server is to hold from the start.
+//! Objects that a server holds from the start.
 
 use std::path::{Path, PathBuf};
 
@@ -165,7 +165,7 @@ impl Loader<'_> {
             if self.postponed.is_empty() {
                 return Ok(self.warnings);
             }
-            // Nothing more comes of trying again.
+            // Another attempt would create no more objects.
             if self.postponed.len() == before {
                 let first = self.postponed.swap_remove(0);
                 self.try_create(&first).await?;
@@ -187,7 +187,7 @@ impl Loader<'_> {
 }
 
 impl ApiServer {
-    /// Creates an object; returns what is to be warned of.
+    /// Creates an object; returns the warnings of the answer.
     async fn create(
         &self,
         manifest: &Manifest,

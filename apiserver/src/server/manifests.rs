@@ -55,9 +55,9 @@ pub enum ManifestError {
     /// A file or directory cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which one.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: io::Error,
     },
     /// A text is neither YAML nor JSON.
@@ -199,7 +199,7 @@ impl Manifests {
     }
 }
 
-/// Why a value is not an object of the API.
+/// The reason why a value is not an object of the API.
 fn fault(value: &Value) -> Option<String> {
     let kind = match value {
         Value::Object(_) => {

@@ -29,7 +29,7 @@ const BODY_BYTES: usize = 16 * 1024;
 /// Bytes of a stored object up to which the work of a write to it is short, however small the body.
 const STORED_BYTES: usize = 64 * 1024;
 
-/// How many objects a list or the deletion of a collection may look at on a worker.
+/// The number of objects that a list or the deletion of a collection may inspect on a worker.
 const OBJECTS: usize = 256;
 
 /// The time that upstream gives a write, whatever its `timeout` says.
@@ -57,7 +57,7 @@ impl Offload {
     }
 }
 
-/// Until when a request is to be answered, and what it is answered with then.
+/// The deadline of a request, and the message of the answer after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub(super) until: Instant,

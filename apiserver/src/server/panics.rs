@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::endpoints::body::ResponseBody;
 use crate::endpoints::response;
 
-/// How many panics are held: a client that knows how to cause one must not fill the memory.
+/// The number of panics kept: a client that knows how to cause one must not fill the memory.
 const HELD_MAX: usize = 64;
 
 const ANSWER: &str = "This request caused apiserver to panic. Look in the logs for details.\n";
@@ -21,7 +21,7 @@ const ANSWER: &str = "This request caused apiserver to panic. Look in the logs f
 #[derive(Debug, Default)]
 pub(super) struct Panics(Mutex<Vec<String>>);
 
-/// How a request is named in the log.
+/// The name of a request in the log.
 pub(super) struct Asked {
     method: Method,
     uri: Uri,

@@ -291,7 +291,7 @@ fn is_routed(builtin: &Catalog, path: &str) -> bool {
     }
 }
 
-/// What there is to GET below such a path.
+/// The discovery document at `path`; `None` for other paths.
 fn routed(catalog: &Catalog, path: &str, host: &str) -> Option<Value> {
     match segments(path).as_slice() {
         ["api"] => Some(discovery::api_versions(catalog, host)),

@@ -1,4 +1,4 @@
-//! The names of what is served, for those who name a resource in a fault or a control request.
+//! The names of served resources, to check the resource of a fault or a control request.
 
 use std::collections::BTreeSet;
 

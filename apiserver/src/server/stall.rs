@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long a write may wait for the peer to take anything at all.
+/// The time that a write may wait until the peer reads anything.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// Fails writes with `TimedOut` once the peer has taken nothing for a minute; reads may wait.

@@ -21,7 +21,7 @@ use crate::storage::{ObjectKey, StoredObject};
 /// The form of the text that this program writes and reads.
 const FORM: &str = "kubeproof/v1";
 
-/// How a text begins.
+/// The first bytes of a state's text.
 const BEGINNING: &str = r#"{"state":"#;
 
 /// The objects of a server at one `resourceVersion`.
@@ -115,13 +115,13 @@ impl ApiServer {
 }
 
 impl ServerState {
-    /// The latest `resourceVersion` given out.
+    /// The latest `resourceVersion` assigned.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// When it was, by the server's clock.
+    /// The time of the state, by the server's clock.
     #[must_use]
     pub fn time(&self) -> Timestamp {
         self.time

@@ -1,5 +1,5 @@
 //! Certificates for a server that speaks TLS: an authority of its own, made at the start. Clients may
-//! show certificates too, of any authority; authentication decides whom they stand for.
+//! also present certificates, of any authority; authentication decides about their users.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -12,11 +12,11 @@ use crate::metrics::conversion::{ConversionCall, Converted};
 use crate::registry::custom_resource::Conversion;
 use crate::status::ApiError;
 
-/// How long a webhook may take; upstream has no setting for it.
+/// The timeout of a webhook; upstream has no setting for it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Conversion {
-    /// Converts what is missing, one call for each version.
+    /// Converts the missing objects, with one call for each stored version.
     ///
     /// # Errors
     /// Upstream has no reason for a conversion that fails.
@@ -96,7 +96,7 @@ impl Conversion {
     }
 }
 
-/// The converted objects with the metadata of the originals, or what is wrong with them.
+/// The converted objects with the metadata of the originals, or their defect.
 fn all_restored(
     originals: &[Value],
     converted: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Where the pods behind a service are.
+//! The addresses of services that webhooks name.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// A service by namespace, name and port.
 pub(crate) type ServicePort = (String, String, u16);
 
-/// Services that were told to the server: where they are, or what answers for them in this process.
+/// Services that the server was given: their addresses, or their handlers in this process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Services {
     addresses: BTreeMap<ServicePort, SocketAddr>,
@@ -60,11 +60,11 @@ impl Services {
     }
 }
 
-/// Where to connect to for a port of a service: where the server was told, else its first endpoint
-/// that is ready.
+/// The address for a port of a service: the address that the server was given, else the first ready
+/// endpoint.
 ///
 /// # Errors
-/// Upstream's text for a service, port or endpoint that is not there.
+/// Upstream's text for a missing service, port or endpoint.
 pub(super) fn resolve(
     caller: &Caller<'_>,
     namespace: &str,

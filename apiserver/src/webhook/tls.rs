@@ -1,4 +1,4 @@
-//! The TLS side of a call: whom to trust, and in which words a certificate is refused.
+//! The TLS side of a call: trusted authorities, and the errors of certificates.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Verifier {
         let seconds = now.as_secs().try_into().unwrap_or(i64::MAX);
         let now = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
         let leaf = Certificate::read(leaf)?;
-        // Go looks at the time before the name, and at both before the chain.
+        // Go checks the time before the name, and both before the chain.
         leaf.check_time(now)?;
         leaf.check_host(&name.to_str())?;
         self.0.verify(&leaf, intermediates, Usage::Server, now)

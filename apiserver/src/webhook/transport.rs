@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::{Call, CallError, Caller, Failed, service, tls};
 use crate::x509::ca_bundle;
 
-/// How the server names itself to webhooks.
+/// The user agent of calls to webhooks.
 const AGENT: &str = "kube-apiserver-admission";
 
 /// The number of bytes that an error shows of an unsuccessful answer.

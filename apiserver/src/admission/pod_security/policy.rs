@@ -10,7 +10,7 @@ use crate::status::{FieldErrors, FieldPath};
 /// The newest version that has checks of its own.
 const NEWEST: u32 = 35;
 
-/// How much is asked of pods.
+/// A level of the Pod Security Standards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,
@@ -26,7 +26,7 @@ pub(super) struct Standard {
     pub(super) minor: Option<u32>,
 }
 
-/// What becomes of pods that do not fulfil a standard.
+/// The standards of a namespace: for refusals, audit annotations and warnings.
 #[derive(Debug)]
 pub(super) struct Policy {
     pub(super) enforce: Standard,
@@ -156,7 +156,7 @@ fn level(text: &str) -> Option<Level> {
     }
 }
 
-/// A minor version, or the latest; `None` for what is neither.
+/// A minor version, or the latest; `None` for any other text.
 fn minor(text: &str) -> Option<Option<u32>> {
     if text == "latest" {
         return Some(None);

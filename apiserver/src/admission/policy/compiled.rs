@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cel::{Expression, Returns, Scope};
 use crate::meta::object::name;
 
-/// An expression, or what is wrong with it.
+/// A compiled expression, or its error.
 pub(crate) type Compiled = Result<Expression, String>;
 
 /// A policy.
@@ -14,7 +14,7 @@ pub(super) struct Policy {
     pub(super) constraints: Value,
     /// `apiVersion` and `kind` of its parameters.
     pub(super) param_kind: Option<(String, String)>,
-    /// Whether a write goes on when it can't be told what the policy says.
+    /// Whether a write goes on when the policy cannot be evaluated.
     pub(super) ignores_failure: bool,
     pub(super) reinvocable: bool,
     pub(super) variables: Vec<(String, Compiled)>,

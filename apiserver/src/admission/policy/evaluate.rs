@@ -26,7 +26,7 @@ const NAMESPACE_METADATA: [&str; 10] = [
 ];
 
 impl Admission<'_> {
-    /// The names that expressions use, but for parameters and variables.
+    /// The names that expressions use, except parameters and variables.
     pub(super) fn activation(
         &self,
         invocation: &Invocation,
@@ -96,10 +96,10 @@ pub(super) fn prepare(activation: &mut Activation, policy: &Policy, param: &Valu
 }
 
 impl Admission<'_> {
-    /// Whether all conditions of a policy hold. One that does not outweighs those that can't be told.
+    /// Whether all conditions of a policy hold. A false condition outweighs evaluation errors.
     ///
     /// # Errors
-    /// Why it can't be told.
+    /// The evaluation errors.
     pub(super) fn applies(
         &self,
         activation: &mut Activation,
@@ -127,7 +127,7 @@ impl Admission<'_> {
     }
 }
 
-/// The kind of an error by its text, or of what was said to a denial, as metrics of policies call it.
+/// The `error_type` label of policy metrics, by the text of an error or denial.
 pub(super) fn error_type(message: &str) -> &'static str {
     const SPENT: &str = "validation failed due to running out of cost budget";
     match message {

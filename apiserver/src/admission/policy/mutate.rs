@@ -17,8 +17,8 @@ use crate::patch::JsonPatch;
 use crate::schema::{self, scheme};
 use crate::status::ApiError;
 
-/// A policy that wants to see what others change later, and the object as it left it. Where any
-/// policy has changed the object, all of them are to look again, and there is no object.
+/// A reinvocable policy, and the object as the policy left it. Where any policy has changed the
+/// object, all reinvocable policies run again, and the object is absent.
 pub(in crate::admission) struct Left {
     policy: String,
     object: Option<Value>,
@@ -29,10 +29,10 @@ type Faults = Vec<(String, &'static str)>;
 
 impl Admission<'_> {
     /// Lets each mutating policy that the write matches change the object; answers whether one has.
-    /// `left` gets those that are to look again.
+    /// `left` receives the policies that may run again.
     ///
     /// # Errors
-    /// `Forbidden` for what a policy can't do.
+    /// `Forbidden` when a policy fails.
     pub(in crate::admission) fn mutate_by_policies(
         &self,
         object: &mut Value,
@@ -60,7 +60,7 @@ impl Admission<'_> {
     /// Asks those policies again whose outcome has been changed by others.
     ///
     /// # Errors
-    /// `Forbidden` for what a policy can't do.
+    /// `Forbidden` when a policy fails.
     pub(in crate::admission) fn mutate_again(
         &self,
         object: &mut Value,
@@ -256,7 +256,7 @@ impl Admission<'_> {
     }
 }
 
-/// Why an object that says it is of another kind can't be taken for one of this.
+/// The error of an object that states another kind than `kind`.
 fn other_kind(kind: &GroupVersionKind, object: &Value) -> Option<String> {
     let text = |field: &str| object[field].as_str().filter(|text| !text.is_empty());
     let version = text("apiVersion").map_or_else(|| kind.api_version(), str::to_owned);

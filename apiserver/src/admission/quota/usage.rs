@@ -1,4 +1,4 @@
-//! How much of what an object uses.
+//! The usage of an object, by the names in a quota.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

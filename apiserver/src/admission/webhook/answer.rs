@@ -14,7 +14,7 @@ use crate::request::Operation;
 use crate::schema::{self, FieldValidation};
 use crate::status::ApiError;
 
-/// Why a webhook that was to be asked does not let the write pass.
+/// The reason why a webhook does not admit a write.
 pub(super) enum Failure {
     /// It could not be asked or understood; whether that matters is its policy's to say. Upstream
     /// gives the failure a status code.
@@ -127,10 +127,10 @@ pub(super) fn check_decodes(review: &Value, version: &str) -> Result<(), String>
     ))
 }
 
-/// Where upstream makes the scheme of its client of webhooks.
+/// The place where upstream makes the scheme of its webhook client.
 const CLIENT_SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
 
-/// Where upstream makes the scheme of built-in kinds.
+/// The place where upstream makes the scheme of built-in kinds.
 const LEGACY_SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// Returns the kind that a document states. What it leaves out is as `expected`.
@@ -306,7 +306,8 @@ impl Admission<'_> {
     /// Applies the patch of an answer to the object; answers whether that changes it.
     ///
     /// # Errors
-    /// A failure of the server when the patch does not apply, and of the webhook when it is no patch.
+    /// A failure of the server when the patch does not apply, or of the webhook when it is
+    /// malformed.
     pub(super) fn patched(
         &self,
         webhook: &Webhook,

@@ -1,4 +1,4 @@
-//! A webhook as its configuration has it.
+//! A webhook in its configuration.
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl Webhook {
             .collect()
     }
 
-    /// Whether asking it leaves nothing behind when nothing is to be stored.
+    /// Whether the webhook declares no side effects on a dry run.
     pub(super) fn allows_dry_run(&self) -> bool {
         let effects = self.entry["sideEffects"].as_str();
         matches!(effects, Some("None" | "NoneOnDryRun"))

@@ -22,7 +22,7 @@ pub(in crate::admission) struct Invocation {
 }
 
 impl Admission<'_> {
-    /// The form in which `webhook` is to be shown the write, if its rules and selectors match.
+    /// The form of the write for the review of `webhook`, if its rules and selectors match.
     ///
     /// # Errors
     /// `NotFound` for a namespace whose labels would have to be known.
@@ -87,8 +87,8 @@ impl Admission<'_> {
         Ok(matching)
     }
 
-    /// Whether all conditions of the webhook hold. One that does not outweighs those that can't be
-    /// told, which are a failure of the webhook.
+    /// Whether all conditions of the webhook hold. A false condition outweighs evaluation errors,
+    /// which are a failure of the webhook.
     fn conditions_hold(
         &self,
         (webhook, phase): (&Webhook, Phase),

@@ -40,7 +40,7 @@ pub(crate) struct Named {
     mutations: IntCounterVec,
 }
 
-/// Why a webhook has a write refused.
+/// The reason of a webhook's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// It could not be asked, or not be understood, and must be.
@@ -81,7 +81,7 @@ pub(crate) struct WebhookCall<'a> {
 pub(crate) struct PolicyCheck<'a> {
     pub(crate) policy: &'a str,
     pub(crate) binding: &'a str,
-    /// Why it has no result, or not the one asked for.
+    /// The label `error_type`: the kind of the evaluation error or denial.
     pub(crate) error_type: &'static str,
     pub(crate) nanos: u64,
 }
@@ -246,7 +246,7 @@ impl Named {
         durations.observe(seconds(check.nanos));
     }
 
-    /// Forgets what was counted under names that are configured no more.
+    /// Drops the metrics of names that are not configured any more.
     pub(crate) fn forget(&self, configured: &Configured) {
         let webhook = |labels: Labels<'_>| configured.webhooks.contains(labels.of("name"));
         let policy = |labels: Labels<'_>| configured.policies.contains(labels.of("policy"));

@@ -102,13 +102,13 @@ impl Counters {
         self.rejected[index].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many requests execute now: those that began and have not ended.
+    /// The number of requests that execute now: begun, and not ended.
     fn executing(&self) -> u64 {
         let ended: u64 = self.executions.iter().map(Histogram::count).sum();
         number(&self.dispatched).saturating_sub(ended)
     }
 
-    /// How many requests came, and whatever became of them.
+    /// The number of requests that arrived, whatever their outcome.
     fn came(&self) -> u64 {
         let rejected: u64 = self.rejected.iter().map(number).sum();
         number(&self.dispatched) + rejected + number(&self.in_queue)

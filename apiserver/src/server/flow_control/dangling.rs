@@ -88,7 +88,7 @@ fn apply(store: &Store<'_>, name: &str, mut condition: Value) {
         manager.apply(Some(live), &applied, Force::Yes, &now)
     });
     if let Err(error) = at_once(written) {
-        // The object is gone, or will be looked at again when it is valid.
+        // The object is gone, or will be checked again when it is valid.
         tracing::debug!(name, %error, "condition of a FlowSchema not set");
     }
 }

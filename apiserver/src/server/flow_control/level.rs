@@ -49,7 +49,7 @@ impl Limits {
         }
     }
 
-    /// How many requests may execute at once.
+    /// The number of requests that may execute at once.
     ///
     /// DIVERGES: levels lend each other no seats because none here is ever short of them for long;
     /// each level has at least one seat, so that none starves.
@@ -137,7 +137,7 @@ pub(super) enum Entry {
     Refused(Reason),
 }
 
-/// Why a request is refused.
+/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     ConcurrencyLimit,

@@ -21,7 +21,7 @@ const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 /// Go's `prefaceTimeout`: the time until a client that agreed on HTTP/2 begins with it.
 const PREFACE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How a client that knows that the server speaks HTTP/2 begins.
+/// The first bytes of a client with prior knowledge of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How busy a connection is: shared by its task, its requests and the listener.
@@ -30,14 +30,14 @@ pub(super) struct Activity {
     began: Instant,
     /// Requests and sessions that are being served.
     serving: AtomicUsize,
-    /// When the last of them ended, in milliseconds from the beginning.
+    /// The end of the last request or session, in milliseconds from the beginning.
     idle_since: AtomicU64,
-    /// When the first bytes of the next head came; 0 if none have come.
+    /// The arrival of the first bytes of the next head; 0 before that.
     head_since: AtomicU64,
     was_asked: AtomicBool,
     is_http2: AtomicBool,
     has_agreed_on_http2: AtomicBool,
-    /// Told when nothing is served any more.
+    /// Notified when nothing is served any more.
     idle: Notify,
 }
 
@@ -191,7 +191,7 @@ impl<B: Body + Unpin> Body for Counted<B> {
     }
 }
 
-/// A stream that tells an [`Activity`] what is read from it.
+/// A stream that reports the bytes read from it to an [`Activity`].
 #[derive(Debug)]
 pub(super) struct Observed<S> {
     stream: S,

@@ -31,10 +31,10 @@ use crate::server::stall::StallLimit;
 const HEAD_BYTES_MAX: usize = (1 << 20) + 4096;
 /// Upstream's limit over HTTP/2: 1 MiB, with what Go adds for the overhead of ten fields.
 const HEADER_LIST_BYTES_MAX: u32 = (1 << 20) + 320;
-/// How many headers there is room for over HTTP/1.1: each takes some bytes of every request.
+/// The maximum number of headers over HTTP/1.1: each takes some bytes of every request.
 const HEADERS_MAX: usize = 256;
 
-/// How long an idle client may take to see that the connection ends: Go's `goAwayTimeout`.
+/// The time for an idle client to notice the end of the connection: Go's `goAwayTimeout`.
 const FAREWELL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it ends, in whatever way.

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::net::TcpStream;
 
-/// Why `accept` gave no connection.
+/// The reason why `accept` returned no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The socket does not listen, and never will.

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How a request begins by which `net/http` knows plain HTTP: the length of a TLS record's header.
+/// The beginnings by which `net/http` recognizes plain HTTP: as long as a TLS record's header.
 const BEGINNINGS: [&[u8; 5]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
 
 /// The types of records that a client of TLS may begin with: an alert, a handshake. All else is closed
@@ -17,7 +17,7 @@ const FIRST_RECORDS: [u8; 2] = [21, 22];
 const ANSWER: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// How long a client may go on sending, so that it sees the answer and not a reset connection.
+/// The time for which a client may go on sending, so that it sees the answer and not a reset.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Answers a client that begins with plain HTTP, and returns the stream of any other. Calls `failed`

@@ -65,7 +65,7 @@ fn may_be_in_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&()*+,-.:;=['_~]".contains(&byte)
 }
 
-/// Whether `100-continue` is among what is expected, if anything is.
+/// Whether the expectations, if any, include `100-continue`.
 fn is_expectation_met(headers: &HeaderMap) -> bool {
     let Some(expected) = headers.get(EXPECT).filter(|expected| !expected.is_empty()) else {
         return true;
