@@ -129,7 +129,7 @@ pub(crate) struct Object {
     pub open: bool,
     /// The Go package the type lives in, such as `apps/v1`.
     package: Cow<'static, str>,
-    /// Where a built-in type declares its fields; they are compiled when first asked for.
+    /// The declaration of a built-in type's fields; they are compiled on first use.
     source: &'static str,
     fields: OnceLock<Fields>,
 }
@@ -139,7 +139,7 @@ pub(crate) struct Object {
 struct Fields {
     list: Vec<Field>,
     names: NameIndex,
-    /// What [`Object::nothing`] returns.
+    /// The result of [`Object::nothing`].
     nothing: OnceLock<Value>,
     /// How the message of an object is laid out in protobuf.
     layout: OnceLock<protobuf::Layout>,
@@ -212,7 +212,7 @@ pub(crate) enum ListType {
 }
 
 impl Object {
-    /// An object that is no Go type.
+    /// Creates the schema of an object without a Go type.
     pub(crate) fn custom(name: &str, fields: Vec<Field>) -> Self {
         Self {
             name: Cow::Owned(name.to_owned()),
@@ -251,8 +251,8 @@ impl Object {
         layout.get_or_init(|| protobuf::Layout::new(self))
     }
 
-    /// Makes null of the empty lists in `value`, an object of this type: protobuf, which upstream
-    /// stores built-in kinds in, does not tell the two apart.
+    /// Replaces empty lists in `value`, an object of this type, by null: protobuf, in which
+    /// upstream stores built-in kinds, does not distinguish the two.
     pub(crate) fn forget_empty_lists(&self, value: &mut Value) {
         let Some(values) = value.as_object_mut() else {
             return;
@@ -266,7 +266,7 @@ impl Object {
         }
     }
 
-    /// What [`Self::zero`] makes.
+    /// Returns the result of [`Self::zero`], computed once.
     pub(crate) fn nothing(&self) -> &Value {
         let nothing = &self.compiled().nothing;
         nothing.get_or_init(|| Value::Object(self.zero()))
@@ -299,7 +299,7 @@ impl Field {
         }
     }
 
-    /// What Go encodes when nothing was decoded into the field; `None` when it is left out.
+    /// Returns Go's encoding of an unset field; `None` if it is omitted.
     pub(crate) fn unset(&self) -> Option<Value> {
         if self.omit_zero || (self.omit_empty && (self.pointer || !self.schema.is_struct())) {
             return None;
@@ -414,7 +414,7 @@ impl Schema {
         )
     }
 
-    /// What Go encodes for the zero value of the type.
+    /// Returns Go's encoding of the type's zero value.
     fn zero(&self) -> Value {
         match self {
             Self::Any

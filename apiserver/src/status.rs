@@ -18,9 +18,9 @@ pub enum ApiError {
     /// 404 `NotFound`. Mirrors `NewNotFound`.
     #[error("{resource} {name:?} not found")]
     NotFound {
-        /// The resource asked for.
+        /// The requested resource.
         resource: GroupResource,
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// 404 for a path that no handler serves. Mirrors `NewGenericServerResponse`.
@@ -69,7 +69,7 @@ pub enum ApiError {
         resource: GroupResource,
         /// The object's name.
         name: String,
-        /// What collided.
+        /// The description of the collision.
         message: String,
     },
     /// 409 `Conflict` of server-side apply, a cause per field. Mirrors `NewApplyConflict`.
@@ -175,7 +175,7 @@ pub enum ApiError {
     /// 503 `ServiceUnavailable`. Mirrors `NewServiceUnavailable`.
     #[error("{0}")]
     ServiceUnavailable(String),
-    /// 504 `Timeout`: the version asked for is not there yet. Mirrors `NewTimeoutError`.
+    /// 504 `Timeout`: the requested version has not been reached. Mirrors `NewTimeoutError`.
     #[error("Timeout: {message}")]
     Timeout {
         /// The message.
@@ -233,7 +233,7 @@ impl ApiError {
     pub fn code(&self) -> u16 {
         match self {
             Self::BadRequest(_) => 400,
-            // Whatever it is, it stands for a refusal.
+            // Any other code becomes 400, as the status is a refusal.
             Self::Denied(status) => status["code"]
                 .as_u64()
                 .and_then(|code| u16::try_from(code).ok())

@@ -28,12 +28,12 @@ pub(crate) use table::{
     watch_frame,
 };
 
-/// What happened to an object.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// It was created.
+    /// The object was created.
     Added,
-    /// It was changed.
+    /// The object was changed.
     Modified,
     /// It was removed.
     Deleted,

@@ -84,7 +84,7 @@ pub(crate) struct Subject {
 
 impl Certificate {
     /// # Errors
-    /// When it is no certificate.
+    /// The bytes are not a certificate.
     pub(crate) fn read(der: &CertificateDer<'_>) -> Result<Self, String> {
         let read = x509_cert::Certificate::from_der(der);
         Ok(Self {
@@ -422,7 +422,7 @@ impl Authorities {
                 Some(fault) => {
                     hint.get_or_insert((fault, candidate.name()));
                 }
-                // What bounds the names that it may sign for only webpki knows.
+                // Only webpki checks name constraints.
                 None if candidate.extension::<NameConstraints>().is_some() => {}
                 None if !(candidate.permits(usage) && leaf.permits(usage)) => {
                     return Err(WRONG_USAGE.to_owned());
@@ -460,7 +460,7 @@ fn instant(time: &x509_cert::time::Time) -> Timestamp {
     Timestamp::from_second(seconds.try_into().unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether a name in a certificate, which may begin with `*.`, stands for `host`.
+/// Whether a name in a certificate, which may begin with `*.`, matches `host`.
 fn is_name_of(name: &str, host: &str) -> bool {
     let (name, host) = (name.to_lowercase(), host.to_lowercase());
     let host = host.strip_suffix('.').unwrap_or(&host);

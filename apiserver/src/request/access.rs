@@ -45,7 +45,7 @@ impl ImpersonationMode {
         self != Self::Legacy
     }
 
-    /// The verb that is asked for on the wanted user.
+    /// The verb that is authorized on the impersonated user.
     pub(crate) fn verb(self) -> String {
         match self {
             Self::Legacy => "impersonate".to_owned(),

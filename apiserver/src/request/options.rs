@@ -173,7 +173,7 @@ pub(crate) fn field_validation(query: &Query, kind: &str) -> Result<FieldValidat
     Ok(validation)
 }
 
-/// What becomes of an object's dependents.
+/// The treatment of an object's dependents upon its deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Orphan,

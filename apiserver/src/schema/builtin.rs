@@ -1,4 +1,4 @@
-//! The built-in types, compiled from `builtin.txt` as they are asked for.
+//! The built-in types, compiled from `builtin.txt` on first use.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

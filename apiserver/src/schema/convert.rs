@@ -1,8 +1,8 @@
 //! Conversion of a map of fields into a type, without JSON between them.
 //!
-//! That is how upstream takes over the outcome of a strategic merge patch. It names neither the
-//! field nor the struct of a wrong value, visits fields in the order of their declaration, cuts
-//! numbers to size and takes `1.0` for an integer.
+//! Upstream converts the result of a strategic merge patch in this way. Its errors name neither the
+//! field nor the struct of a wrong value. It visits fields in declaration order, truncates numbers
+//! and reads `1.0` as an integer.
 
 mod plain;
 #[cfg(test)]

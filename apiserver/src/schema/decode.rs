@@ -32,9 +32,9 @@ pub(crate) use unique::unique_fields;
 /// never stores them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum FieldValidation {
-    /// They are dropped without a word.
+    /// Unknown and duplicate fields are dropped without a warning.
     Ignore,
-    /// They are dropped with a warning for each.
+    /// Unknown and duplicate fields are dropped, with a warning for each.
     Warn,
     /// The document is refused.
     Strict,
@@ -57,7 +57,7 @@ impl FieldValidation {
 pub(crate) struct Decoded {
     /// The object: pruned, normalized, with the zero values that Go encodes.
     pub value: Value,
-    /// What to warn of: `unknown field "spec.foo"`.
+    /// Warnings, such as `unknown field "spec.foo"`.
     pub warnings: Vec<String>,
 }
 
@@ -114,8 +114,8 @@ fn decode_text(
     })
 }
 
-/// The object in a JSON document without any fault: most have none, and where one would be does not
-/// matter then. A quantity that is written as a number is taken for a fault.
+/// Returns the object in a JSON document without faults; most documents have none, and this path
+/// does not track positions. A quantity written as a number counts as a fault.
 #[must_use]
 pub(crate) fn decode_orderly(
     object: &Arc<Object>,

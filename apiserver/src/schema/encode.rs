@@ -12,10 +12,10 @@ use crate::meta::go_json::may_need_escape;
 
 pub(crate) use answer::write_answer;
 
-/// How much of a string is looked at in one step.
+/// The number of bytes of a string that one step checks.
 const BLOCK_BYTES: usize = 32;
 
-/// What every object begins with.
+/// The first fields of every object.
 const TYPE_META: [&str; 2] = ["kind", "apiVersion"];
 
 /// Writes an object of any kind: `kind` and `apiVersion` first, the rest in the order of its type's

@@ -9,7 +9,7 @@ pub(super) struct NameIndex {
     shift: u32,
 }
 
-/// The first bytes of a name and its length, which tell all but the longest names apart.
+/// The first bytes of a name and its length, which distinguish all but the longest names.
 type Key = ([u64; 3], usize);
 
 /// How many bytes of a name are part of its key.

@@ -1,8 +1,8 @@
 //! Documents in protobuf: an envelope that names the kind, around the message of its type.
 //!
-//! A message has numbers where JSON has names, see [`Field::proto`](super::Field::proto), and tells
-//! null from zero only where Go has a pointer. A decoded document is not normalized yet; an encoded
-//! one has the bytes of the marshalers generated for Go.
+//! A message has numbers where JSON has names, see [`Field::proto`](super::Field::proto), and
+//! distinguishes null from zero only where Go has a pointer. A decoded document is not normalized
+//! yet; an encoded one has the bytes of the marshalers generated for Go.
 
 mod encode;
 mod layout;
@@ -30,7 +30,7 @@ pub(crate) use encode::{
 pub(super) use layout::Layout;
 pub(crate) use wire::Error;
 
-/// What every encoded object starts with.
+/// The prefix of every encoded object.
 const PREFIX: &[u8] = b"k8s\0";
 
 /// How deep messages may be nested; the types of the API stay far below.

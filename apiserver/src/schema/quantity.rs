@@ -174,7 +174,7 @@ impl Quantity {
         self.exact()?.try_into().ok()
     }
 
-    /// Whether there is no fraction, as Go sees it: what overflows has none.
+    /// Whether the amount has no fraction. As in Go, too fine a scale does not count as whole.
     #[must_use]
     pub(crate) fn is_whole(&self) -> bool {
         let power = 10_i128.checked_pow(self.scale.min(0).unsigned_abs());

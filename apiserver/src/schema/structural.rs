@@ -78,9 +78,9 @@ pub(crate) enum ListType {
 pub(crate) struct ValidationRule {
     /// The CEL expression.
     pub rule: String,
-    /// What to answer when it is false.
+    /// The message if the rule is violated.
     pub message: String,
-    /// A CEL expression of what to answer.
+    /// A CEL expression for the message.
     pub message_expression: String,
     /// The reason of the cause: `FieldValueInvalid` and so on.
     pub reason: String,
@@ -90,7 +90,7 @@ pub(crate) struct ValidationRule {
     pub optional_old_self: Option<bool>,
 }
 
-/// The keywords that say nothing of the structure of a value.
+/// The keywords that do not describe the structure of a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ValueValidation {
     /// `format`, may be empty.

@@ -23,7 +23,7 @@ enum Next {
     /// A key or the end of the object.
     FirstKey,
     Colon,
-    /// What follows a value in whatever the value is in.
+    /// A separator, or the end of the innermost array or object.
     AfterValue,
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn syntax_error(json: &[u8]) -> Option<String> {
     }
 }
 
-/// A JSON text with the replacement character for what Go reads as that: bytes that are no UTF-8,
-/// and escaped halves of a surrogate pair.
+/// Returns JSON text with the replacement character for input that Go reads as one: bytes that are
+/// not UTF-8, and escaped halves of a surrogate pair.
 #[must_use]
 pub(crate) fn readable(json: &Bytes) -> Bytes {
     if json.is_ascii() && !json.contains(&b'\\') {
@@ -54,7 +54,7 @@ pub(crate) fn readable(json: &Bytes) -> Bytes {
     }
     let json = match String::from_utf8_lossy(json) {
         Cow::Owned(text) if syntax_error(json).is_none() => text.into(),
-        // What has no syntax is shown as it came.
+        // Text with a syntax error is shown unchanged.
         Cow::Borrowed(_) | Cow::Owned(_) => json.clone(),
     };
     let mut broken = lone_surrogates(&json);
@@ -91,7 +91,7 @@ fn lone_surrogates(json: &[u8]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The unit of UTF-16 that an escape at this place stands for.
+/// Returns the UTF-16 unit of an escape at this place.
 fn escaped_unit(json: &[u8], at: usize) -> Option<u16> {
     let escape = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(escape).ok()?, 16).ok()

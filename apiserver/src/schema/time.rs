@@ -60,8 +60,8 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// The instant that an RFC 3339 text names, or what is wrong with the text. The last instant known
-/// here stands for all later ones.
+/// Returns the instant that an RFC 3339 text names, or the fault of the text. Instants beyond the
+/// supported range become the latest supported instant.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     normalize(text, Precision::Seconds)?;
     let known = parse(text, Precision::Seconds).ok();

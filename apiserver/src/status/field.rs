@@ -55,7 +55,7 @@ pub enum CauseReason {
     NotFound,
     /// A value has the wrong type.
     TypeInvalid,
-    /// Whether a value is valid can't be told.
+    /// The validity of a value cannot be determined.
     Internal,
 }
 
@@ -123,7 +123,8 @@ impl fmt::Display for FieldPath {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     causes: Vec<Cause>,
-    /// What most values have none of: errors are passed around, and are to stay small.
+    /// Sizes and warnings, boxed as most values have neither: errors are passed around and stay
+    /// small.
     rest: Option<Box<Rest>>,
 }
 
@@ -159,7 +160,7 @@ impl FieldErrors {
         self.rest.get_or_insert_default()
     }
 
-    /// Whether there are more faults than an answer can tell; further ones are dropped.
+    /// Whether there are more faults than a response can list; further faults are dropped.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.rest

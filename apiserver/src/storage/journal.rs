@@ -21,7 +21,7 @@ pub struct JournalEntry {
     pub time: Timestamp,
     /// The resource written.
     pub gvr: GroupVersionResource,
-    /// What happened.
+    /// The type of the event.
     pub event: EventType,
     /// `User-Agent` of the writer, empty for the server itself.
     pub user_agent: Arc<str>,

@@ -77,7 +77,7 @@ pub(crate) struct StoredObject {
     is_deep: bool,
     value: Mutex<Held>,
     json: OnceLock<Json>,
-    /// Boxed, as few clients ask for it.
+    /// The object in protobuf; boxed, as few clients request it.
     protobuf: OnceLock<Option<Box<Document>>>,
 }
 

@@ -171,7 +171,7 @@ pub(crate) enum WindowError {
 pub(crate) struct Began {
     /// The version that its events come after.
     pub(crate) rv: u64,
-    /// Whether there was no table of the resource before.
+    /// Whether the resource had no table before.
     pub(crate) is_first: bool,
 }
 
@@ -198,7 +198,8 @@ pub enum WatchControl {
     Drop,
 }
 
-/// How often each [`WatchControl`] was asked for; a watch compares it with what it has seen.
+/// The number of requests for each [`WatchControl`]; a watch compares it with the number it has
+/// handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) bookmarks: u64,
@@ -291,7 +292,7 @@ impl Table {
         })
     }
 
-    /// The resource, in the version that it was first asked for in.
+    /// Returns the resource, in the version of its first request.
     pub(crate) fn gvr(&self) -> &GroupVersionResource {
         &self.gvr
     }
@@ -322,7 +323,7 @@ impl Table {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// What has been asked of watches so far.
+    /// Returns the requests to watches so far.
     pub(crate) fn asked(&self) -> Asked {
         Asked {
             bookmarks: self.asks.bookmarks.load(Ordering::Acquire),
@@ -418,7 +419,7 @@ impl Table {
                 previous: event.previous.as_ref().map(JournaledObject::of),
             });
             let object = Arc::clone(&event.object);
-            // Both are looked at by those who watch.
+            // Watchers read both versions.
             if let Some(previous) = &event.previous {
                 previous.wake();
             }

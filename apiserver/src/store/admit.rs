@@ -130,9 +130,9 @@ impl Store<'_> {
         course.end(admitted)
     }
 
-    /// Lets mutating webhooks change an object that is about to be written. A webhook may take
-    /// its time, in which the object that was looked at may change: the write is still decided
-    /// upon `old` alone, and so starts over when it comes to be stored.
+    /// Lets mutating webhooks change an object that is about to be written. The stored object may
+    /// change while a webhook runs: the write is still decided from `old` alone, and so starts over
+    /// at its commit.
     ///
     /// # Errors
     /// The refusal of a webhook, and a failure to ask one that must be asked.
@@ -197,7 +197,7 @@ impl Store<'_> {
         escalation::check(self.state, requester, self.resource, object, old)
     }
 
-    /// Asks everybody who looks at valid objects about what is about to be stored.
+    /// Runs the validating step on the object that is about to be stored: plugins, webhooks, quota.
     ///
     /// # Errors
     /// The first refusal, and a failure to ask a webhook that must be asked.
@@ -272,7 +272,7 @@ impl Store<'_> {
         self.approve_below(kind, body).await
     }
 
-    /// The first half of it, before the body is looked at.
+    /// Runs the mutating half of [`Self::admit_below`], before the body is validated.
     ///
     /// # Errors
     /// The refusal of a webhook, and a failure to ask one that must be asked.
@@ -292,7 +292,7 @@ impl Store<'_> {
         store.mutate_whole(Operation::Create, body).await
     }
 
-    /// The second half, once the body is known to be valid.
+    /// Runs the validating half of [`Self::admit_below`], once the body is valid.
     ///
     /// # Errors
     /// The refusal of a webhook, and a failure to ask one that must be asked.

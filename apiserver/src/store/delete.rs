@@ -25,7 +25,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The outcome of a DELETE.
 #[derive(Clone, Debug)]
 pub(crate) enum Deleted {
-    /// The object is gone; this was its last state.
+    /// The object is removed; this was its last state.
     Gone(Arc<Value>),
     /// The object is terminating and still stored.
     Terminating(Arc<Value>),
@@ -103,7 +103,7 @@ impl Store<'_> {
                 };
                 return Ok(Deleted::Gone(Arc::clone(&removed.value())));
             }
-            // A kind with grace shows first that it goes, then that it is gone.
+            // An object with a grace period is first marked as terminating, then removed.
             let Ok(marked) = commit(&current, Change::Put(next)) else {
                 continue;
             };
@@ -116,8 +116,8 @@ impl Store<'_> {
                 if let Ok(removed) = commit(&last, Change::Remove((*last.value()).clone())) {
                     return Ok(Deleted::Gone(Arc::clone(&removed.value())));
                 }
-                // Somebody else wrote or removed the marked object. One that is gone is what was
-                // asked for (kubernetes#19403).
+                // Another writer has changed or removed the marked object. A removed object is the
+                // requested result (kubernetes#19403).
                 match table.get(&key) {
                     Some(now) if meta(&now.value(), "uid") == uid => last = now,
                     _ => return Ok(Deleted::Gone(Arc::clone(&marked.value()))),
@@ -208,7 +208,8 @@ impl Store<'_> {
             };
         }
         let grace = self.strategy.grace_period_seconds(current, options);
-        // A namespace begins to go, whatever holds it, and is gone only when asked again.
+        // The first DELETE only marks a namespace, even without finalizers; a further one removes
+        // it.
         let goes_now = wanted.is_empty() && grace.unwrap_or(0) == 0 && !self.is_namespaces();
         if goes_now && grace.is_none() {
             return Decision::Remove(current.clone());

@@ -1,4 +1,4 @@
-//! What follows from a write, and what is warned of on the way.
+//! Follow-up of writes: the server's own controllers, webhook configurations, and warnings.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::cancellation;
 use crate::storage::{Commit, Raced, StoredObject, Table};
 
 impl Store<'_> {
-    /// Writes, and does what follows from the write.
+    /// Commits a write, then runs the server's own controllers.
     pub(super) fn commit(
         &self,
         table: &Table,
@@ -27,7 +27,7 @@ impl Store<'_> {
         Ok(stored)
     }
 
-    /// Passes on what the kind warns of in a valid object.
+    /// Adds the kind's warnings about a valid object, each once.
     pub(super) fn warn(&self, new: &Value, old: Option<&Value>) {
         let Some(held) = self.warnings else {
             return;

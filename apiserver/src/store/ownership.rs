@@ -82,7 +82,7 @@ fn reset_fields(resource: &ResourceInfo, subresource: &str) -> &'static [&'stati
         ) => &[&["spec"], &["metadata"]],
         ("status", _, _) => &[&["spec"]],
         ("approval", _, _) => &[&["spec"], &["status", "certificate"]],
-        // What these drop of a pod their callers come to own all the same.
+        // The fields that these subresources drop from a pod are still owned by their callers.
         ("ephemeralcontainers" | "resize", _, _) => &[],
         ("", "certificates.k8s.io", "certificatesigningrequests") => &[&["spec"], &["status"]],
         _ if resource.subresource("status").is_some() => &[&["status"]],

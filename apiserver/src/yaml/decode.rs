@@ -229,7 +229,7 @@ impl<'y> Reader<'y> {
         line: usize,
     ) -> Result<(), String> {
         let maps = match value {
-            // Of several maps the first has the last word.
+            // Of several maps, the first takes precedence.
             Value::Array(maps) => maps.into_iter().rev().collect(),
             map => vec![map],
         };

@@ -1,4 +1,4 @@
-//! Answers in YAML, laid out as Go's encoder lays them out: block style, natural order of keys, and
+//! Responses in YAML, laid out like those of Go's encoder: block style, natural order of keys, and
 //! long texts folded at their spaces.
 
 mod scalar;

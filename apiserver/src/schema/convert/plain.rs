@@ -1,7 +1,7 @@
 //! Values that need no conversion: known fields with values of their types, texts in normal form.
 //!
-//! They are brought in place into the form that decoding gives, which would make all of their maps
-//! anew.
+//! Such values are converted in place into the form that decoding gives; decoding would rebuild all
+//! of their maps.
 
 use std::mem;
 
@@ -12,7 +12,7 @@ use crate::schema::quantity::Quantity;
 use crate::schema::time::{Precision, normalize};
 use crate::schema::{Object, Schema};
 
-/// What `value` is decoded to, if it is plain.
+/// Returns the decoded form of `value`, if it is plain.
 pub(super) fn decoded(object: &Object, value: &mut Value) -> Option<Value> {
     if !is_plain_struct(object, value) {
         return None;

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::nesting;
 
-/// The fields of a JSON document; `None` when it is no object, or when an object in it has two
-/// fields of one name.
+/// Returns the fields of a JSON document; `None` if it is not an object, or if an object in it has
+/// two fields of one name.
 #[must_use]
 pub(crate) fn unique_fields(json: &[u8]) -> Option<Map<String, Value>> {
     match nesting::from_slice(json).ok()? {

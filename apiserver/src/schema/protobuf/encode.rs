@@ -1,5 +1,5 @@
-//! Objects as messages, written as the marshalers generated for Go write them: fields by their
-//! numbers, entries of maps by their keys, and zero values of all that is no pointer.
+//! Objects as messages, written as the marshalers generated for Go write them: fields by number,
+//! map entries by key, and zero values for everything except pointers.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Document {
         self.bytes.clone()
     }
 
-    /// Returns the message, which does not tell its type.
+    /// Returns the message, which does not contain its type.
     pub(crate) fn message(&self) -> &[u8] {
         &self.bytes[self.message.clone()]
     }

@@ -20,7 +20,7 @@ pub(super) struct Message {
     /// The slots of the ranks from `first_rank` on.
     slot_of: Vec<u16>,
     pub(super) first_rank: u16,
-    /// What Go writes of each field that has no value, one after the other.
+    /// Go's encoding of each field without a value, one after the other.
     unset: Vec<u8>,
     /// Where the bytes of each slot begin in `unset`, and after the last where they end.
     starts: Vec<usize>,

@@ -4,7 +4,7 @@ use super::*;
 use crate::schema::tests::kind;
 use crate::schema::{FieldValidation, decode_value};
 
-/// What `kubectl create deployment web --image=nginx:1 --replicas=3 --port=80` sends.
+/// The request body of `kubectl create deployment web --image=nginx:1 --replicas=3 --port=80`.
 const DEPLOYMENT: &str = "6b3873000a150a07617070732f7631120a4465706c6f796d656e7412ba010a1f0a0377\
     656212001a0022002a003200380042005a0a0a0361707012037765621288010803120c0a0a0a0361707012037765621a\
     6e0a1c0a0012001a0022002a003200380042005a0a0a036170701203776562124e12300a056e67696e7812076e67696e\

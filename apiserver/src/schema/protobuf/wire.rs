@@ -1,6 +1,6 @@
 //! The wire format: tagged values, one after the other.
 
-/// Why bytes are no message. The text is that of the decoders generated for Go.
+/// A fault of bytes that are not a message. The text is that of the decoders generated for Go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     /// The bytes end inside a value.

@@ -1,4 +1,4 @@
-//! The formats of strings that a schema may ask for.
+//! Formats of strings in schemas.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ static DURATION_PART: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(part).expect("the expression is well-formed")
 });
 
-/// The formats of strings that are looked at; others are only documentation.
+/// The string formats that are validated; others are only documentation.
 const STRING_FORMATS: [&str; 26] = [
     "bsonobjectid",
     "uri",
@@ -83,7 +83,7 @@ const STRING_FORMATS: [&str; 26] = [
     "k8slongname",
 ];
 
-/// Whether a server looks at `format` in a schema of `value_type`.
+/// Whether `format` is validated in a schema of `value_type`.
 #[must_use]
 pub(crate) fn is_supported(value_type: &str, format: &str) -> bool {
     match value_type {

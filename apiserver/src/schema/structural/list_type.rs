@@ -9,7 +9,7 @@ use crate::meta::order::Ordered;
 use crate::status::{FieldErrors, FieldPath};
 
 impl Structural {
-    /// The items of sets and keyed lists below `value` that are there twice; each is told once.
+    /// Returns the duplicate items of sets and keyed lists below `value`, each once.
     #[must_use]
     pub(crate) fn validate_list_types(&self, path: &FieldPath, value: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
@@ -68,7 +68,7 @@ fn keyed(schema: &Structural, items: &[Value], path: &FieldPath, errors: &mut Fi
     repeated(&keys, path, errors);
 }
 
-/// The second of each value; the third is no news.
+/// Reports the second occurrence of each value; later ones are not reported.
 fn repeated(values: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut counts: BTreeMap<Ordered<'_>, usize> = BTreeMap::new();
     for (index, value) in values.iter().enumerate() {

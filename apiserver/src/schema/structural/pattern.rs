@@ -25,7 +25,8 @@ impl Pattern {
         }
     }
 
-    /// Whether some part of `value` matches; a pattern that is no regular expression matches all.
+    /// Whether some part of `value` matches; a pattern that is not a regular expression matches
+    /// every value.
     #[must_use]
     pub(crate) fn is_match(&self, value: &str) -> bool {
         let regexp = self.regexp.get_or_init(|| Regexp::compile(&self.text).ok());

@@ -88,7 +88,8 @@ impl Walk {
                     (None, None) if preserves => {}
                     (None, None) => {
                         self.enter(name);
-                        // At the root these are no unknown fields even where they go.
+                        // At the root these fields do not count as unknown, even if they are
+                        // removed.
                         if !META_FIELDS.contains(&self.path.as_str()) {
                             self.removed.push(self.path.clone());
                         }

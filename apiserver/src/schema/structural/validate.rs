@@ -15,8 +15,8 @@ use crate::status::{FieldErrors, FieldPath};
 use fault::{Fault, Faults, Kind};
 use old::Old;
 
-/// The faults of a value, and how many checks it passed: where alternatives fail, the faults of
-/// the one that the value comes closest to are told.
+/// The faults of a value, and how many checks it passed: if alternatives fail, the faults of the
+/// closest one are reported.
 #[derive(Debug, Default)]
 struct Outcome {
     faults: Faults,

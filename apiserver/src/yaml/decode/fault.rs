@@ -91,7 +91,7 @@ pub(super) fn message(error: &ScanError, text: &str) -> String {
             let mut used = rest.filter(|(_, line)| !line.trim().is_empty());
             used.next().map_or(line, |(index, _)| index)
         }
-        // Go's scanner ends the last line itself before it tells the parser of the end.
+        // Go's scanner ends the last line itself before it reports the end to the parser.
         End if finder == Parser && !text.ends_with('\n') => text.matches('\n').count() + 1,
         End => text.matches('\n').count(),
     };

@@ -15,7 +15,7 @@ pub(super) enum Style {
     Literal,
 }
 
-/// The style of a text, as Go's encoder asks for it and libyaml then allows it.
+/// Returns the style of a text, as Go's encoder requests it and libyaml then allows it.
 pub(super) fn style(text: &str, place: Place) -> Style {
     if text.contains('\n') {
         let is_allowed = !needs_escapes(text) && !text.ends_with(' ') && place == Place::Value;

@@ -56,7 +56,7 @@ fn is_one_of(name: &str, names: &str) -> bool {
 fn unassigned() -> ClassUnicode {
     let mut class = table("age=15.0");
     class.negate();
-    // The code points that are no characters have been designated so at some age.
+    // Noncharacters also have an age, in which they were designated.
     class.union(&table("gc=Cn"));
     class
 }

@@ -32,7 +32,7 @@ pub(super) enum Kind {
     },
     TypeInvalid(Value),
     Invalid(Value),
-    /// Of no place in particular.
+    /// A fault without a path.
     Whole,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn errors(root: &FieldPath, faults: Faults) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for fault in faults.held {
         let path = match fault.path.strip_prefix('.').unwrap_or(&fault.path) {
-            // Where there is no path at all, Go prints its null pointer.
+            // Without any path, Go prints its null pointer.
             "" if root_text.is_empty() => FieldPath::new("<nil>"),
             "" => root.clone(),
             path => root.child(path),

@@ -44,7 +44,7 @@ impl<'o> Old<'o> {
             return None;
         }
         let keys = &self.schema.list_map_keys;
-        // Of items with the same keys the first counts.
+        // Of items with equal keys, the first counts.
         let by_keys = items.iter().rev().map(|item| (values(keys, item), item));
         Some(OldItems {
             schema: self.schema.items.as_deref()?,

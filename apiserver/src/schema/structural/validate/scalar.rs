@@ -7,11 +7,11 @@ use super::fault::{Fault, Kind};
 use crate::schema::number::printed_float;
 use crate::schema::structural::{Structural, format as formats};
 
-/// The greatest whole number that every float up to it can tell from its neighbours.
+/// The greatest whole number up to which floats represent every whole number.
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
 
 impl Structural {
-    /// The format as far as a server looks at it.
+    /// Returns the format if it is validated, or else an empty text.
     pub(super) fn supported_format(&self) -> &str {
         let format = self.value.format.as_str();
         let value_type = if self.int_or_string {
