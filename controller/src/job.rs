@@ -62,7 +62,7 @@ struct Controller {
     ctx: Context,
     recorder: Recorder,
     queue: WorkQueue<ObjectKey>,
-    /// Pods to be let go uncounted.
+    /// Pods whose finalizers are to be removed uncounted.
     orphans: WorkQueue<ObjectKey>,
     jobs: Informer<Job>,
     pods: Informer<Pod>,

@@ -1,4 +1,4 @@
-//! What controllers ask about a pod.
+//! Accessors of pods that controllers share.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) fn claim_names(spec: &PodSpec) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What events about the pod refer to.
+/// Returns the reference to the pod for its events.
 #[must_use]
 pub(crate) fn reference(pod: &Pod) -> ObjectReference {
     reference_to("v1", "Pod", &pod.metadata)

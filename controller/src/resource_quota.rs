@@ -30,7 +30,7 @@ use crate::shared::Shared;
 
 /// The controller's name: its user agent.
 pub const NAME: &str = "resourcequota-controller";
-/// How often all quotas are counted anew: the server counts creates that fail later.
+/// The interval of full recalculation: the server also counts creates that fail later.
 const RESYNC: Duration = Duration::from_secs(300);
 
 /// Objects of which more than their number counts.

@@ -1,8 +1,9 @@
-//! Objects of watches, decoded once for all who watch them.
+//! Decodes the objects of watch events once for all watches of a process.
 //!
-//! The controllers of one process watch the same resources, each with a watch of its own, as if they
-//! ran by themselves. What they are told is then the same text a dozen times. Upstream's controllers
-//! share informers instead; here each sees the world as of its own watch, which may lag or fail alone.
+//! The controllers of one process watch the same resources, each with a watch of its own, as if
+//! each ran alone. They would otherwise decode the same events a dozen times. Upstream's
+//! controllers share informers instead; here each sees the state of its own watch, which may lag or
+//! fail alone.
 
 mod times;
 

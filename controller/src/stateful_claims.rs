@@ -13,9 +13,9 @@ use crate::stateful_identity as identity;
 /// A claim that a pod needs before it can be created.
 #[derive(Debug, PartialEq)]
 pub(crate) enum EnsureClaim {
-    /// It is missing.
+    /// The claim is missing.
     Create(Box<PersistentVolumeClaim>),
-    /// It is there, but on its way out.
+    /// The claim exists but is terminating.
     BeingDeleted(String),
 }
 

@@ -89,7 +89,7 @@ impl StatefulPodControl<'_> {
             Err(error) if error.is_already_exists() => return Err(error),
             Err(error) => Err(error),
         };
-        // Claims are seen to even without a pod, and their failure is told instead of the pod's.
+        // Claims are repaired even without a pod; their failure is reported instead of the pod's.
         if let Err(error) = self.fix_owners(owners).await {
             self.tell_pod(Verb::Update, &name, Some(&error)).await;
             return Err(error);

@@ -20,7 +20,7 @@ pub(crate) enum Error {
     CannotAdopt {
         /// The kind of the orphans.
         what: &'static str,
-        /// What became of the set.
+        /// The state of the set.
         reason: String,
     },
     /// The API server refused a request; its words are what events quote.
@@ -29,9 +29,9 @@ pub(crate) enum Error {
     /// The server's object is not what its kind promises.
     #[error("{what} can't be read: {source}")]
     Malformed {
-        /// Which object.
+        /// A description of the object.
         what: String,
-        /// Where it differs.
+        /// The decoding error.
         source: serde_json::Error,
     },
     /// A controller revision without a pod template.

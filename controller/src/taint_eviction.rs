@@ -1,5 +1,5 @@
-//! The taint eviction controller: deletes pods that do not tolerate what their node is tainted
-//! with, or not for so long.
+//! The taint eviction controller: deletes pods that do not tolerate a taint of their node, or whose
+//! toleration has expired.
 
 mod schedule;
 
@@ -29,12 +29,12 @@ use crate::work_queue::WorkQueue;
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "taint-eviction-controller";
 
-/// How often an eviction is tried, ...
+/// The most attempts of an eviction, ...
 const EVICTIONS_MAX: usize = 5;
-/// ... and after which pause.
+/// ... and the pause between them.
 const EVICTION_PAUSE: Duration = Duration::from_millis(10);
 
-/// What has changed.
+/// The object that changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     Node(String),

@@ -281,7 +281,7 @@ impl Set {
         }
     }
 
-    /// What events about the set refer to.
+    /// Returns the reference to the set for events.
     pub(super) fn reference(&self) -> ObjectReference {
         reference_to(API_VERSION, KIND, self.meta())
     }

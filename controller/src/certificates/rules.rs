@@ -1,4 +1,4 @@
-//! What requests to the signers of Kubernetes must be like.
+//! The rules for requests to the signers of Kubernetes.
 //!
 //! Source: `pkg/apis/certificates/helpers.go`, `pkg/controller/certificates/signer/signer.go`.
 

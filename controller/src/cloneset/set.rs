@@ -244,7 +244,7 @@ impl Set {
         controller_ref(API_VERSION, KIND, self.meta())
     }
 
-    /// What events about the set refer to.
+    /// Returns the reference to the set for events.
     pub(crate) fn reference(&self) -> ObjectReference {
         reference_to(API_VERSION, KIND, self.meta())
     }

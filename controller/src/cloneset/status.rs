@@ -37,7 +37,7 @@ pub(crate) fn begun(
     }
 }
 
-/// Counts `pods` into `status` and says how it goes; returns when to look again for the deadline.
+/// Counts `pods` and sets the conditions in `status`; returns when to check the deadline again.
 pub(crate) fn count(
     status: &mut CloneSetStatus,
     set: &Set,

@@ -35,7 +35,7 @@ use crate::revision_control::{Chosen, RevisionControl};
 use crate::sync_error::Error;
 use crate::worker::{Reconcile, gather};
 
-/// What has not been seen after so long is not waited for with a timer.
+/// The time after which an unobserved write is no longer awaited with a timer.
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// When a set is looked at again that has given up waiting.
 const AFTER_TIMEOUT: Duration = Duration::from_secs(10);

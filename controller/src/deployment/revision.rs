@@ -64,7 +64,7 @@ pub(super) fn annotate_new(
     }
     let old = annotations.get(REVISION).cloned();
     let old_number = match &old {
-        // What can't be read is left alone.
+        // A revision that cannot be parsed counts as the highest and is kept.
         Some(text) => text.parse().unwrap_or(i64::MAX),
         None => 0,
     };

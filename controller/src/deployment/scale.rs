@@ -46,7 +46,7 @@ pub(super) fn is_scaling(deployment: &Deployment, sets: &ReplicaSets) -> bool {
         .any(|set| revision::desired_replicas(set).is_some_and(|known| known != desired))
 }
 
-/// What follows from a change of the replicas alone: sets keep their proportions.
+/// Plans the scaling of sets after a change of the replicas alone, in proportion to their sizes.
 ///
 /// Sets that keep their size are named too, for what is noted on them.
 pub(super) fn proportional(deployment: &Deployment, sets: &ReplicaSets) -> Vec<Scale> {
@@ -121,7 +121,7 @@ fn share(set: &ReplicaSet, deployment: &Deployment, to_add: i32, added: i32) -> 
     }
 }
 
-/// What `set` grows by when the deployment goes from the size noted on the set to its new one.
+/// The growth of `set` when the deployment goes from the size noted on the set to its new one.
 fn fraction(set: &ReplicaSet, deployment: &Deployment) -> i32 {
     let desired = replicas(deployment);
     if desired == 0 {

@@ -1,4 +1,4 @@
-//! The status of a deployment: counters, and the conditions that tell how a rollout goes.
+//! The status of a deployment: counters, and the conditions that report its progress.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{
@@ -115,7 +115,7 @@ pub(super) fn compute(
     status
 }
 
-/// Not known while any set has not told its own number.
+/// The number of terminating pods; unknown while any set has not reported its own.
 fn terminating(sets: &ReplicaSets) -> Option<i32> {
     sets.all()
         .map(|set| set.status.as_ref()?.terminating_replicas)

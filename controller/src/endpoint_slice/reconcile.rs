@@ -1,4 +1,4 @@
-//! Which slices to create, update and delete, so that as few as possible change.
+//! Plans which slices to create, update and delete, so that as few as possible change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

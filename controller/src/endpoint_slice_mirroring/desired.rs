@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{self as core_v1, EndpointAddress, EndpointSubset, Endpoints};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort};
 
-/// So many addresses of a subset are mirrored at most.
+/// The most addresses of a subset that are mirrored.
 pub(super) const ENDPOINTS_MAX: usize = 1000;
 
-/// What slices differ by: address type and ports.
+/// The key of a slice: address type and ports.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SliceKey {
     pub(super) address_type: String,

@@ -1,4 +1,4 @@
-//! Which slices to create, update and delete: one for each address type and set of ports.
+//! Plans which slices to create, update and delete: one for each address type and set of ports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

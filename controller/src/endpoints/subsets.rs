@@ -10,7 +10,7 @@ use kube::ResourceExt;
 
 use crate::{pod, services};
 
-/// So many addresses are listed at most.
+/// The most addresses that are listed.
 const ADDRESSES_MAX: usize = 1000;
 
 /// An address is known by itself and by the uid of its pod.

@@ -1,4 +1,4 @@
-//! One sync of one job: look at the nodes, ask some more of them, tell how far the job is.
+//! Syncs one job: reads the nodes' status, requests pulls on further nodes, reports progress.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::pod;
 use crate::sync_error::Error;
 use crate::worker::Reconcile;
 
-/// What has not been seen after so long is not waited for with a timer.
+/// The time after which an unobserved write is no longer awaited with a timer.
 const EXPECTATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// When a job is looked at again whose nodes are not as new as they were written.
 const BEHIND_DELAY: Duration = Duration::from_secs(5);
 /// The shortest time after which a job's deadline is looked at again.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
-/// What holds a job until its secrets are let go.
+/// The finalizer that keeps a job until its secrets are released.
 const FINALIZER: &str = "apps.kruise.io/deletion-protection";
 
 /// The time until waiting is over, none when it is.
@@ -74,7 +74,7 @@ impl Controller {
         Api::namespaced_with(self.ctx.client.clone(), job.namespace(), &self.resource)
     }
 
-    /// Holds the job until its secrets are let go.
+    /// Adds the finalizer that keeps the job until its secrets are released.
     async fn protect(&self, job: &mut Job) -> Result<(), Error> {
         if job.object.finalizers().iter().any(|own| own == FINALIZER) {
             return Ok(());

@@ -6,9 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub(super) const COMPLETE: &str = "Complete";
 pub(super) const FAILED: &str = "Failed";
-/// It will fail, once its pods are gone.
+/// The condition of a job that will fail once its pods are gone.
 pub(super) const FAILURE_TARGET: &str = "FailureTarget";
-/// It will be complete, once its pods are gone.
+/// The condition of a job that will be complete once its pods are gone.
 pub(super) const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 pub(super) const SUSPENDED: &str = "Suspended";
 
@@ -61,7 +61,7 @@ pub(super) fn final_of(announced: &JobCondition, now: Timestamp) -> JobCondition
     )
 }
 
-/// Puts the condition into the list unless it is there already; tells whether it wasn't.
+/// Adds the condition to the list, or updates it; returns whether the list changed.
 ///
 /// One that doesn't hold is not added: nothing said that it did.
 pub(super) fn ensure(

@@ -9,11 +9,11 @@ use kube::ResourceExt;
 /// How a failure is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
-    /// It counts towards the limit.
+    /// The failure counts towards the limit.
     Count,
-    /// It does not count.
+    /// The failure does not count.
     Ignore,
-    /// It counts, and its index has failed.
+    /// The failure counts, and the pod's index has failed.
     FailIndex,
     /// The job fails, with this message.
     FailJob(String),

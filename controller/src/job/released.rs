@@ -1,4 +1,4 @@
-//! Pods that were let go: until the cache shows it, they must not be counted again.
+//! Pods whose finalizers were removed: until the cache shows it, they must not be counted again.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Which active pods of a job are too many.
+//! Chooses the active pods of a job to delete when there are too many.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -94,7 +94,7 @@ pub(super) fn until_deadline(job: &Job, now: Timestamp) -> Option<SignedDuration
     Some(deadline - now.duration_since(start))
 }
 
-/// What selects the job's pods.
+/// The selector of the job's pods.
 pub(super) fn selector(job: &Job) -> Result<Selector, Error> {
     let selector = spec(job, |spec| spec.selector.clone()).unwrap_or_default();
     Selector::try_from(selector)

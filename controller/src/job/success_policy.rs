@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::Job;
 use super::intervals::Intervals;
 use super::spec;
 
-/// What to say of the first rule of the job's success policy that `succeeded` fulfils.
+/// The message about the first rule of the job's success policy that `succeeded` fulfills.
 pub(super) fn fulfilled(job: &Job, succeeded: &Intervals) -> Option<String> {
     let policy = job.spec.as_ref()?.success_policy.as_ref()?;
     if succeeded.is_empty() {

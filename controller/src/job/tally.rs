@@ -135,7 +135,7 @@ impl Tally {
         pods::is_tracked(pod) && !self.released.contains(&uid)
     }
 
-    /// Decides whether the job ends; what was decided before is not decided anew.
+    /// Decides whether the job ends; an earlier decision stands.
     fn judge(&mut self) {
         self.verdict = condition::held(&self.job, SUCCESS_CRITERIA_MET)
             .cloned()
@@ -198,7 +198,7 @@ impl Tally {
         }
     }
 
-    /// Where containers are restarted in their pods, restarts are what is limited.
+    /// Whether container restarts exceed `limit`, for jobs that restart containers in their pods.
     fn restarts_exceed(&self, limit: i32) -> bool {
         let spec = self
             .job
@@ -266,7 +266,7 @@ impl Tally {
         }
     }
 
-    /// Of each index that is neither `done` nor has an active pod, the pod that failed last.
+    /// Returns the last failed pod of each index that is neither `done` nor has an active pod.
     fn waiting(&self, done: &Intervals) -> BTreeMap<usize, Arc<Pod>> {
         let busy: BTreeSet<usize> = self
             .active

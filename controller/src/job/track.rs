@@ -26,7 +26,7 @@ const UNCOUNTED_MAX: usize = 500;
 /// The result of counting finished pods.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
-    /// The pods to let go.
+    /// The pods whose finalizers are to be removed.
     release: Vec<Arc<Pod>>,
     /// Uids of the pods that have their finalizer.
     held: BTreeSet<String>,
@@ -141,7 +141,8 @@ fn note_indexes(tally: &mut Tally, new: Vec<usize>) -> bool {
     is_changed
 }
 
-/// Writes down that the job is to end, before its pods are let go; what is left to say is the end.
+/// Announces the end of the job in a condition, before its pods' finalizers are removed; the
+/// verdict becomes the final condition.
 fn announce(tally: &mut Tally) -> bool {
     let Some(verdict) = &tally.verdict else {
         return false;

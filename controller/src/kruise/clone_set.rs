@@ -12,7 +12,7 @@ use super::strategy::{
     InPlaceUpdateStrategy, Lifecycle, UpdatePriorityStrategy, UpdateScatterTerm,
 };
 
-/// Pods without identity.
+/// A set of pods without identity.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[kube(
     group = "apps.kruise.io",
@@ -42,16 +42,16 @@ use super::strategy::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetSpec {
-    /// How many pods there are to be.
+    /// The desired number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Which pods are its own; may not change.
+    /// The selector of the set's pods; immutable.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// What pods are made from.
+    /// The pod template.
     #[schemars(schema_with = "schema::anything")]
     pub template: PodTemplateSpec,
-    /// Claims that each pod gets of its own.
+    /// The templates of the claims of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::anything")]
     pub volume_claim_templates: Option<Vec<PersistentVolumeClaim>>,
@@ -61,16 +61,16 @@ pub struct CloneSetSpec {
     /// How pods are updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<CloneSetUpdateStrategy>,
-    /// How many revisions are kept that nothing is at.
+    /// The number of unused revisions to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
-    /// How long a pod has to be ready before it is available.
+    /// The seconds that a pod has to be ready before it is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
-    /// Hooks.
+    /// The lifecycle hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
-    /// How long nothing may happen.
+    /// The seconds without progress after which `Progressing` becomes `False`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_deadline_seconds: Option<i32>,
 }
@@ -79,10 +79,10 @@ pub struct CloneSetSpec {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetScaleStrategy {
-    /// Pods to delete first.
+    /// The names of pods to delete first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods_to_delete: Option<Vec<String>>,
-    /// How many pods may be unavailable while more are created.
+    /// The most pods that may be unavailable during creation, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
@@ -90,7 +90,7 @@ pub struct CloneSetScaleStrategy {
     #[serde(rename = "enablePVCReuse")]
     #[serde(default)]
     pub enable_pvc_reuse: bool,
-    /// Whether pods that are about to be deleted are no longer counted.
+    /// Whether pods that prepare for deletion are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude_preparing_delete: Option<bool>,
 }
@@ -103,7 +103,7 @@ pub struct CloneSetUpdateStrategy {
     #[serde(rename = "type")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// Only with `RollingUpdate`.
+    /// The parameters of `RollingUpdate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateCloneSetStrategy>,
 }
@@ -112,28 +112,28 @@ pub struct CloneSetUpdateStrategy {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateCloneSetStrategy {
-    /// How many pods stay at other revisions, or which share of them.
+    /// The number or share of pods that stay at other revisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub partition: Option<IntOrString>,
-    /// How many pods may be unavailable.
+    /// The most pods that may be unavailable, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
-    /// How many pods there may be above the replicas.
+    /// The most pods above the replicas, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_surge: Option<IntOrString>,
     /// `ReCreate`, `InPlaceIfPossible` or `InPlaceOnly`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_update_policy: Option<String>,
-    /// Nothing is updated.
+    /// Whether updates are paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Which pods are updated first.
+    /// The priorities of pods in an update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_strategy: Option<UpdatePriorityStrategy>,
-    /// Which pods are updated apart from each other.
+    /// The labels whose pods are scattered in an update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scatter_strategy: Option<Vec<UpdateScatterTerm>>,
     /// How pods are updated in place.
@@ -141,11 +141,11 @@ pub struct RollingUpdateCloneSetStrategy {
     pub in_place_update_strategy: Option<InPlaceUpdateStrategy>,
 }
 
-/// What there is.
+/// The observed state of the set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetStatus {
-    /// The generation that the rest is about.
+    /// The generation of the spec that the status reflects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The number of active pods.
@@ -161,27 +161,27 @@ pub struct CloneSetStatus {
     /// The number of available pods at the update revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_available_replicas: Option<i32>,
-    /// How many are to be updated.
+    /// The number of pods that are to be updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_updated_replicas: Option<i32>,
-    /// The revision that all pods are to be at.
+    /// The revision of the current template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_revision: Option<String>,
-    /// The revision that all pods were at.
+    /// The revision before the update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
-    /// How often names of revisions have collided.
+    /// The number of hash collisions of revision names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// How it goes.
+    /// The conditions of the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<CloneSetCondition>>,
-    /// The selector as text.
+    /// The label selector as text, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
 }
 
-/// How it goes.
+/// A condition of the set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetCondition {
@@ -190,18 +190,18 @@ pub struct CloneSetCondition {
     pub type_: String,
     /// `True` or `False`.
     pub status: String,
-    /// When it was last said.
+    /// The time of the last update of the condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_update_time: Option<Time>,
-    /// Since when.
+    /// The time of the last change of `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: Option<Time>,
-    /// In a word.
+    /// The reason in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In words.
+    /// The reason as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

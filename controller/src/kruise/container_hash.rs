@@ -14,7 +14,7 @@ use crate::history::go_json;
 /// Variables that the injection of sidecars changes.
 const EXCLUDED_VARIABLES: [&str; 2] = ["SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"];
 
-/// Which part of a pod's metadata a variable is read from.
+/// The part of a pod's metadata from which a variable is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataField {
     Labels,
@@ -92,7 +92,7 @@ fn of_variables<'a>(
     deep_hash(&go_json(&list))
 }
 
-/// The hash by which a kubelet knows whether a container has to be started anew.
+/// The hash by which a kubelet detects that a container has to restart.
 #[must_use]
 pub(crate) fn plain(container: &Container) -> u32 {
     let picked = json!({"image": container.image, "name": container.name});

@@ -85,7 +85,7 @@ enum Stage {
 struct Gate {
     name: &'static str,
     stage: Stage,
-    /// Where it is kept. What the others are about is not here.
+    /// The field of [`Gates`] that holds the gate; None for gates that change nothing here.
     field: Option<fn(&mut Gates) -> &mut bool>,
 }
 

@@ -14,7 +14,7 @@ use super::schema;
 /// `completionPolicy.type` of a job that never ends.
 pub(crate) const NEVER: &str = "Never";
 
-/// An image, and the nodes that are to have it.
+/// An image and the nodes that pull it.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[kube(
     group = "apps.kruise.io",
@@ -35,7 +35,7 @@ pub(crate) const NEVER: &str = "Never";
 pub struct ImagePullJobSpec {
     /// The image.
     pub image: String,
-    /// Names of secrets for the registry, in the job's namespace; they may not change.
+    /// The names of secrets for the registry, in the job's namespace; immutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_secrets: Vec<String>,
     /// The nodes; all of them when neither this nor the other selector is given.
@@ -46,14 +46,14 @@ pub struct ImagePullJobSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::label_selector")]
     pub pod_selector: Option<LabelSelector>,
-    /// How many nodes pull at once.
+    /// The number or share of nodes that pull at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub parallelism: Option<IntOrString>,
     /// Limits of each pull.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_policy: Option<PullPolicy>,
-    /// When the job is over.
+    /// The completion policy of the job.
     pub completion_policy: CompletionPolicy,
     /// Metadata for the runtime's pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,10 +66,10 @@ pub struct ImagePullJobSpec {
 /// Nodes by name or by label.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 pub struct NodeSelector {
-    /// Their names.
+    /// The names of the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<Vec<String>>,
-    /// Their labels.
+    /// The labels of the nodes.
     #[serde(flatten)]
     pub labels: LabelSelector,
 }
@@ -78,25 +78,25 @@ pub struct NodeSelector {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct PullPolicy {
-    /// How long one attempt may take.
+    /// The timeout of one attempt, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// How many attempts may follow the first.
+    /// The number of attempts after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
 }
 
-/// When a job is over.
+/// The completion policy of a job.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletionPolicy {
     /// `Always` or `Never`.
     #[serde(rename = "type", default, skip_serializing_if = "String::is_empty")]
     pub type_: String,
-    /// How long the job may take. Not with `Never`.
+    /// The deadline of the job in seconds. Not with `Never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
-    /// How long the job stays when it is over. Not with `Never`.
+    /// The seconds until a finished job is deleted. Not with `Never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
 }
@@ -112,33 +112,33 @@ pub struct SandboxConfig {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What has become of a job.
+/// The observed state of a job.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePullJobStatus {
-    /// When the controller took notice.
+    /// The time when the controller first saw the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub start_time: Option<Timestamp>,
-    /// When the job was over.
+    /// The time when the job finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub completion_time: Option<Timestamp>,
-    /// How many nodes there are.
+    /// The number of selected nodes.
     pub desired: i32,
-    /// How many pull.
+    /// The number of nodes that are pulling.
     #[serde(default)]
     pub active: i32,
-    /// How many have the image.
+    /// The number of nodes that have pulled the image.
     #[serde(default)]
     pub succeeded: i32,
-    /// How many have given up.
+    /// The number of nodes that have failed to pull.
     #[serde(default)]
     pub failed: i32,
-    /// The progress in words.
+    /// The progress as text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The nodes that have given up.
+    /// The nodes that have failed to pull.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_nodes: Vec<String>,
 }

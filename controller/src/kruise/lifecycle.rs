@@ -1,4 +1,4 @@
-//! The states of a pod, which a label tells, and the hooks between them.
+//! The states of a pod, which a label records, and the hooks between them.
 //!
 //! Source: openkruise/kruise pkg/util/lifecycle.
 
@@ -16,7 +16,7 @@ const TIMESTAMP_ANNOTATION: &str = "lifecycle.apps.kruise.io/timestamp";
 /// The label that marks a pod for deletion, whatever its value.
 pub(crate) const SPECIFIED_DELETE_LABEL: &str = "apps.kruise.io/specified-delete";
 
-/// Where a pod stands.
+/// The lifecycle state of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     PreparingNormal,
@@ -102,7 +102,7 @@ pub(crate) fn state_patch(state: State, restored: Option<&LifecycleHook>, now: T
     patch
 }
 
-/// The time as Go's `time.RFC3339` has it.
+/// The time in the format of Go's `time.RFC3339`.
 #[must_use]
 pub(crate) fn rfc3339(time: Timestamp) -> String {
     let seconds = Timestamp::from_second(time.as_second());

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::image_pull_job::SandboxConfig;
 use super::schema;
 
-/// The images of one node, by whose name it goes.
+/// The images of one node; the object has the node's name.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[kube(
     group = "apps.kruise.io",
@@ -58,7 +58,7 @@ pub struct ReferenceObject {
     /// The name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// `batch` for a secret that goes with the image, not by itself.
+    /// `batch` for a secret that is removed with the image.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mode: String,
 }
@@ -69,14 +69,14 @@ pub struct ReferenceObject {
 pub struct ImageTagSpec {
     /// The tag, or a digest.
     pub tag: String,
-    /// When the tag was asked for.
+    /// The time of the request for the tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub created_at: Option<Timestamp>,
     /// Limits of the pull.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_policy: Option<ImageTagPullPolicy>,
-    /// The jobs that ask for it.
+    /// The jobs that request the tag.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::object_references")]
     pub owner_references: Vec<ObjectReference>,
@@ -92,54 +92,54 @@ pub struct ImageTagSpec {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageTagPullPolicy {
-    /// How long one attempt may take.
+    /// The timeout of one attempt, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
-    /// How many attempts may follow the first.
+    /// The number of attempts after the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
-    /// How long the tag stays once it has been pulled.
+    /// The seconds that the tag is listed after the pull has finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// How long all attempts together may take.
+    /// The seconds that all attempts together may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
 }
 
-/// What has become of the pulls.
+/// The states of the pulls.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeImageStatus {
-    /// How many pulls there are to be.
+    /// The number of requested pulls.
     pub desired: i32,
-    /// How many have succeeded.
+    /// The number of succeeded pulls.
     #[serde(default)]
     pub succeeded: i32,
-    /// How many have failed.
+    /// The number of failed pulls.
     #[serde(default)]
     pub failed: i32,
-    /// How many have begun.
+    /// The number of running pulls.
     #[serde(default)]
     pub pulling: i32,
-    /// How many have not begun.
+    /// The number of pulls that have not begun.
     #[serde(default)]
     pub waiting: i32,
     /// The pulls by image.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub image_statuses: BTreeMap<String, ImageStatus>,
-    /// What came of the first pulls on a new node.
+    /// The result of the first pulls on a new node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_sync_status: Option<SyncStatus>,
 }
 
-/// What has become of the pulls of an image.
+/// The states of the pulls of an image.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 pub struct ImageStatus {
-    /// By tag.
+    /// The states by tag.
     pub tags: Vec<ImageTagStatus>,
 }
 
-/// What has become of a pull.
+/// The state of a pull.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageTagStatus {
@@ -147,14 +147,14 @@ pub struct ImageTagStatus {
     pub tag: String,
     /// `Waiting`, `Pulling`, `Succeeded` or `Failed`.
     pub phase: String,
-    /// Percent.
+    /// The progress in percent.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub progress: i32,
-    /// When the pull began.
+    /// The start of the pull.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub start_time: Option<Timestamp>,
-    /// When it ended.
+    /// The end of the pull.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub completion_time: Option<Timestamp>,
@@ -164,23 +164,23 @@ pub struct ImageTagStatus {
     /// The runtime's ID of the image.
     #[serde(rename = "imageID", default, skip_serializing_if = "String::is_empty")]
     pub image_id: String,
-    /// Why it failed.
+    /// The reason of a failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// What came of the first pulls on a new node.
+/// The result of the first pulls on a new node.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncStatus {
-    /// When they were over.
+    /// The time when the first pulls finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub sync_at: Option<Timestamp>,
     /// `Succeeded` or `Failed`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// Why they failed.
+    /// The reason of a failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

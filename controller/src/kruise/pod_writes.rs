@@ -21,7 +21,7 @@ pub(crate) enum PodWrite {
     Status(Box<Pod>),
     /// Writes the pod, unless another writer has changed it since.
     Replace(Box<Pod>),
-    /// The pod goes on to `state`; marks of a hook are put back.
+    /// Changes the state of the pod to `state`, and restores the marks of a hook.
     State {
         state: State,
         restored: Option<LifecycleHook>,
@@ -32,14 +32,14 @@ pub(crate) enum PodWrite {
     SpecifyDelete,
 }
 
-/// How an update in place goes on for one pod.
+/// The next step of an update in place.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum UpdateStep {
     /// The pod is held, or there is nothing to write.
     Wait,
-    /// It has to be prepared.
+    /// The pod has to be prepared by this write.
     Write(PodWrite),
-    /// It is updated.
+    /// The update can start.
     Start,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn update_step(pod: &Pod, hook: Option<&LifecycleHook>) -> Result<Upd
     };
     Ok(match lifecycle::state(pod) {
         None | Some(State::PreparingNormal | State::Normal) if is_hooked => prepare(None),
-        // The user let go of the pod for an update that is no longer the last one.
+        // The user released the pod from its hook for an update that is no longer the latest.
         Some(State::Updated) if hook.is_some() => prepare(hook),
         Some(State::Updated) => UpdateStep::Wait,
         Some(State::PreparingUpdate) if is_hooked => UpdateStep::Wait,
@@ -185,7 +185,7 @@ impl PodWriter {
         }
     }
 
-    /// Changes the pod; after a conflict, as the server has it then.
+    /// Changes the pod; after a conflict, retries with the pod as the server returns it.
     async fn insist(
         &self,
         mut pod: Pod,

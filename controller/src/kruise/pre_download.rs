@@ -40,7 +40,7 @@ const TIMEOUT_SECONDS: i32 = 300;
 /// How long a job stays when it is over.
 const TTL_SECONDS: i32 = 600;
 
-/// What pulls images ahead for the workloads of a controller.
+/// Pulls images ahead for the workloads of a controller.
 pub(crate) struct PreDownload {
     ctx: Context,
     recorder: Recorder,
@@ -53,7 +53,7 @@ pub(crate) struct PreDownload {
 pub(crate) struct Workload<'a> {
     /// The reference with which it controls its jobs.
     pub(crate) owner: OwnerReference,
-    /// What events refer to.
+    /// The reference to the workload for events.
     pub(crate) involved: ObjectReference,
     pub(crate) namespace: &'a str,
     pub(crate) selector: &'a LabelSelector,

@@ -36,7 +36,7 @@ pub(crate) struct Refresh {
 }
 
 impl Refresh {
-    /// Whether the pod goes on to another state.
+    /// Whether any write changes the pod's state.
     pub(crate) fn changes_state(&self) -> bool {
         let mut writes = self.writes.iter();
         writes.any(|write| matches!(write, PodWrite::State { .. }))
@@ -118,7 +118,7 @@ fn conditions(pod: &Pod, now: Timestamp, refresh: &mut Refresh) {
         .into_iter()
         .chain(ready)
         .collect();
-    // Of all pods few have anything due, and copies are dear.
+    // Few pods have a condition due, and a copy of a pod is costly.
     if due.is_empty() {
         return;
     }
@@ -129,7 +129,7 @@ fn conditions(pod: &Pod, now: Timestamp, refresh: &mut Refresh) {
     refresh.writes.push(PodWrite::Status(Box::new(changed)));
 }
 
-/// The state that the pod goes on to by itself.
+/// Returns the state that the pod changes to by itself, if any.
 fn next_state(pod: &Pod, rules: Rules<'_>) -> Option<State> {
     let updating = lifecycle::in_place_update(rules.lifecycle);
     let updated = if rules.lifecycle.is_some() && !lifecycle::is_all_hooked(updating, pod) {

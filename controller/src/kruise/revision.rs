@@ -11,13 +11,13 @@ use crate::pod;
 /// The label with the hash alone.
 const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 
-/// What follows the last dash of a revision's name.
+/// Returns the part of a revision's name after the last dash.
 #[must_use]
 pub(crate) fn short_hash(name: &str) -> &str {
     name.rsplit('-').next().unwrap_or_default()
 }
 
-/// Whether the pod is labelled with the revision, by its name or by its hash.
+/// Whether the pod is labeled with the revision, by name or by hash.
 #[must_use]
 pub(crate) fn is_at(pod: &Pod, revision: &str) -> bool {
     let label = pod::revision(pod);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::schema;
 use super::strategy::{InPlaceUpdateStrategy, Lifecycle, UpdatePriorityStrategy};
 
-/// Pods with ordinals.
+/// A set of pods with ordinals.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[kube(
     group = "apps.kruise.io",
@@ -38,45 +38,45 @@ use super::strategy::{InPlaceUpdateStrategy, Lifecycle, UpdatePriorityStrategy};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetSpec {
-    /// How many pods there are to be.
+    /// The desired number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Which pods are its own; may not change.
+    /// The selector of the set's pods; immutable.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// What pods are made from.
+    /// The pod template.
     #[schemars(schema_with = "schema::anything")]
     pub template: PodTemplateSpec,
-    /// Claims that each pod gets of its own.
+    /// The templates of the claims of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::anything")]
     pub volume_claim_templates: Option<Vec<PersistentVolumeClaim>>,
-    /// When claims follow their templates.
+    /// The strategy for updating claims after their templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_claim_update_strategy: Option<VolumeClaimUpdateStrategy>,
-    /// The service under whose name pods are found.
+    /// The name of the service that governs the pods' DNS names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
     /// `OrderedReady` or `Parallel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_management_policy: Option<String>,
-    /// When pods at an old revision are replaced.
+    /// The strategy for updating pods at an old revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<StatefulSetUpdateStrategy>,
-    /// How many revisions are kept that nothing is at.
+    /// The number of unused revisions to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
     /// Ordinals that no pod has: numbers, and ranges such as `2-5`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::ints_or_strings")]
     pub reserve_ordinals: Option<Vec<IntOrString>>,
-    /// Hooks.
+    /// The lifecycle hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
-    /// How fast pods are created.
+    /// The limits of pod creation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_strategy: Option<StatefulSetScaleStrategy>,
-    /// What becomes of claims.
+    /// The retention policy of claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim_retention_policy:
         Option<StatefulSetPersistentVolumeClaimRetentionPolicy>,
@@ -85,7 +85,7 @@ pub struct StatefulSetSpec {
     pub ordinals: Option<StatefulSetOrdinals>,
 }
 
-/// When pods at an old revision are replaced.
+/// The strategy for updating pods at an old revision.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetUpdateStrategy {
@@ -93,7 +93,7 @@ pub struct StatefulSetUpdateStrategy {
     #[serde(rename = "type")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// Only with `RollingUpdate`.
+    /// The parameters of `RollingUpdate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateStatefulSetStrategy>,
 }
@@ -102,26 +102,26 @@ pub struct StatefulSetUpdateStrategy {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateStatefulSetStrategy {
-    /// How many pods stay at the current revision.
+    /// The number of pods that stay at the current revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// How many pods may be unavailable.
+    /// The most pods that may be unavailable, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
     /// `ReCreate`, `InPlaceIfPossible` or `InPlaceOnly`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_update_policy: Option<String>,
-    /// Nothing is updated.
+    /// Whether updates are paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Pods are updated in another order than that of ordinals.
+    /// An update order other than that of ordinals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unordered_update: Option<UnorderedUpdateStrategy>,
     /// How pods are updated in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_place_update_strategy: Option<InPlaceUpdateStrategy>,
-    /// How long a pod has to be ready before it is available; 300 at most.
+    /// The seconds that a pod has to be ready before it is available; 300 at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
 }
@@ -130,12 +130,12 @@ pub struct RollingUpdateStatefulSetStrategy {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct UnorderedUpdateStrategy {
-    /// Which pods are updated first.
+    /// The priorities of pods in an update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_strategy: Option<UpdatePriorityStrategy>,
 }
 
-/// When claims follow their templates.
+/// The strategy for updating claims after their templates.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeClaimUpdateStrategy {
@@ -145,42 +145,42 @@ pub struct VolumeClaimUpdateStrategy {
     pub type_: Option<String>,
 }
 
-/// How fast pods are created.
+/// The limits of pod creation.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetScaleStrategy {
-    /// How many pods may be unavailable while more are created.
+    /// The most pods that may be unavailable during creation, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
 }
 
-/// What becomes of claims: `Retain` or `Delete`.
+/// The retention policy of claims: `Retain` or `Delete`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetPersistentVolumeClaimRetentionPolicy {
-    /// When the set is deleted.
+    /// The policy after the set is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_deleted: Option<String>,
-    /// When it is scaled down.
+    /// The policy after the set is scaled down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_scaled: Option<String>,
 }
 
-/// Which ordinals there are.
+/// The range of ordinals.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetOrdinals {
-    /// The first one.
+    /// The first ordinal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<i32>,
 }
 
-/// What there is.
+/// The observed state of the set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetStatus {
-    /// The generation that the rest is about.
+    /// The generation of the spec that the status reflects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The number of pods.
@@ -199,27 +199,27 @@ pub struct StatefulSetStatus {
     /// The number of available pods at the update revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_available_replicas: Option<i32>,
-    /// The revision that all pods were at.
+    /// The revision before the update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
-    /// The revision that all pods are to be at.
+    /// The revision of the current template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_revision: Option<String>,
-    /// How often names of revisions have collided.
+    /// The number of hash collisions of revision names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// What went wrong.
+    /// The conditions of the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<StatefulSetCondition>>,
-    /// The selector as text.
+    /// The label selector as text, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
-    /// How many claims are as their templates say.
+    /// The claims that match their templates, by template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume_claims: Option<Vec<VolumeClaimStatus>>,
 }
 
-/// What has come of an attempt.
+/// A condition of the set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetCondition {
@@ -228,26 +228,26 @@ pub struct StatefulSetCondition {
     pub type_: String,
     /// `True` or `False`.
     pub status: String,
-    /// Since when.
+    /// The time of the last change of `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub last_transition_time: Option<Time>,
-    /// In a word.
+    /// The reason in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In words.
+    /// The reason as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// How many claims are as one template says.
+/// The number of claims that match one template.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeClaimStatus {
-    /// The template.
+    /// The name of the template.
     pub volume_claim_name: String,
-    /// Claims that are.
+    /// The number of claims whose requests satisfy the template.
     pub compatible_replicas: i32,
-    /// Claims that are, and have that size.
+    /// The number of matching claims whose capacity has that size, too.
     pub compatible_ready_replicas: i32,
 }

@@ -1,4 +1,4 @@
-//! Parts of specs that both kinds have.
+//! The parts of specs that StatefulSet and CloneSet share.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,10 @@ pub struct Lifecycle {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleHook {
-    /// Labels with their values.
+    /// The labels with their values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels_handler: Option<BTreeMap<String, String>>,
-    /// Finalizers.
+    /// The finalizers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalizers_handler: Option<Vec<String>>,
     /// Whether a pod that is held is not ready meanwhile.
@@ -43,29 +43,29 @@ pub struct LifecycleHook {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct InPlaceUpdateStrategy {
-    /// How long a pod is not ready before its containers are restarted.
+    /// The seconds that a pod is not ready before its containers are restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// How many nodes pull a new image at once.
+    /// The number or share of nodes that pull a new image at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub image_pre_download_parallelism: Option<IntOrString>,
-    /// How long a pull may take.
+    /// The timeout of a pull, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pre_download_timeout_seconds: Option<i32>,
-    /// How many updated pods are ready before images are pulled.
+    /// The number of ready updated pods before images are pulled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pre_download_min_updated_ready_pods: Option<i32>,
 }
 
-/// Which pods are updated first. Only one of the two may be given.
+/// The priorities of pods in an update. Only one of the two may be set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdatePriorityStrategy {
-    /// By the numbers at the end of labels.
+    /// The labels whose trailing numbers order the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_priority: Option<Vec<UpdatePriorityOrderTerm>>,
-    /// By weights.
+    /// The weights of pods by selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_priority: Option<Vec<UpdatePriorityWeightTerm>>,
 }
@@ -82,14 +82,14 @@ pub struct UpdatePriorityOrderTerm {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdatePriorityWeightTerm {
-    /// 0 to 100.
+    /// The weight, 0 to 100.
     pub weight: i32,
-    /// The pods.
+    /// The selector of the pods.
     #[schemars(schema_with = "schema::label_selector")]
     pub match_selector: LabelSelector,
 }
 
-/// Pods with this label are updated apart from each other.
+/// A label whose pods are scattered in an update.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 pub struct UpdateScatterTerm {
     /// The label's key.

@@ -22,7 +22,7 @@ pub(super) struct Health {
     renewed: Option<Timestamp>,
 }
 
-/// What one look at a node told.
+/// The result of one health check of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Observation {
     pub(super) health: Health,

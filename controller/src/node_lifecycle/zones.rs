@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::Node;
 
 use crate::clock::later;
 
-/// One node of a zone may be emptied in so long, ...
+/// The interval between evictions of nodes in a zone, ...
 const INTERVAL: SignedDuration = SignedDuration::from_secs(10);
-/// ... and in so long when most of a large zone has failed.
+/// ... and the interval when most nodes of a large zone have failed.
 const SECONDARY_INTERVAL: SignedDuration = SignedDuration::from_secs(100);
-/// A larger zone is large.
+/// The most nodes of a zone that is not large.
 const LARGE_ZONE_NODES: usize = 50;
 /// The most failed nodes that never disrupt a zone in part.
 const FEW_NODES: usize = 2;
@@ -59,12 +59,12 @@ struct Zone {
 /// The change that the states of all zones call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing out of the ordinary.
+    /// No change.
     None,
-    /// Every node of every zone has failed just now: the fault is taken for one of the control
-    /// plane, and nothing is evicted.
+    /// Every node of every zone has just failed: the control plane is presumed at fault, and
+    /// nothing is evicted.
     EnterMasterDisruption,
-    /// Some node is back: all get their grace anew.
+    /// Some node is ready again: all nodes get a new grace period.
     ExitMasterDisruption,
 }
 

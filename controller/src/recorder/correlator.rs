@@ -30,11 +30,11 @@ pub(super) struct Subject {
     pub(super) uid: String,
 }
 
-/// What happened to it.
+/// An occurrence that an event reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Occurrence {
     pub(super) subject: Subject,
-    /// Which part of the subject it is about.
+    /// The field of the subject, if the event concerns one.
     pub(super) field_path: Option<String>,
     pub(super) event_type: EventType,
     pub(super) reason: String,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{EventType, Recorder, Write, metadata, subject};
 
-/// A series is over when nothing has happened for so long, which is looked after as often.
+/// A series ends after this time without an occurrence; the interval of this check is equal.
 const FINISH: Duration = Duration::from_mins(6);
 /// Running series are written every fifth time, lest the server expire them.
 const TURNS_PER_REFRESH: u32 = 5;

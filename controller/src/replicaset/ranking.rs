@@ -1,4 +1,4 @@
-//! Which pods go first when there are too many.
+//! The order in which surplus pods are deleted.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ pub(crate) trait Set:
     /// The kind.
     const KIND: &'static str;
 
-    /// What selects its pods.
+    /// The selector of the set's pods.
     fn selector(&self) -> LabelSelector;
 
     /// How many pods there shall be.
@@ -42,7 +42,7 @@ pub(crate) trait Set:
     /// How long a pod has to be ready to be available.
     fn min_ready_seconds(&self) -> i32;
 
-    /// What its pods are made from.
+    /// The template of the set's pods.
     fn template(&self) -> Option<&PodTemplateSpec>;
 
     /// The status, in the form of a ReplicaSet's.

@@ -13,9 +13,9 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// The findings and results of a sync.
 pub(super) struct Observed<'a> {
-    /// The set's pods that are neither finished nor on their way out.
+    /// The set's pods that are neither finished nor terminating.
     pub(super) active: Vec<&'a Pod>,
-    /// How many of its pods are on their way out.
+    /// The number of the set's terminating pods.
     pub(super) terminating: usize,
     /// Why pods could not be created or deleted.
     pub(super) failure: Option<String>,
@@ -53,7 +53,7 @@ pub(super) fn compute(set: &impl Set, observed: &Observed<'_>) -> ReplicaSetStat
     }
 }
 
-/// A failure is kept as it was first told, until it is over.
+/// Returns the conditions. A failure keeps its first message until it is over.
 fn conditions(
     set: &impl Set,
     stored: Option<Vec<ReplicaSetCondition>>,

@@ -259,13 +259,13 @@ impl Set {
         controller_ref(API_VERSION, KIND, self.meta())
     }
 
-    /// What events about the set refer to.
+    /// Returns the reference to the set for events.
     pub(crate) fn reference(&self) -> ObjectReference {
         reference_to(API_VERSION, KIND, self.meta())
     }
 }
 
-/// A set as it is in the cache. What a change of a pod concerns can be told without reading all of it.
+/// A cached set. The parts that matter to pod events are read without parsing all of it.
 pub(crate) struct Cached(pub(crate) Arc<DynamicObject>);
 
 impl Workload for Cached {

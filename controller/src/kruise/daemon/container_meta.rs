@@ -39,7 +39,7 @@ const SIDECAR_ANNOTATION: &str = "kruise.io/sidecarset-hash";
 const WORKERS: usize = 5;
 /// How long changes of a pod are collected.
 const DELAY: Duration = Duration::from_secs(1);
-/// How long a container with old variables goes on.
+/// The delay before a container with outdated variables is stopped.
 const STOP_DELAY: Duration = Duration::from_secs(3);
 
 struct Daemon {
@@ -77,7 +77,7 @@ pub(crate) async fn run(ctx: Context, containers: Containers) {
 impl Daemon {
     fn pod_changed(&self, change: &Change<Pod>) {
         let (old, new) = match change {
-            // Of a pod that is there before the daemon nothing is told until it changes.
+            // A pod that is older than the daemon is not annotated until it changes.
             Change::Added(pod) if told(pod).is_none() => return,
             Change::Added(pod) => (None, pod),
             Change::Updated { old, new } => (Some(old), new),

@@ -103,8 +103,8 @@ impl Recreator {
         Api::namespaced_with(self.ctx.client.clone(), namespace, &self.resource)
     }
 
-    /// The request for a pod whose turn it is; the others are told to wait. None while the cache is
-    /// behind.
+    /// Returns the request to serve next for a pod, and sets the others to wait. None while the
+    /// cache is behind.
     async fn pick(&self, pod: &ObjectKey) -> Result<Option<Arc<DynamicObject>>, Error> {
         let mut requests = self.requests.in_namespace(&pod.namespace);
         requests.retain(|request| pod_of(request) == *pod && self.is_due(request));

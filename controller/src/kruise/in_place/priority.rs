@@ -110,7 +110,7 @@ mod tests {
                 [stated("1"), none.clone(), stated("5")],
                 [Some(0), Some(-1), Some(-2)],
             ),
-            // What another webhook has put in behind is below no barrier.
+            // A container that another webhook has appended is below no barrier.
             (
                 &no,
                 [barrier("p_-3"), none.clone(), barrier("p_4")],

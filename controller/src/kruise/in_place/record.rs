@@ -1,4 +1,4 @@
-//! What annotations record of an update, in the JSON that Go writes.
+//! The annotations that record an update, in the JSON that Go writes.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub(crate) struct UpdateState {
     pub(crate) revision: String,
     /// When it began.
     pub(crate) update_timestamp: String,
-    /// What containers were before; null while none has changed.
+    /// The states of containers before the update; null while none has changed.
     pub(crate) last_container_statuses: Option<BTreeMap<String, ContainerStatus>>,
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) update_env_from_metadata: bool,
@@ -82,7 +82,7 @@ pub(crate) struct ContainerStatus {
     pub(crate) image_id: String,
 }
 
-/// What has to hold before the next batch.
+/// The condition that has to hold before the next batch.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PreCheck {

@@ -13,7 +13,7 @@ use crate::kruise::strategy::{
     InPlaceUpdateStrategy, Lifecycle, UpdatePriorityStrategy, UpdateScatterTerm,
 };
 
-/// Pods without identity.
+/// A set of pods without identity.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[kube(
     group = "apps.kruise.io",
@@ -43,16 +43,16 @@ use crate::kruise::strategy::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetSpec {
-    /// How many pods there are to be.
+    /// The desired number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Which pods are its own; may not change.
+    /// The selector of the set's pods; immutable.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// What pods are made from.
+    /// The pod template.
     #[schemars(schema_with = "schema::anything")]
     pub template: PodTemplateSpec,
-    /// Claims that each pod gets of its own.
+    /// The templates of the claims of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::anything")]
     pub volume_claim_templates: Option<Vec<PersistentVolumeClaim>>,
@@ -62,16 +62,16 @@ pub struct CloneSetSpec {
     /// How pods are updated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<CloneSetUpdateStrategy>,
-    /// How many revisions are kept that nothing is at.
+    /// The number of unused revisions to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
-    /// How long a pod has to be ready before it is available.
+    /// The seconds that a pod has to be ready before it is available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i32>,
-    /// Hooks.
+    /// The lifecycle hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
-    /// How long nothing may happen.
+    /// The seconds without progress after which `Progressing` becomes `False`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress_deadline_seconds: Option<i32>,
 }
@@ -80,14 +80,14 @@ pub struct CloneSetSpec {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CloneSetScaleStrategy {
-    /// Pods to delete first.
+    /// The names of pods to delete first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods_to_delete: Option<Vec<String>>,
-    /// How many pods may be unavailable while more are created.
+    /// The most pods that may be unavailable during creation, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
-    /// Whether claims go with their pods.
+    /// Whether claims are deleted with their pods.
     #[serde(rename = "disablePVCReuse")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_pvc_reuse: Option<bool>,
@@ -101,25 +101,25 @@ pub struct CloneSetUpdateStrategy {
     #[serde(rename = "type")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub type_: Option<String>,
-    /// How many pods stay at other revisions, or which share of them.
+    /// The number or share of pods that stay at other revisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub partition: Option<IntOrString>,
-    /// How many pods may be unavailable.
+    /// The most pods that may be unavailable, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_unavailable: Option<IntOrString>,
-    /// How many pods there may be above the replicas.
+    /// The most pods above the replicas, as a number or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int_or_string")]
     pub max_surge: Option<IntOrString>,
-    /// Nothing is updated.
+    /// Whether updates are paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Which pods are updated first.
+    /// The priorities of pods in an update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_strategy: Option<UpdatePriorityStrategy>,
-    /// Which pods are updated apart from each other.
+    /// The labels whose pods are scattered in an update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scatter_strategy: Option<Vec<UpdateScatterTerm>>,
     /// How pods are updated in place.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::kruise::schema;
 use crate::kruise::stateful_set::{StatefulSetCondition, StatefulSetUpdateStrategy};
 
-/// Pods with ordinals.
+/// A set of pods with ordinals.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[kube(
     group = "apps.kruise.io",
@@ -37,38 +37,38 @@ use crate::kruise::stateful_set::{StatefulSetCondition, StatefulSetUpdateStrateg
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetSpec {
-    /// How many pods there are to be.
+    /// The desired number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Which pods are its own; may not change.
+    /// The selector of the set's pods; immutable.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
-    /// What pods are made from.
+    /// The pod template.
     #[schemars(schema_with = "schema::anything")]
     pub template: PodTemplateSpec,
-    /// Claims that each pod gets of its own.
+    /// The templates of the claims of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::anything")]
     pub volume_claim_templates: Option<Vec<PersistentVolumeClaim>>,
-    /// The service under whose name pods are found.
+    /// The name of the service that governs the pods' DNS names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
     /// `OrderedReady` or `Parallel`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_management_policy: Option<String>,
-    /// When pods at an old revision are replaced.
+    /// The strategy for updating pods at an old revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<StatefulSetUpdateStrategy>,
-    /// How many revisions are kept that nothing is at.
+    /// The number of unused revisions to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
 }
 
-/// What there is.
+/// The observed state of the set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetStatus {
-    /// The generation that the rest is about.
+    /// The generation of the spec that the status reflects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The number of pods.
@@ -81,19 +81,19 @@ pub struct StatefulSetStatus {
     pub current_replicas: i32,
     /// The number of pods at the update revision.
     pub updated_replicas: i32,
-    /// The revision that all pods were at.
+    /// The revision before the update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_revision: Option<String>,
-    /// The revision that all pods are to be at.
+    /// The revision of the current template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_revision: Option<String>,
-    /// How often names of revisions have collided.
+    /// The number of hash collisions of revision names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// What went wrong.
+    /// The conditions of the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<StatefulSetCondition>>,
-    /// The selector as text.
+    /// The label selector as text, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<String>,
 }

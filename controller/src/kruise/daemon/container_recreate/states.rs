@@ -1,4 +1,4 @@
-//! What has become of each container that is to be started anew.
+//! The states of containers that are to be restarted.
 
 use std::collections::BTreeMap;
 
