@@ -28,15 +28,15 @@ use crate::fault::Faults;
 use crate::kubelet::Kubelet;
 use crate::store;
 
-/// What answering takes.
+/// The state that handlers share.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) store: store::State,
     /// The kubelet that serves the containers of all nodes, once it is set.
     pub(crate) kubelet: Mutex<Option<Arc<dyn Kubelet>>>,
-    /// How often a watch with nothing to deliver sends a bookmark.
+    /// The period of bookmarks on an idle watch.
     pub(crate) bookmark_period: Duration,
-    /// What goes wrong on purpose.
+    /// The faults injected by tests.
     pub(crate) faults: Faults,
 }
 

@@ -124,7 +124,7 @@ async fn checks_of_policies_are_counted_until_the_policies_are_gone() {
     mutating(&server, "m", "Never", mutation).await;
     assert_eq!(configmap(&server, "a", json!({"k": "v"})).await.code, 201);
     assert_eq!(configmap(&server, "free", json!({})).await.code, 201);
-    // One validation is false, and the other can't be told.
+    // One validation is false, and the other fails.
     assert_eq!(configmap(&server, "bad", json!({})).await.code, 422);
     let of = |name: &str, labels: &str| {
         let labels = format!("{{{labels}}}");
@@ -416,7 +416,7 @@ async fn built_in_plugins_look_again_at_what_a_policy_has_changed() {
              operation=\"CREATE\",rejected=\"false\",type=\"admit\"}} "
         )
     };
-    // Of three creations one was looked at twice, by plugins that know pods and by those that don't.
+    // One of three creations passed the plugins twice, those for pods and the others.
     for plugin in [
         "DefaultTolerationSeconds",
         "DefaultIngressClass",

@@ -100,7 +100,7 @@ fn site(version: &str, name: &str, spec: Value) -> Value {
     })
 }
 
-/// The counts of conversions, but for durations.
+/// The counts of conversions, without durations.
 async fn counts(server: &ApiServer) -> Vec<String> {
     let request = Request::get("/metrics").body(Full::<Bytes>::default());
     let response = server.handle(request.unwrap()).await;

@@ -207,7 +207,7 @@ async fn get(server: &ApiServer, path: &str) -> Value {
         .1
 }
 
-/// Creates the definition of a file, and gives it as it is then.
+/// Creates the definition in a file, and returns the stored object.
 async fn install(server: &ApiServer, file: &str) -> Value {
     let manifest = std::fs::read_to_string(directory().join(file)).unwrap();
     let request = format!("POST {DEFINITIONS}");
@@ -265,7 +265,7 @@ impl Resource {
         format!("/apis/{}/{namespace}{plural}", self.api_version())
     }
 
-    /// The path of the collection as OpenAPI has it.
+    /// The path of the collection in OpenAPI.
     fn path_template(&self) -> String {
         self.path().replace("/default/", "/{namespace}/")
     }

@@ -85,7 +85,7 @@ async fn next(watch: &mut ResponseBody) -> String {
     }
 }
 
-/// Whether nothing comes for so long.
+/// Whether nothing arrives within this time.
 async fn is_silent(watch: &mut ResponseBody, seconds: u64) -> bool {
     tokio::time::timeout(Duration::from_secs(seconds), next(watch))
         .await

@@ -1,4 +1,4 @@
-//! Requests at the wire, in process: what is answered, and that a refused request changes nothing.
+//! Requests at the wire, in process: their answers, and that a refused request changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

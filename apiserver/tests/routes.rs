@@ -44,7 +44,7 @@ async fn paths_answer_as_their_router_does() {
     const YAML: &str = "application/yaml";
     let server = ApiServer::builder().build();
     let rows: &[(&str, &str, u16, &str)] = &[
-        // The mux looks at the path alone.
+        // The mux reads only the path.
         ("POST /nope", JSON, 404, TEXT),
         ("GET /nope", "text/html", 404, TEXT),
         ("GET /apis/nope/v1", JSON, 404, TEXT),

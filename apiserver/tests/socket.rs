@@ -143,7 +143,7 @@ async fn create(server: &ApiServer, name: &str) {
     assert_eq!(server.handle(request).await.status(), 201);
 }
 
-/// Opens a watch from now on over HTTP/1.1, with little room for what is not read.
+/// Opens a watch from now on over HTTP/1.1, with little room for unread bytes.
 async fn watch(running: &Running, server: &ApiServer) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 * 1024).unwrap();
@@ -302,7 +302,7 @@ async fn a_web_page_is_no_administrator_of_a_server_without_credentials() {
         drop(client);
         drop(task.await);
     }
-    // In process there is no page.
+    // No web page can send requests in process.
     create(&open, "b").await;
     let request = Request::get("http://evil.example/api")
         .body(Empty::<Bytes>::new())

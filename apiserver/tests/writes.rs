@@ -1,4 +1,4 @@
-//! Creates, updates and deletions: who refuses what, in which words, and what is left behind.
+//! Creates, updates and deletions: their refusals, with messages, and their effects.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -96,7 +96,7 @@ async fn a_version_given_at_creation_is_refused_by_storage_and_so_last() {
         refused.message(),
         "resourceVersion should not be set on objects to be created"
     );
-    // Validation comes first, and a text that is no number is dropped like 0.
+    // Validation comes first, and a text that is not a number is dropped like 0.
     assert_eq!(
         create(&server, CONFIGMAPS, versioned("A", "5")).await.code,
         422

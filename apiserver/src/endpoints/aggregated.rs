@@ -75,8 +75,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> &'a str {
 
 /// The encoding of the first clause that asks for the aggregated form.
 ///
-/// Neither order nor weight of the other clauses matters: nothing else can be had from the handler
-/// that looks first.
+/// Neither order nor weight of the other clauses matters: the first handler serves only this form.
 fn accepted(accept: &str) -> Option<MediaType> {
     accept.split(',').find_map(|clause| {
         let mut parts = clause.split(';').map(str::trim);

@@ -71,7 +71,7 @@ enum Inner {
     Stream(Pin<Box<dyn Stream<Item = Result<Bytes, Dropped>> + Send>>),
 }
 
-/// Why a body ends in the middle: the server was asked to drop the connection.
+/// The reason why a body ends in the middle: a test has the server drop the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection is dropped")]
 pub struct Dropped;

@@ -13,7 +13,7 @@ use super::body::ResponseBody;
 /// Answers of this size or less are sent as they are: compressing them costs more than it saves.
 const THRESHOLD_BYTES: usize = 128 * 1024;
 
-/// Whether the client takes gzip; weights are not looked at, as upstream does not.
+/// Whether the client accepts gzip; weights are ignored, as upstream does.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get(ACCEPT_ENCODING)

@@ -103,7 +103,7 @@ pub(crate) struct Request<'a> {
     pub(crate) upgrade: Mutex<Option<OnUpgrade>>,
     /// Texts for `Warning` headers, in the order they came up.
     pub(crate) warnings: Mutex<Vec<String>>,
-    /// What counts the request.
+    /// The meter of the request.
     pub(crate) meter: RequestMeter,
     /// The nanoseconds spent waiting for admission webhooks.
     pub(crate) webhooks: AtomicU64,
@@ -112,7 +112,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// The view that faults give this list of the server.
+    /// The view of the server that faults give this list.
     fn view(&self) -> View {
         let asked = Asked::of(&self.info, &self.user_agent);
         asked.map_or_else(View::default, |asked| self.state.faults.view(&asked))
@@ -155,7 +155,7 @@ impl Request<'_> {
         custom.filter(|custom| custom.gvk == *gvk)
     }
 
-    /// How a failure is told.
+    /// The representation of a failure.
     pub(crate) fn accepted_failure(&self) -> Accepted {
         negotiation::accepted_failure(&self.headers, self.query.get("pretty"))
     }
@@ -194,7 +194,7 @@ impl Request<'_> {
         self.warnings.lock().push(warning);
     }
 
-    /// A stored object as the version of the request has it.
+    /// A stored object in the version of the request.
     async fn converted(&self, stored: &Value) -> Result<Value, ApiError> {
         loop {
             let misses = self.resource.conversion().map(Conversion::misses);
@@ -208,7 +208,7 @@ impl Request<'_> {
         }
     }
 
-    /// One stored object in the representation asked for.
+    /// A response with a stored object in the negotiated representation.
     fn object(&self, code: u16, object: &StoredObject) -> Answer {
         match self.accepted.transform {
             Transform::None => Ok(response::stored(code, object, self.accepted)),
@@ -235,7 +235,7 @@ impl Request<'_> {
         PatchType::of(&self.headers)
     }
 
-    /// How a table is to look.
+    /// The options of a table response.
     fn table_options(&self) -> Result<TableOptions<'static>, ApiError> {
         let include = self.query.get("includeObject").unwrap_or_default();
         Ok(TableOptions {
@@ -252,7 +252,7 @@ impl Request<'_> {
         }
     }
 
-    /// One object that is not stored in this form, in the representation asked for.
+    /// A response with an object that is not stored in this form, in the negotiated representation.
     fn value(&self, code: u16, object: &Value) -> Answer {
         self.value_of(&self.resource, code, object)
     }
@@ -276,7 +276,7 @@ impl Request<'_> {
 /// Answers a request for a resource.
 ///
 /// # Errors
-/// Whatever the verb refuses; `MethodNotAllowed` and `NoSuchPath` for what is not served.
+/// The refusal of the verb; `MethodNotAllowed` and `NoSuchPath` for a route that is not served.
 pub(crate) async fn handle(request: &Request<'_>) -> Answer {
     if request.resource.custom.is_some() {
         custom::check(request)?;
@@ -376,7 +376,7 @@ fn is_path(info: &RequestInfo, resource: &ResourceInfo) -> bool {
     let in_namespace = info.namespace.is_some();
     let verbs: &[&str] = match (info.name.is_some(), resource.namespaced, in_namespace) {
         (_, false, true) | (true, true, false) => &[],
-        // Of all namespaces together there is a list and nothing else.
+        // All namespaces together support only a list.
         (false, true, false) => &["list"],
         (false, _, _) => &["list", "create", "deletecollection"],
         // A resource may have subresources only.

@@ -42,7 +42,7 @@ const COMMON_CHECKS: [&str; 31] = [
     "poststarthook/apiservice-openapiv3-controller",
 ];
 
-/// How often each check was made, by its name and the probe that made it.
+/// The number of runs of each check, by its name and the probe.
 #[derive(Debug, Default)]
 pub(crate) struct Checked(Mutex<BTreeMap<(&'static str, &'static str), u64>>);
 

@@ -1,4 +1,4 @@
-//! Which representation the client accepts, and which one its body is in.
+//! Negotiation of the representations of responses and request bodies.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -27,7 +27,7 @@ const JSON_STREAM: &str = "application/json;stream=watch";
 /// The type of a watch's events in protobuf; those in JSON are of the type of objects.
 pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// How a body is encoded on the wire.
+/// The encoding of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MediaType {
     Json,
@@ -35,7 +35,7 @@ pub(crate) enum MediaType {
     Protobuf,
 }
 
-/// How the body of a request is encoded.
+/// The encoding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentType {
     Json,
@@ -249,8 +249,8 @@ pub(super) struct Clause<'a> {
 /// The clauses of `accept`, the weightiest first, wildcards behind their like.
 pub(super) fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
-    // Upstream's comparison is no order (of `*/*;q=1` and `a/b;q=0.5` each precedes the other), so
-    // its way of sorting shows: a clause moves ahead while it precedes the one before it.
+    // Upstream's comparison is not an order (`*/*;q=1` and `a/b;q=0.5` precede each other), so the
+    // sorting algorithm matters: a clause moves ahead while it precedes the one before it.
     for end in 1..clauses.len() {
         let mut at = end;
         while at > 0 && clauses[at].precedes(&clauses[at - 1]) {

@@ -59,7 +59,7 @@ pub(crate) fn too_many_requests(retry_after: u64) -> Response<ResponseBody> {
     response
 }
 
-/// A response of a code and nothing else.
+/// A response with a code and an empty body.
 pub(crate) fn empty(code: u16) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::whole(Bytes::new()));
     *response.status_mut() = StatusCode::from_u16(code).expect("codes are written in this crate");

@@ -39,7 +39,7 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// Events taken from the window at a time.
 const EVENTS_MAX: usize = 256;
 
-/// How long a watch waits for a version that is not there yet.
+/// The time for which a watch waits for a version that does not exist yet.
 const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
 /// No watch lasts longer, whatever its client asks for.
 const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -73,13 +73,13 @@ pub(crate) struct WatchRequest {
     pub(crate) resource: Arc<ResourceInfo>,
     pub(crate) namespace: Option<String>,
     pub(crate) selectors: Selectors,
-    /// The scope of what is watched, as metrics call it.
+    /// The scope of the watch, as metrics call it.
     pub(crate) scope: &'static str,
     pub(crate) start: Start,
     pub(crate) bookmarks: bool,
     /// The period of bookmarks while nothing else is delivered.
     pub(crate) bookmark_period: Duration,
-    /// The object of a kind that bookmarks show, but for its version.
+    /// The object of a bookmark of a kind, without its version.
     pub(crate) bookmark: fn(&GroupVersionKind) -> Value,
     /// Zero ends the watch before it has begun.
     pub(crate) timeout: Duration,
@@ -96,11 +96,11 @@ pub(crate) struct WatchRequest {
 
 struct Cursor {
     request: WatchRequest,
-    /// The version up to which everything has been looked at.
+    /// The version up to which all events have been inspected.
     rv: u64,
     /// The version that the table had when the watch began: older events were there before.
     began: u64,
-    /// When the watch began.
+    /// The time at which the watch began.
     since: Instant,
     /// Whether the window has had all that the watch missed; if it has not then, the watch is slow.
     keeps_up: bool,
@@ -191,7 +191,8 @@ impl Cursor {
         faults.map_or_else(View::default, |(faults, watch)| faults.view(watch))
     }
 
-    /// Where a watch really begins that resumes behind version `rv`.
+    /// The version after which a watch begins that resumes after `rv`: earlier if a fault repeats
+    /// events.
     fn resumed_after(&self, rv: u64) -> u64 {
         let faults = self.request.faults.as_ref();
         match faults.map_or(0, |(faults, watch)| faults.meet_resumption(watch)) {
@@ -309,7 +310,7 @@ impl Cursor {
             if futures::poll!(lifted.as_mut()).is_ready() {
                 continue;
             }
-            // Nothing is written to a retired table, so what is read after this is all.
+            // A retired table gets no more writes, so a read after this check sees all.
             let retired = self.request.table.is_retired();
             if self.request.table.asked() != asked || self.advance() {
                 continue;
@@ -343,7 +344,7 @@ impl Cursor {
         }
     }
 
-    /// Has a webhook convert what is shown next.
+    /// Has a webhook convert the next objects to deliver.
     ///
     /// Cancel safety: nothing is taken from the window or from the initial objects.
     async fn convert(&mut self) -> Result<(), ApiError> {

@@ -1,4 +1,4 @@
-//! Which statuses a Job may be given.
+//! Statuses that a Job may have.
 
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};

@@ -53,7 +53,7 @@ impl Schemas {
     }
 }
 
-/// Where a schema says no more than that a value is a string.
+/// Values where a schema states only the type string.
 const TEXTS: &[&str] = &[
     "", "a", "b", "web", "A_b", "a.io/b", "10.0.0.1", "/x", "1", "80%", "Never", "é", "a b",
 ];

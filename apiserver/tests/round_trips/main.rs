@@ -33,7 +33,7 @@ fn minimal() -> impl Iterator<Item = Value> {
         .map(|line| serde_json::from_str(line).unwrap())
 }
 
-/// Where objects of a kind are.
+/// The path of the objects of a kind.
 #[derive(Clone)]
 struct Resource {
     collection: String,

@@ -47,7 +47,7 @@ pub(crate) async fn check(server: &ApiServer, collection: &str, path: &str, obje
     assert!(item, "{object}\nis another one in a list");
 }
 
-/// The message in an envelope: what is between the type and the empty fields at the end.
+/// The message in an envelope: the bytes between the type and the empty fields at the end.
 fn message(document: &[u8]) -> &[u8] {
     let type_length = usize::from(document[5]);
     let rest = &document[6 + type_length..document.len() - 4];

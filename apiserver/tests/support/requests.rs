@@ -1,4 +1,4 @@
-//! Requests in process, and what comes of them.
+//! Requests in process, and their answers.
 
 use bytes::Bytes;
 use http::Request;

@@ -103,7 +103,7 @@ impl WebhookServer {
         STANDARD.encode(&self.ca_pem)
     }
 
-    /// Every document that came in so far.
+    /// Every document received so far.
     pub(crate) fn seen(&self) -> Vec<Value> {
         self.seen.lock().clone()
     }

@@ -1,4 +1,5 @@
-//! Admission webhooks behind real TLS: who is asked, what they are told, and what their answers do.
+//! Admission webhooks behind real TLS: their selection, their reviews, and the effect of their
+//! answers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

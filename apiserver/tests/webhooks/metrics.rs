@@ -10,7 +10,7 @@ use super::{
     CONFIGURATIONS, Reply, allow, configure, create, for_configmaps, patch, response, send,
 };
 
-/// The lines of metrics about webhooks and conditions, but for durations.
+/// The lines of metrics about webhooks and conditions, without durations.
 async fn counts(server: &ApiServer) -> Vec<String> {
     let request = Request::get("/metrics").body(Full::<bytes::Bytes>::default());
     let response = server.handle(request.unwrap()).await;

@@ -1,4 +1,4 @@
-//! What webhooks are asked about below objects, and about what is stored nowhere.
+//! Reviews by webhooks of subresources, and of objects that are not stored.
 
 use kubeproof_apiserver::ApiServer;
 use serde_json::{Value, json};

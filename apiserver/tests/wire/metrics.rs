@@ -1,4 +1,4 @@
-//! The families of `/metrics`: what is counted where, under simulated time to the byte.
+//! The families of `/metrics` and their counts, under simulated time to the byte.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn family(text: &str, name: &str) -> String {
     rest[..end].to_owned()
 }
 
-/// The lines of the family `name`, but for help, type, and the buckets of a histogram.
+/// The lines of the family `name`, without help, type, and the buckets of a histogram.
 fn series(text: &str, name: &str) -> Vec<String> {
     let family = family(text, name);
     let lines = family.lines().filter(|line| !line.starts_with('#'));

@@ -148,7 +148,7 @@ async fn the_representation_is_that_of_the_clause_that_weighs_most() {
             "application/json",
             "",
         ),
-        // And of a custom resource nothing but the metadata.
+        // Of a custom resource, only the metadata is available in protobuf.
         (&ship, with_fallback(PROTOBUF), "application/json", ""),
         (
             &ship,

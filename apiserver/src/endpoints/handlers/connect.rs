@@ -46,7 +46,7 @@ fn kind(request: &Request<'_>, subresource: &str) -> &'static str {
 /// The ports to be forwarded. Mirrors `Convert_Slice_string_To_Slice_int32`.
 ///
 /// # Errors
-/// `BadRequest` for what is no port.
+/// `BadRequest` for a text that is not a port.
 pub(super) fn ports(query: &Query) -> Result<Vec<u16>, ApiError> {
     let ports = query.all("ports").flat_map(|ports| ports.split(','));
     let parsed = ports.map(|port| {

@@ -37,7 +37,7 @@ impl ContinueToken {
     /// Reads a token.
     ///
     /// # Errors
-    /// `BadRequest` saying what is wrong with it.
+    /// `BadRequest` with the defect of the token.
     pub(super) fn decode(token: &str) -> Result<Self, ApiError> {
         let invalid = |why: String| {
             ApiError::BadRequest(format!(

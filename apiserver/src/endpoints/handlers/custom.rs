@@ -1,4 +1,4 @@
-//! What requests for custom resources are answered before any verb looks at them.
+//! Refusals of requests for custom resources before any verb handles them.
 
 use super::Request;
 use crate::request::Verb;

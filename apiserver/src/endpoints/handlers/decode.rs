@@ -35,7 +35,7 @@ const EXCERPT_BYTES_MAX: usize = 30;
 /// Decodes the body as an object of kind `gvk`; `options` names the query's kind in errors.
 ///
 /// # Errors
-/// `BadRequest` for what is no such object, `UnsupportedMediaType` for a foreign encoding.
+/// `BadRequest` for a body that is not such an object, `UnsupportedMediaType` for another encoding.
 pub(super) fn object(
     request: &Request<'_>,
     gvk: &GroupVersionKind,
@@ -104,7 +104,7 @@ fn inspected(
         if found.kind.is_empty() {
             let body = String::from_utf8_lossy(&request.body);
             let why = format!("Object 'Kind' is missing in '{body}'");
-            // Only the strict way of reading forgets what was expected.
+            // The strict decoder, which Warn also uses, does not name the expected kind.
             return Err(match validation {
                 FieldValidation::Ignore => cannot_handle(gvk, why),
                 FieldValidation::Warn | FieldValidation::Strict => unrecognized(&why),
@@ -157,8 +157,8 @@ fn inspected(
     Ok(with_type_meta(value, disowns, gvk))
 }
 
-/// The object in a document, if it is one of kind `gvk` with nothing that needs a closer look: no
-/// field that is unknown or there twice, and no word about owners.
+/// The object in a document, if it is of kind `gvk` and simple: without unknown or duplicate fields
+/// and without managed fields.
 fn orderly(gvk: &GroupVersionKind, document: &Yaml, validation: FieldValidation) -> Option<Value> {
     let schema = schema::builtin(gvk)?;
     let text = std::str::from_utf8(&document.json).ok()?;
@@ -177,7 +177,7 @@ fn orderly(gvk: &GroupVersionKind, document: &Yaml, validation: FieldValidation)
 /// The applied configuration in the body, YAML or JSON, and the keys that it sets twice.
 ///
 /// # Errors
-/// `BadRequest` for what is no object.
+/// `BadRequest` for a body that is not an object.
 pub(super) fn configuration(request: &Request<'_>) -> Result<(Value, Vec<String>), ApiError> {
     let refuse = |why: String| ApiError::BadRequest(format!("error decoding YAML: {why}"));
     let Yaml { json, duplicates } = Yaml::parse(&request.body)
@@ -286,7 +286,7 @@ fn delete_options_schema(kind: &str, version: &str) -> Result<&'static Arc<Objec
 /// Decodes an object of kind `gvk` out of its envelope. Protobuf has no unknown names and no
 /// duplicates, so there is nothing for field validation to find.
 fn from_protobuf(gvk: &GroupVersionKind, envelope: Envelope<'_>) -> Result<Value, ApiError> {
-    // A text that is no group and version counts as none.
+    // An `apiVersion` that cannot be parsed counts as empty.
     let group_version = GroupVersion::parse(&envelope.api_version);
     let found = TypeMeta {
         api_version: group_version

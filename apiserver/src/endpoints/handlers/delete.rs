@@ -17,7 +17,7 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
     let deleted = store.delete(request.namespace(), request.name(), &options);
     let deleted = deleted.await?;
     match deleted {
-        // The one client that is told so is the one that asked for cascading in the old way.
+        // Only a client that asked for cascading in the old way gets a 202.
         Deleted::Terminating(object) => {
             let accepted = options.orphan_dependents == Some(false);
             let code = if accepted { 202 } else { 200 };
@@ -36,7 +36,8 @@ pub(super) async fn delete(request: &Request<'_>) -> Answer {
     }
 }
 
-/// Jobs are alone in telling that their pods stay unless the request says what becomes of them.
+/// Warns that the pods of a Job stay unless the request states a propagation policy. Only Jobs do
+/// so.
 fn warn_of_orphans(request: &Request<'_>, options: &DeleteOptions) {
     let gvr = request.resource.gvr();
     let stated = options.propagation.is_some() || options.orphan_dependents.is_some();

@@ -39,7 +39,7 @@ pub(super) async fn evict(request: &Request<'_>) -> Answer {
         .get(request.namespace(), request.name())?;
     let mut options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     options.dry_run |= dry_run;
-    // A pod that changes between the look at it and its deletion is looked at again.
+    // A pod that changes between its check and its deletion is checked again.
     loop {
         match evict_once(request, &options).await? {
             Outcome::Evicted => return Ok(success(request)),

@@ -71,7 +71,7 @@ pub(super) fn stream(request: &Request<'_>, query: &Query) -> Answer {
     }
 }
 
-/// Why a connection is not upgraded.
+/// The reason why a connection is not upgraded.
 enum Refused {
     /// No kubelet answers for the node.
     Unreachable,
@@ -293,7 +293,7 @@ fn log_options(request: &Request<'_>) -> Result<LogOptions, ApiError> {
     })
 }
 
-/// Which part of a log is asked for.
+/// The requested part of a log.
 fn check_log_options(request: &Request<'_>) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let mut at_least = |field: &str, least: i64, detail: &str| -> Result<(), ApiError> {
@@ -312,7 +312,7 @@ fn check_log_options(request: &Request<'_>) -> Result<(), ApiError> {
         // A path of one empty name is written as the index of an element.
         errors.forbidden(&FieldPath::new("[]"), detail);
     }
-    // Streams can't be told apart while PodLogsQuerySplitStreams is off.
+    // Streams cannot be selected while PodLogsQuerySplitStreams is off.
     if request.query.get("stream").is_some() {
         errors.forbidden(&FieldPath::new("stream"), "may not be specified");
     }
@@ -340,7 +340,7 @@ fn node_of(pod: &Value) -> &str {
     pod["spec"]["nodeName"].as_str().unwrap_or_default()
 }
 
-/// The container asked for must be one of the pod's; only a lone one needs no name.
+/// The requested container, which must be one of the pod's; a pod's only container needs no name.
 fn container(request: &Request<'_>, query: &Query, pod: &Value) -> Result<String, ApiError> {
     if request.info.subresource.as_deref() == Some("portforward") {
         return Ok(String::new());
@@ -372,7 +372,7 @@ fn container(request: &Request<'_>, query: &Query, pod: &Value) -> Result<String
     )))
 }
 
-/// Why the kubelet of `node` can't be asked.
+/// The error for a `node` whose kubelet cannot be reached.
 fn unreachable(request: &Request<'_>, node: &str) -> ApiError {
     let nodes = request
         .state

@@ -22,7 +22,7 @@ use crate::registry::catalog::ResourceInfo;
 use crate::status::ApiError;
 use crate::storage::{ObjectKey, Snapshot, StoredObject, WindowError};
 
-/// Which objects of a collection a request is about.
+/// The selection of objects in a collection by a request.
 pub(crate) struct Selectors {
     label: LabelSelector,
     field: FieldSelector,
@@ -80,7 +80,7 @@ impl Selectors {
         }
     }
 
-    /// The scope of what is selected, as metrics call it: one name, one namespace, or the cluster.
+    /// The scope of the selection, as metrics call it: one name, one namespace, or the cluster.
     pub(super) fn scope(&self, namespace: Option<&str>) -> &'static str {
         let exact = |field: &str| self.field.requires_exact_match(field);
         let has_name = self.name.is_some() || exact("metadata.name").is_some();
@@ -95,7 +95,7 @@ impl Selectors {
         self.label.is_everything() && self.field.is_everything()
     }
 
-    /// Where the fields are that [`Self::select`] looks at.
+    /// The paths of the fields that [`Self::select`] reads.
     fn paths(&self) -> Vec<&str> {
         let fields = self.field.fields().flat_map(|field| match field {
             "source" => ["source", "reportingComponent"],
@@ -306,7 +306,7 @@ fn snapshot(request: &Request<'_>, read_at: &ReadAt, latest: bool) -> Result<Sna
     }
 }
 
-/// A page in the representation asked for.
+/// A response with a page in the negotiated representation.
 pub(super) fn answer(request: &Request<'_>, page: &Page) -> Answer {
     let mut metadata = json!({ "resourceVersion": page.rv.to_string() });
     if request.resource.custom.is_some() && request.accepted.transform == Transform::None {

@@ -14,7 +14,7 @@ use crate::endpoints::response;
 use crate::schema::protobuf;
 use crate::storage::StoredObject;
 
-/// How the JSON of a list of built-in objects ends.
+/// The end of the JSON of a list of built-in objects.
 const JSON_END: &[u8] = b"]}\n";
 /// A list is sent in pieces of about this size: the client reads one while the next is made.
 const PIECE: usize = 128 * 1024;
@@ -41,7 +41,7 @@ enum Items {
 }
 
 impl Items {
-    /// The length of an item, without what is between two.
+    /// The length of an item without separators.
     fn length(self, object: &StoredObject) -> usize {
         match self {
             Self::Json => object.json().len(),
@@ -77,7 +77,7 @@ fn message(object: &StoredObject) -> &[u8] {
 }
 
 impl ListBody {
-    /// The list in the encoding agreed on; `None` where the bytes of the objects are no part of it.
+    /// The list in the negotiated encoding; `None` where it does not consist of the objects' bytes.
     pub(super) fn new(request: &Request<'_>, page: &Page, metadata: &Value) -> Option<Self> {
         let accepted = request.accepted;
         match accepted.media {
@@ -133,7 +133,7 @@ impl ListBody {
         }
     }
 
-    /// The answer: in pieces, but for a short list and one that may have to be compressed.
+    /// The response: in pieces, except for a list that is short or may have to be compressed.
     pub(super) fn response(
         self,
         code: u16,
@@ -178,7 +178,7 @@ impl ListBody {
     }
 }
 
-/// The length of all items and of what is between them.
+/// The length of all items and their separators.
 fn items_length(items: Items, page: &Page) -> usize {
     let lengths = page.objects.iter().map(|object| items.length(object));
     let between = items.between().len() * page.objects.len().saturating_sub(1);

@@ -14,7 +14,7 @@ pub(super) struct ListOptions {
     rv_match: String,
 }
 
-/// Which version of a collection is to be read.
+/// The version of a collection to read.
 #[derive(Debug)]
 pub(super) enum ReadAt {
     /// The rest of a list begun before.
@@ -48,8 +48,8 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// How many objects a page has at most; 0 for all. Version 0 is read from upstream's cache,
-    /// which cuts nothing.
+    /// The maximum number of objects in a page; 0 for all. Upstream reads version 0 from its cache,
+    /// which ignores limits.
     pub(super) fn page_size(&self) -> usize {
         match self.rv.as_str() {
             "0" => 0,
@@ -57,7 +57,7 @@ impl ListOptions {
         }
     }
 
-    /// Whether the most recent state is asked for, which no cache that is behind may answer.
+    /// Whether the client asks for the most recent state, which no stale cache may answer.
     pub(super) fn asks_for_latest(&self) -> bool {
         self.rv.is_empty()
     }
@@ -82,7 +82,7 @@ impl ListOptions {
             return Ok(ReadAt::Continue(token));
         }
         let rv = parse_rv(&self.rv)?.unwrap_or(0);
-        // Pages of a version were asked for without `resourceVersionMatch` before there was one.
+        // Older clients ask for pages of a version without `resourceVersionMatch`.
         let legacy = self.rv_match.is_empty() && self.limit > 0 && whole;
         Ok(match self.rv_match == "Exact" || legacy {
             true if rv > 0 => ReadAt::Exact(rv),
@@ -91,7 +91,7 @@ impl ListOptions {
     }
 }
 
-/// Which options of a list exclude one another.
+/// Checks that the options of a list do not exclude one another.
 ///
 /// # Errors
 /// `Invalid`, naming every conflict.

@@ -1,4 +1,4 @@
-//! Owner references given twice: the repetition is dropped, and the client told.
+//! Duplicate owner references: they are dropped, and the client is warned.
 
 use std::collections::BTreeSet;
 

@@ -89,7 +89,7 @@ impl Apart {
         Some(Self { spec })
     }
 
-    /// A copy of `object` without what stands apart.
+    /// A copy of `object` without these parts.
     fn without(self, object: &Value) -> Value {
         let copied = |fields: &Value, skips: &dyn Fn(&str) -> bool| -> Map<String, Value> {
             let fields = fields.as_object().into_iter().flatten();
@@ -104,7 +104,7 @@ impl Apart {
         Value::Object(rest)
     }
 
-    /// Gives `object` what `current` has of what stands apart.
+    /// Copies these parts from `current` to `object`.
     fn put_back(self, object: &mut Value, current: &Value) {
         if self.spec {
             copy_field(object, current, "spec");

@@ -20,7 +20,7 @@ pub(super) enum PodPart {
 }
 
 impl PodPart {
-    /// `current` with this part, and nothing else, as `wanted` has it.
+    /// A copy of `current` with only this part taken from `wanted`.
     fn take(self, wanted: &Value, current: &Value) -> Value {
         let mut next = current.clone();
         for field in ["managedFields", "resourceVersion", "uid"] {

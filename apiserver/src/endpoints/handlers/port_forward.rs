@@ -21,7 +21,7 @@ pub(super) const CHANNEL_PORTS_MAX: usize = 127;
 
 const READ_BYTES: usize = 16 * 1024;
 
-/// Forwards `ports` over the channels of a WebSocket, two for each: its data, and what goes wrong.
+/// Forwards `ports` over the channels of a WebSocket, two for each: for its data and its errors.
 pub(super) async fn over_channels<S>(connection: S, coding: Coding, pod: PodPorts, ports: Vec<u16>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -32,7 +32,7 @@ pub(super) struct Session {
     pub(super) command: Vec<String>,
 }
 
-/// Which streams the client wants.
+/// The streams that the client asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) stdin: bool,
@@ -109,7 +109,7 @@ impl Session {
         multiplexed::serve(reader, writer, work).await;
     }
 
-    /// Passes on what is read and written until the process has ended, and tells how it has.
+    /// Passes bytes on in both directions until the process has ended, and reports its end.
     async fn run(self, ends: Ends) {
         let Self {
             streams,

@@ -15,7 +15,7 @@ use crate::meta::object::meta;
 use crate::request::Decision;
 use crate::status::{ApiError, FieldErrors};
 
-/// The review that the request's resource stands for, if it is one.
+/// Answers a request for a review; `None` for any other resource.
 pub(super) async fn review(request: &Request<'_>) -> Option<Answer> {
     let gvk = request.resource.gvk();
     let answer: fn(&Request<'_>, Value) -> Result<Value, ApiError> =

@@ -31,7 +31,7 @@ pub(super) fn get(request: &Request<'_>) -> Answer {
     request.value_of(ResourceInfo::scale(), 200, &seen.scale)
 }
 
-/// Where a custom resource has its replicas.
+/// The paths of the replicas in a custom resource.
 fn paths<'r>(request: &'r Request<'_>) -> Option<&'r ScalePaths> {
     request.resource.custom.as_ref()?.scale.as_ref()
 }

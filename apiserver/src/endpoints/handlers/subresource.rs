@@ -232,7 +232,8 @@ pub(super) fn set_condition(object: &mut Value, mut condition: Value) {
     }
 }
 
-/// PUT of a namespace but for its status: the last finalizer gone lets a terminating one go.
+/// PUT of a namespace's `finalize`, which keeps the status; a terminating namespace goes with its
+/// last finalizer.
 async fn finalize(request: &Request<'_>) -> Answer {
     let dry_run = request.query.dry_run("UpdateOptions")?;
     let mut wanted = decode::object(request, request.resource.gvk(), "UpdateOptions")?;

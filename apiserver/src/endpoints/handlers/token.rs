@@ -14,7 +14,7 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 use crate::storage::ObjectKey;
 use crate::store::Store;
 
-/// How long a token is good for unless the request says so.
+/// The lifetime of a token unless the request states another.
 const EXPIRATION_SECONDS: i64 = 3600;
 const EXPIRATION_SECONDS_MIN: i64 = 600;
 const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
@@ -174,7 +174,7 @@ fn validate(gvk: &GroupVersionKind, spec: &Value) -> Result<(), ApiError> {
     })
 }
 
-/// The object that the token is to live and die with: a pod of the account, a secret or a node.
+/// The object whose deletion ends the token: a pod of the account, a secret or a node.
 fn bound_object(request: &Request<'_>, reference: &Value) -> Result<Bound, ApiError> {
     if reference.is_null() {
         return Ok((None, None));

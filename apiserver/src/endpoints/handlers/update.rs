@@ -33,7 +33,7 @@ pub(super) async fn update_part(request: &Request<'_>, part: Part) -> Answer {
     request.written(200, &updated?)
 }
 
-/// Creates what was to be updated, unless that had to be a certain object.
+/// Creates the missing object of an update, unless the request requires a certain object.
 async fn create(request: &Request<'_>, store: &Store<'_>, mut object: Value) -> Answer {
     let uid = Some(meta(&object, "uid").to_owned()).filter(|uid| !uid.is_empty());
     if let Some(message) = (Preconditions { uid, rv: None }).violation(&Value::Null) {

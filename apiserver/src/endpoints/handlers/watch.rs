@@ -24,7 +24,7 @@ use crate::status::{ApiError, FieldErrors, FieldPath};
 /// The least that a watch lasts unless the client says; the default lasts up to twice as long.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// Serves a watch. The order of the checks is upstream's, which shows in what is refused first.
+/// Serves a watch. The order of the checks is upstream's, as the first failure is reported.
 pub(super) fn watch(request: &Request<'_>) -> Answer {
     let selectors = Selectors::read(request)?;
     let timeout_seconds = request.query.integer("timeoutSeconds")?;
@@ -76,7 +76,7 @@ pub(super) fn watch(request: &Request<'_>) -> Answer {
     Ok(response)
 }
 
-/// How long the watch lasts; a negative time is over at once.
+/// The duration of the watch; a negative one ends at once.
 fn timeout(request: &Request<'_>, seconds: Option<i64>) -> Duration {
     let asked = go_seconds(seconds.unwrap_or(0));
     if asked.is_zero() {
@@ -115,7 +115,7 @@ impl InitialEvents {
             return Ok(Self::Unset);
         }
         let from_present = matches!(query("resourceVersion"), "" | "0");
-        // One that begins with the present is read as if it had asked for that.
+        // A watch that begins with the present objects is read as if it had asked for them.
         let (asks, rv_match) = match (asked, query("resourceVersionMatch")) {
             (None, "") if from_present => (true, NOT_OLDER_THAN),
             (asked, rv_match) => (asked.is_some(), rv_match),

@@ -135,7 +135,7 @@ fn set_property(schema: &mut Value, name: &str, property: Value) {
     schema["properties"][name] = property;
 }
 
-/// A structural schema as it is published.
+/// The published form of a structural schema.
 fn published(schema: Value, form: Form) -> Value {
     let Value::Object(mut schema) = schema else {
         return schema;
@@ -191,7 +191,7 @@ fn unfold_int_or_string(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Drops what OpenAPI v2 has no word for, and what kubectl would misread there.
+/// Drops keywords that OpenAPI v2 lacks, and those that kubectl would misread there.
 fn reduce_to_v2(schema: &mut Map<String, Value>) {
     // Fields that may be null are not required: v2 knows no null.
     let nullable = |schema: &Value| schema["nullable"] == true;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::meta::GroupVersionKind;
 
-/// Where a document keeps its schemas.
+/// The path of the schemas in a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     V2,
@@ -55,9 +55,9 @@ pub(super) fn custom_name(group: &str, version: &str, kind: &str) -> String {
     format!("{}.{version}.{kind}", reversed.join("."))
 }
 
-/// The definitions that `roots` refer to, and those that they refer to in turn.
+/// The definitions that `roots` refer to, directly or not.
 ///
-/// `custom` are looked at first; a name that nothing declares is left out.
+/// `custom` are searched first; an undeclared name is left out.
 pub(super) fn closure(
     roots: BTreeSet<String>,
     custom: &BTreeMap<String, Value>,
@@ -84,7 +84,7 @@ fn references(schema: &Value, into: &mut Vec<String>) {
 }
 
 /// Calls `visit` with each schema right below `schema`. What is named like a keyword within
-/// `properties` is no keyword.
+/// `properties` is not a keyword.
 fn for_each_child(schema: &Value, visit: &mut dyn FnMut(&Value)) {
     let Some(object) = schema.as_object() else {
         return;

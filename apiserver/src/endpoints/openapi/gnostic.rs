@@ -19,7 +19,7 @@ pub(super) struct Message {
 /// The field that a keyword goes into.
 type Field = (&'static str, u32, Kind);
 
-/// How a value is written.
+/// The encoding of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,

@@ -129,7 +129,7 @@ fn common_parameters_are_hoisted() {
     assert_eq!(bindings["post"]["parameters"], Value::Null);
 }
 
-/// The Go types that requests are decoded by, and the schemas, are told from separate data.
+/// The Go types for decoding and the published schemas come from separate data.
 #[test]
 fn schemas_have_the_fields_and_list_types_of_the_go_types() {
     let mut seen = BTreeSet::new();

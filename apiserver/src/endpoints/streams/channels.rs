@@ -128,7 +128,7 @@ async fn read<S>(
     }
 }
 
-/// Sends what is written, until nothing more can be, and closes the socket.
+/// Sends the pieces until all outputs are dropped, and closes the socket.
 async fn write<S>(
     mut writer: SplitSink<WebSocketStream<S>, Message>,
     coding: Coding,

@@ -11,9 +11,9 @@ pub(crate) use super::transport::{Reader, Writer, plain, tunnel};
 use super::{INPUT_PIECES_MAX, OUTPUT_PIECES_MAX, Outgoing, Output, Piece, run};
 use crate::spdy::{Decoder, Encoder, Fault, Headers, Received, ResetReason};
 
-/// How many streams a client may have open.
+/// The number of streams that a client may have open.
 const STREAMS_MAX: usize = 1000;
-/// How much is sent at once, about.
+/// The approximate number of bytes sent at once.
 const WRITE_BYTES: usize = 64 * 1024;
 
 /// A stream that the client has opened, and that has to be accepted or reset.
@@ -228,7 +228,7 @@ impl Reading<'_> {
     }
 }
 
-/// Sends what is written, until nothing more can be, and closes the connection.
+/// Sends the pieces until all outputs are dropped, and closes the connection.
 async fn write<S>(
     mut writer: Writer<S>,
     mut outgoing: mpsc::Receiver<Outgoing>,

@@ -22,7 +22,7 @@ pub(crate) const UPGRADE_REQUIRED: &str = "Upgrade request required";
 
 /// The protocol that is upgraded to when streams are not those of a WebSocket.
 const SPDY: &str = "SPDY/3.1";
-/// Before the protocol of the streams, where SPDY is to go through a WebSocket.
+/// The prefix of the streams' protocol where SPDY goes through a WebSocket.
 const TUNNEL_PREFIX: &str = "SPDY/3.1+";
 const TUNNEL_SUFFIX: &str = ".k8s.io";
 
@@ -30,7 +30,7 @@ const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-v
 const ACCEPTED_PROTOCOLS: HeaderName =
     HeaderName::from_static("x-accepted-stream-protocol-versions");
 
-/// How the end of a process is told.
+/// The form in which the end of a process is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusForm {
     /// What went wrong, as text.
@@ -59,7 +59,7 @@ impl Protocol {
         }
     }
 
-    /// How the messages of its channels are written.
+    /// The coding of messages on its channels.
     pub(crate) fn coding(&self) -> Coding {
         Coding {
             base64: self.base64,
@@ -137,7 +137,7 @@ pub(crate) struct Handshake {
     key: String,
 }
 
-/// Why there is no handshake: an answer in the words of the kubelet.
+/// The refusal of a handshake, in the words of the kubelet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     code: u16,
@@ -310,7 +310,7 @@ fn websocket_key(headers: &HeaderMap, is_post: bool) -> Result<String, Refusal> 
     Ok(key.to_owned())
 }
 
-/// The protocols of streams that are asked for through a WebSocket.
+/// The protocols of streams that a client asks for through a WebSocket.
 fn tunneled(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     tokens(headers, &SEC_WEBSOCKET_PROTOCOL).filter_map(|name| {
         let name = name.strip_prefix(TUNNEL_PREFIX)?;
@@ -340,7 +340,7 @@ fn stream_protocol(headers: &HeaderMap, offered: &'static [Protocol]) -> Result<
     negotiate(&asked, offered)
 }
 
-/// The first protocol that is asked for and offered.
+/// The first requested protocol that is offered.
 fn negotiate(asked: &[&str], offered: &'static [Protocol]) -> Result<Protocol, Refusal> {
     let named = |name: &&str| offered.iter().find(|own| own.name == *name);
     if let Some(protocol) = asked.iter().find_map(named) {

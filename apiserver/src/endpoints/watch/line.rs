@@ -19,7 +19,7 @@ pub(super) fn frame(event_type: &str, object: &Value, media: MediaType) -> Optio
     Some(watch_frame(event_type, &json))
 }
 
-/// Why the window can't serve version `rv`, as a client is told.
+/// The error for a version `rv` that the window cannot serve.
 pub(crate) fn expired(rv: u64, error: WindowError) -> ApiError {
     match error {
         WindowError::Expired { compacted } => {

@@ -1,5 +1,5 @@
-//! Custom resources out of documents: the metadata as its type has it, the rest as the schema of the
-//! version has it.
+//! Custom resources decoded from documents: the metadata by its type, the rest by the schema of the
+//! version.
 
 use serde_json::{Map, Number, Value};
 
@@ -10,7 +10,7 @@ use crate::status::{FieldErrors, FieldPath};
 /// The greatest whole number that every float up to it can tell from its neighbours.
 const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// An object as its definition has it, with the unknown fields that were dropped.
+/// An object in the form of its definition, with the unknown fields that were dropped.
 pub(super) struct Coerced {
     pub(super) value: Value,
     /// `unknown field "spec.foo"`, in the order of upstream.
@@ -59,7 +59,7 @@ pub(super) fn coerce(custom: &CustomResource, mut value: Value) -> Result<Coerce
     Ok(Coerced { value, unknown })
 }
 
-/// The metadata as its Go type has it, and what was unknown in it.
+/// The metadata in the form of its Go type, and its unknown fields.
 fn object_meta(metadata: Value) -> Result<(Value, Vec<String>), DecodeError> {
     let schema = schema::object_meta();
     let decoded = schema::decode_value(schema, metadata, FieldValidation::Warn)?;

@@ -1,4 +1,4 @@
-//! The kind and version that a document says it has, against those asked for.
+//! The kind and version that a document states, checked against the requested ones.
 
 use serde_json::Value;
 
@@ -126,7 +126,7 @@ pub(super) fn foreign_version(gvk: &GroupVersionKind, found: &TypeMeta) -> ApiEr
     ))
 }
 
-/// Why an object that says it is `found` does not become a `gvk`. Other versions of a kind do.
+/// The error of an object of kind `found` that cannot become a `gvk`. Other versions of a kind can.
 pub(super) fn unconvertible(
     gvk: &GroupVersionKind,
     found: &TypeMeta,

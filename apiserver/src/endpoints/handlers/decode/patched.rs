@@ -15,10 +15,10 @@ use crate::request::options::field_validation;
 use crate::schema::{self, Decoded, FieldValidation};
 use crate::status::{ApiError, FieldErrors, FieldPath};
 
-/// Decodes what a patch made of an object of kind `gvk`.
+/// Decodes a patched object of kind `gvk`.
 ///
 /// # Errors
-/// `Invalid` on the field `patch`, as upstream has it.
+/// `Invalid` on the field `patch`, as upstream answers.
 pub(in crate::endpoints::handlers) fn patched(
     request: &Request<'_>,
     gvk: &GroupVersionKind,
@@ -134,8 +134,8 @@ fn custom_text(
     Ok(Document { disowns, decoded })
 }
 
-/// A document without a version is read into upstream's internal type, in which the fields of the
-/// document have no names: nothing but its type arrives.
+/// A document without a version is decoded into upstream's internal type, in which the document's
+/// fields have no names: only its type arrives.
 fn unversioned(document: &Value) -> Decoded {
     let names = document.as_object().into_iter().flatten();
     let unknown = names
@@ -147,7 +147,7 @@ fn unversioned(document: &Value) -> Decoded {
     }
 }
 
-/// Takes over what an apply of `configuration` made of an object of kind `gvk`.
+/// Decodes the result of an apply of `configuration` to an object of kind `gvk`.
 ///
 /// # Errors
 /// Upstream has no reason for a value that its type refuses.
