@@ -1,4 +1,4 @@
-//! The containers of all nodes, for those who ask for their logs.
+//! The containers of all nodes: their runs, logs and processes, for the kubelet API.
 
 mod network;
 
@@ -25,16 +25,16 @@ use crate::clock::Now;
 
 pub use network::{Behind, Network, Site};
 
-/// A handle to what runs on the nodes; clones share one state.
+/// A handle to the containers of all nodes; clones share one state.
 #[derive(Clone)]
 pub struct Containers {
     nodes: usize,
     same_images: SameImages,
     now: Now,
-    /// By uid of the pod.
+    /// The pods by uid.
     pods: Arc<Mutex<BTreeMap<String, Pod>>>,
-    /// Runs that somebody beside the kubelet has told to stop, and that it has not heard of; each with
-    /// the time it may take, if that is not its pod's.
+    /// Runs that another program (not the kubelet) has stopped and the kubelet has not noticed yet,
+    /// with the grace period if it is not the pod's.
     stops: Arc<Mutex<BTreeMap<RunId, Option<Duration>>>>,
     stopped: Arc<Notify>,
 }
@@ -42,35 +42,35 @@ pub struct Containers {
 /// One run of a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RunId {
-    /// The uid of its pod.
+    /// The uid of the run's pod.
     pub(crate) uid: String,
     pub(crate) container: String,
     pub(crate) restarts: i32,
 }
 
-/// A container as its runtime knows it.
+/// A container as its runtime reports it.
 pub(crate) struct Inside {
     pub(crate) run: RunId,
     pub(crate) id: String,
     pub(crate) is_running: bool,
     pub(crate) began: Timestamp,
-    /// What it was started from.
+    /// The image that the container was started from.
     pub(crate) image: String,
     pub(crate) variables: BTreeMap<String, String>,
 }
 
-/// What a node keeps for the readers of one pod.
+/// The containers of one pod.
 #[derive(Default)]
 struct Pod {
     place: Place,
     containers: BTreeMap<String, Slot>,
-    /// The reasons of those that could not be made.
+    /// The waiting reasons of containers that could not be created.
     held: BTreeMap<String, &'static str>,
-    /// Where ports lead to programs beside the node.
+    /// The ports forwarded to programs outside of the simulation.
     forwards: BTreeMap<u16, SocketAddr>,
 }
 
-/// Whose containers they are, and where they run.
+/// The pod and the node that containers belong to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     pub(super) node: String,
@@ -78,11 +78,11 @@ pub(super) struct Place {
     pub(super) pod: String,
     /// The claims of the pod's volumes.
     pub(super) claims: Vec<String>,
-    /// It has init containers, for which the others wait.
+    /// Whether the pod has init containers, for which the others wait.
     pub(super) initializes: bool,
 }
 
-/// A container that runs, whether the API server knows of it or not.
+/// A running container, whether or not the API server knows of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Running {
     /// The node it runs on.
@@ -91,19 +91,19 @@ pub struct Running {
     pub pod: String,
     /// The uid of its pod.
     pub uid: String,
-    /// Its own name.
+    /// The name of the container.
     pub container: String,
-    /// The claims whose volumes it can write to.
+    /// The claims whose volumes the container can write to.
     pub claims: Vec<String>,
 }
 
-/// The last two runs of a container.
+/// A container's current and previous run.
 struct Slot {
     restarts: i32,
     began: Timestamp,
     run: Run,
     previous: Option<Run>,
-    /// It has ended, and waits for its next run.
+    /// Whether the container has ended and waits for its next run.
     backs_off: bool,
 }
 
@@ -113,14 +113,14 @@ pub(super) struct Run {
     pub(super) container: Container,
     pub(super) log: Arc<Log>,
     pub(super) image: String,
-    /// Those on which it listens.
+    /// The ports on which the container listens.
     pub(super) ports: Vec<u16>,
-    /// What it serves.
+    /// The HTTP server of the container.
     pub(super) server: Server,
     pub(super) stdin: Stdin,
 }
 
-/// The pod that is asked about.
+/// A reference to the pod of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct PodReference<'a> {
     /// `metadata.name`
@@ -131,51 +131,51 @@ pub struct PodReference<'a> {
     pub node: &'a str,
 }
 
-/// Which part of a log is asked for, as `PodLogOptions` has it.
+/// The options of a log request, as in `PodLogOptions`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// Go on until the container ends.
+    /// Whether to stream the log until the container ends.
     pub follow: bool,
-    /// The run before the present one.
+    /// Whether to return the previous run's log.
     pub previous: bool,
-    /// Begin each line with its time.
+    /// Whether to prefix each line with its time.
     pub timestamps: bool,
-    /// Only the last lines.
+    /// The number of lines to return from the end of the log.
     pub tail_lines: Option<u64>,
-    /// Nothing behind so many bytes.
+    /// The number of bytes after which the log is cut off.
     pub limit_bytes: Option<u64>,
-    /// Only what was written in the last seconds.
+    /// The age in seconds of the oldest line to return.
     pub since_seconds: Option<i64>,
-    /// Only what was written from then on.
+    /// The time of the oldest line to return.
     pub since_time: Option<Timestamp>,
 }
 
-/// A process in a container, seen by a client.
+/// A client's process in a container.
 pub struct Session {
-    /// What it writes.
+    /// The output of the process.
     pub output: BoxStream<'static, (Channel, Bytes)>,
-    /// What it reads; dropping this ends its input. Absent when it reads nothing.
+    /// The input of the process; dropping the sender ends the input. `None` if it reads nothing.
     pub input: Option<mpsc::Sender<Bytes>>,
-    /// Runs it to its end: the exit code, or why it could not be started.
+    /// A future that runs the process: its exit code, or the reason why it could not be started.
     pub ended: BoxFuture<'static, Result<i32, String>>,
 }
 
-/// What becomes of processes whose container ends: 128 and the number of SIGKILL.
+/// The exit code of processes whose container ends: 128 plus the number of SIGKILL.
 const KILLED: i32 = 137;
 
-/// Why a kubelet does not answer as it is asked to.
+/// The reason why a kubelet rejects a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// None of the nodes has the name.
+    /// No node has this name.
     #[error("no such node")]
     UnknownNode,
-    /// The container has no such log.
+    /// The container has no log as requested.
     #[error("{0}")]
     BadRequest(String),
-    /// The container does not run.
+    /// The container is not running.
     #[error("container not found ({0:?})")]
     ContainerNotFound(String),
-    /// Nothing of the pod runs.
+    /// No container of the pod is running.
     #[error("pod not found ({0:?})")]
     PodNotFound(String),
 }
@@ -204,12 +204,12 @@ impl Containers {
         self.nodes
     }
 
-    /// The names under which the nodes have one image.
+    /// Returns the names under which the nodes know one image.
     pub(crate) fn same_images(&self) -> &SameImages {
         &self.same_images
     }
 
-    /// Every container that runs, by node.
+    /// Returns every running container, ordered by node.
     #[must_use]
     pub fn running(&self) -> Vec<Running> {
         let pods = self.pods.lock();
@@ -236,7 +236,7 @@ impl Containers {
         running
     }
 
-    /// The latest run of a container of the pod `uid`; None before the first.
+    /// Returns the latest run of a container of the pod `uid`; `None` before its first run.
     pub(crate) fn inside(&self, uid: &str, container: &str) -> Option<Inside> {
         let pods = self.pods.lock();
         let slot = pods.get(uid)?.containers.get(container)?;
@@ -254,14 +254,14 @@ impl Containers {
         })
     }
 
-    /// Has the kubelet stop this run, if it is still the latest; what follows is up to the pod. It may
-    /// take `grace`, or else what its pod allows.
+    /// Makes the kubelet stop this run if it is still the latest. The grace period is `grace`, or
+    /// else the pod's. The pod's restart policy decides what follows.
     pub(crate) fn stop(&self, run: RunId, grace: Option<Duration>) {
         self.stops.lock().insert(run, grace);
         self.stopped.notify_one();
     }
 
-    /// Waits until this run is over.
+    /// Waits until this run has ended.
     pub(crate) async fn ended(&self, run: &RunId) {
         let log = {
             let pods = self.pods.lock();
@@ -275,7 +275,7 @@ impl Containers {
         }
     }
 
-    /// What a container that runs answers to a GET.
+    /// Answers a GET as a running container; `None` if it does not run.
     pub(crate) fn get(&self, uid: &str, container: &str, get: &HTTPGetAction) -> Option<Answer> {
         let pods = self.pods.lock();
         let run = &pods.get(uid)?.containers.get(container)?.run;
@@ -283,7 +283,7 @@ impl Containers {
         is_running.then(|| run.server.get(get, &run.container))
     }
 
-    /// Whether somebody listens on a port of a container that runs.
+    /// Returns whether a running container listens on a port; `None` if it does not run.
     pub(crate) fn listens_on(
         &self,
         uid: &str,
@@ -296,9 +296,9 @@ impl Containers {
         is_running.then(|| run.server.listens_on(port))
     }
 
-    /// The next run that is to stop, and how long it may take, if that is not its pod's to say.
+    /// Waits for the next run to stop. Returns it with its grace period, `None` for the pod's.
     ///
-    /// Cancel safety: it is taken only by the poll that returns it.
+    /// Cancel safety: the run is taken only by the poll that returns it.
     pub(super) async fn told_to_stop(&self) -> (RunId, Option<Duration>) {
         loop {
             if let Some(run) = self.stops.lock().pop_first() {
@@ -308,17 +308,17 @@ impl Containers {
         }
     }
 
-    /// The pod's containers run there.
+    /// Records the node and the metadata of a pod.
     pub(super) fn place(&self, uid: &str, place: Place) {
         self.pods.lock().entry(uid.to_owned()).or_default().place = place;
     }
 
-    /// The `restarts`th run of a container begins.
+    /// Records the start of the `restarts`th run of a container.
     pub(super) fn begin(&self, uid: &str, container: &str, restarts: i32, run: Run) {
         let mut pods = self.pods.lock();
         let slots = &mut pods.entry(uid.to_owned()).or_default().containers;
         let previous = match slots.remove(container) {
-            // It could not be reported, and is begun again.
+            // A run that could not be reported begins again.
             Some(slot) if slot.restarts == restarts => slot.previous,
             slot => slot.map(|slot| slot.run),
         };
@@ -332,7 +332,7 @@ impl Containers {
         slots.insert(container.to_owned(), slot);
     }
 
-    /// A container has ended and has to wait for its next run.
+    /// Records that a container has ended and waits for its next run.
     pub(super) fn back_off(&self, uid: &str, container: &str) {
         let mut pods = self.pods.lock();
         let slot = pods
@@ -343,30 +343,30 @@ impl Containers {
         }
     }
 
-    /// These containers could not be made, for the reasons that their status says.
+    /// Records the containers that could not be created, with the reasons in their status.
     pub(super) fn hold(&self, uid: &str, held: BTreeMap<String, &'static str>) {
         if let Some(pod) = self.pods.lock().get_mut(uid) {
             pod.held = held;
         }
     }
 
-    /// Where ports of the pod lead to programs beside the node.
+    /// Sets the ports of a pod that are forwarded to programs outside of the simulation.
     pub(super) fn forward(&self, uid: &str, forwards: BTreeMap<u16, SocketAddr>) {
         if let Some(pod) = self.pods.lock().get_mut(uid) {
             pod.forwards = forwards;
         }
     }
 
-    /// The pod is gone.
+    /// Removes a pod.
     pub(super) fn forget(&self, uid: &str) {
         self.pods.lock().remove(uid);
     }
 
-    /// What a container has written, and with `follow` what it is going to write, until it ends.
+    /// Returns the log of a container; with `follow` the stream goes on until the container ends.
     ///
     /// # Errors
-    /// [`Refusal::UnknownNode`]; [`Refusal::BadRequest`] for a container that has not been started,
-    /// or not before.
+    /// [`Refusal::UnknownNode`]; [`Refusal::BadRequest`] for a container, or a previous run, that
+    /// has not been started.
     pub fn logs(
         &self,
         pod: PodReference<'_>,
@@ -397,10 +397,10 @@ impl Containers {
         Ok(lines.boxed())
     }
 
-    /// Starts a process in a container; it ends when the session is dropped.
+    /// Starts a process in a container; dropping the session kills it.
     ///
     /// # Errors
-    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
+    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container is running.
     pub fn exec(
         &self,
         pod: PodReference<'_>,
@@ -429,11 +429,11 @@ impl Containers {
         })
     }
 
-    /// What a container writes from now on, until it ends; with `stdin` what it reads comes from
-    /// the client, if it is open.
+    /// Attaches to a container: streams its output from now until it ends. With `stdin` the client
+    /// writes its input, if that is open.
     ///
     /// # Errors
-    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container runs.
+    /// [`Refusal::UnknownNode`]; [`Refusal::ContainerNotFound`] unless the container is running.
     pub fn attach(
         &self,
         pod: PodReference<'_>,
@@ -457,7 +457,7 @@ impl Containers {
         })
     }
 
-    /// Whether one of the nodes has this name.
+    /// Returns whether a node has this name.
     pub(crate) fn knows(&self, node: &str) -> bool {
         (1..=self.nodes).any(|index| identity::node_name(index) == node)
     }
@@ -518,7 +518,7 @@ impl Containers {
     }
 }
 
-/// Why a process does not start, as a container runtime words it.
+/// Returns a container runtime's message for a program that does not exist.
 fn not_executable(program: &str) -> String {
     format!(
         "error executing command in container: failed to exec in container: failed to start exec: \
@@ -561,7 +561,7 @@ impl Reader {
     }
 }
 
-/// A line behind its time, in RFC 3339 with all nine digits.
+/// Returns a line prefixed with its time in RFC 3339, with nine fractional digits.
 fn stamped(time: Timestamp, line: &[u8]) -> Bytes {
     let time = time.strftime("%Y-%m-%dT%H:%M:%S.%9fZ ").to_string();
     let mut stamped = BytesMut::from(time.as_bytes());

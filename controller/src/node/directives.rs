@@ -1,4 +1,4 @@
-//! What annotations ask of a simulated pod.
+//! The annotations that steer a simulated pod.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::{Pace, Timings};
 
 const PREFIX: &str = "kubeproof.dev/";
-/// Between a pod's name and the key, on the pod's Namespace.
+/// The infix between a pod's name and the key in annotations of the pod's Namespace.
 const POD_INFIX: &str = ".pods.kubeproof.dev/";
 
-/// A time to wait, which may have no end.
+/// A delay, finite or infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delay {
     After(Duration),
     Never,
 }
 
-/// Where an annotation drives a pod's phase.
+/// The phase that an annotation sets for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForcedPhase {
     Pending,
@@ -25,7 +25,7 @@ pub(super) enum ForcedPhase {
     Succeeded,
 }
 
-/// The behaviour of one pod.
+/// The behavior of one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Directives {
     pub(super) ready: bool,
@@ -33,7 +33,7 @@ pub(super) struct Directives {
     pub(super) start: Delay,
     pub(super) ready_after: Delay,
     pub(super) stop: Delay,
-    /// Containers are sent signals, and end when they like; else `stop` says when.
+    /// Whether containers receive signals and end by themselves; else `stop` decides.
     pub(super) signals: Option<Pace>,
 }
 
@@ -42,14 +42,14 @@ pub(super) struct Directives {
 pub(super) struct Annotations<'a> {
     /// The pod's name.
     pub(super) name: &'a str,
-    /// Those of the pod.
+    /// The annotations of the pod.
     pub(super) pod: Option<&'a BTreeMap<String, String>>,
-    /// Those of its Namespace.
+    /// The annotations of the pod's Namespace.
     pub(super) namespace: Option<&'a BTreeMap<String, String>>,
 }
 
 impl Annotations<'_> {
-    /// What the pod says under `key`, or else its Namespace for it.
+    /// Returns the value of `key` on the pod, or else on its Namespace for this pod.
     fn value(&self, key: &str) -> Option<&str> {
         let own = self
             .pod
@@ -59,7 +59,8 @@ impl Annotations<'_> {
             .map(|value| value.trim())
     }
 
-    /// The ports that lead to programs on loopback: `80=127.0.0.1:3000`, between commas.
+    /// Returns the ports forwarded to programs on loopback: `80=127.0.0.1:3000`, separated by
+    /// commas.
     pub(super) fn forwards(&self) -> BTreeMap<u16, SocketAddr> {
         let forwards = self.value("port-forward").unwrap_or_default().split(',');
         let forwards = forwards.filter_map(|forward| {
@@ -72,8 +73,8 @@ impl Annotations<'_> {
 }
 
 impl Directives {
-    /// Reads the annotations of the pod, then those its Namespace keeps for it, then the defaults. A
-    /// value that can't be read counts as absent.
+    /// Reads the annotations of the pod, then those of its Namespace for it, then the defaults. A
+    /// value that can't be parsed is ignored.
     pub(super) fn read(annotations: Annotations<'_>, timings: &Timings) -> Self {
         let value = |key: &str| annotations.value(key);
         let delay = |key: &str, default: Duration| {
@@ -81,7 +82,7 @@ impl Directives {
                 .and_then(parse_delay)
                 .unwrap_or(Delay::After(default))
         };
-        // Who is sent a signal has the whole grace period.
+        // A container that receives SIGTERM has the whole grace period.
         let stop = match timings.pace {
             Some(_) => Duration::MAX,
             None => timings.stop,
@@ -98,7 +99,8 @@ impl Directives {
     }
 }
 
-/// Reads `127.0.0.1:3000`, `[::1]:3000` or `localhost:3000`: an address that does not leave the machine.
+/// Parses `127.0.0.1:3000`, `[::1]:3000` or `localhost:3000`; `None` for an address that is not
+/// loopback.
 #[must_use]
 pub fn loopback(text: &str) -> Option<SocketAddr> {
     let address: SocketAddr = match text.strip_prefix("localhost:") {
@@ -129,7 +131,7 @@ fn parse_phase(value: &str) -> Option<ForcedPhase> {
 mod tests {
     use super::*;
 
-    /// What `read` makes of the annotations of a pod and of its Namespace.
+    /// Returns a directive read from the annotations of a pod and of its Namespace.
     fn steered<T>(
         pod: &[(&str, &str)],
         namespace: &[(&str, &str)],

@@ -1,4 +1,4 @@
-//! What a container starts with, as its pod's spec has it: program, variables, files.
+//! The environment of a container from its pod's spec: program, variables, files.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::sources::{Data, SourceKind, Sources};
 use super::start_error::{PATH, start_error};
 use crate::clock::Now;
 
-/// The files that images are known for: a part of the image's name, a path, and what it holds.
+/// The known files of images: a part of the image's name, a path, and the file's content.
 const PAGES: &[(&str, &str, &str)] = &[
     (
         "httpd",
@@ -29,13 +29,13 @@ const PAGES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Why a container can't be made: the text of upstream's events.
+/// The reason why a container can't be created, with the message of upstream's events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Missing {
     /// A ConfigMap or Secret that is not optional does not exist.
     #[error("{kind} \"{name}\" not found")]
     Object { kind: &'static str, name: String },
-    /// It lacks the key.
+    /// The ConfigMap or Secret lacks the key.
     #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
     Key {
         kind: &'static str,
@@ -43,12 +43,12 @@ pub(super) enum Missing {
         name: String,
         key: String,
     },
-    /// A volume can't be filled.
+    /// A volume can't be mounted.
     #[error("MountVolume.SetUp failed for volume \"{volume}\" : {cause}")]
     Volume { volume: String, cause: Box<Self> },
 }
 
-/// What containers of one pod are made from.
+/// The inputs from which containers of one pod are created.
 pub(super) struct Materials<'a> {
     pub(super) pod: &'a Pod,
     pub(super) sources: &'a Sources,
@@ -59,17 +59,17 @@ pub(super) struct Materials<'a> {
     pub(super) now: &'a Now,
 }
 
-/// A container about to start.
+/// A container that is ready to start.
 pub(super) struct Prepared {
     pub(super) container: Container,
-    /// Its main process; empty where the image decides.
+    /// The command line of the main process; empty if only the image knows it.
     pub(super) argv: Vec<String>,
-    /// Why the runtime cannot start it.
+    /// The runtime's error if it cannot start the container.
     pub(super) start_error: Option<String>,
 }
 
 impl Materials<'_> {
-    /// Makes the container of `spec`, with a file system of its own.
+    /// Creates the container of `spec` with its own file system.
     pub(super) fn prepare(&self, spec: &Spec) -> Result<Prepared, Missing> {
         let variables = self.variables(spec)?;
         let mounts = spec.volume_mounts.iter().flatten().filter_map(|mount| {
@@ -89,12 +89,12 @@ impl Materials<'_> {
             let directory = path
                 .rsplit_once('/')
                 .map_or("/", |(directory, _)| directory);
-            // A volume mounted there hides what the image has.
+            // A volume mounted there hides the image's files.
             let mounted = spec.volume_mounts.iter().flatten();
             let hidden = mounted.clone().any(|mount| directory == mount.mount_path);
             if image.contains(name) && !hidden {
                 files.make_directories(directory);
-                // The directory is there, so this can't fail.
+                // The directory exists, so this can't fail.
                 let _ = files.write(path, page.as_bytes(), false);
             }
         }
@@ -102,7 +102,7 @@ impl Materials<'_> {
         files.make_directories(directory);
         let argv = argv(spec, &variables);
         let command = match argv.is_empty() {
-            // The image's program is called like the image, more often than not.
+            // The program of an image usually has the image's name.
             true => Image::parse(image).map_or_else(|_| String::new(), |own| own.name().to_owned()),
             false => argv.join(" "),
         };
@@ -129,7 +129,7 @@ impl Materials<'_> {
         })
     }
 
-    /// What determines the randomness of one run of a container.
+    /// Returns the seed of the randomness of one run of a container.
     fn seed(&self, spec: &Spec, now: Timestamp) -> u64 {
         let uid = self.pod.metadata.uid.as_deref().unwrap_or_default();
         let time = now.as_nanosecond().to_string();
@@ -226,7 +226,7 @@ impl Materials<'_> {
         }
     }
 
-    /// A field of the pod, by the paths that the API allows.
+    /// Returns a field of the pod by its `fieldPath`.
     fn field(&self, selector: &ObjectFieldSelector) -> String {
         let metadata = &self.pod.metadata;
         let spec = self.pod.spec.as_ref();
@@ -257,7 +257,7 @@ impl Materials<'_> {
         value.unwrap_or_default().to_owned()
     }
 
-    /// The content of a volume that the pod's API objects make up; empty for any other.
+    /// Returns the content of a volume that API objects make up; empty for any other volume.
     pub(super) fn projected(&self, volume: &PodVolume) -> Result<Volume, Missing> {
         let files = Volume::default();
         let map = volume.config_map.as_ref();
@@ -282,7 +282,7 @@ impl Materials<'_> {
     }
 }
 
-/// The main process of a container; nothing where only its image knows that.
+/// Returns the command line of the main process; empty if only its image knows it.
 fn argv(spec: &Spec, variables: &BTreeMap<String, String>) -> Vec<String> {
     let expanded = |words: &Option<Vec<String>>| -> Vec<String> {
         let words = words.iter().flatten();
@@ -297,13 +297,13 @@ fn argv(spec: &Spec, variables: &BTreeMap<String, String>) -> Vec<String> {
     match (arguments.first(), default) {
         (None, Some(program)) => vec![program.to_owned()],
         (Some(_), Some(_)) => arguments,
-        // Most entrypoints run the program that they are given.
+        // Most entrypoints run the program in their arguments.
         (Some(first), None) if is_program(first) => arguments,
         (_, None) => Vec::new(),
     }
 }
 
-/// Writes the keys that `items` names, or all.
+/// Writes the keys in `items`, or all keys.
 fn fill(volume: &Volume, data: &Data, items: Option<&[KeyToPath]>) {
     let files = FileSystem::new(vec![("/volume".to_owned(), volume.clone())]);
     for (key, value) in data {
@@ -320,13 +320,13 @@ fn fill(volume: &Volume, data: &Data, items: Option<&[KeyToPath]>) {
                 .rsplit_once('/')
                 .map_or("/", |(directory, _)| directory);
             files.make_directories(directory);
-            // Two items may name one path as a file and as a directory; the first wins.
+            // If two items name one path as a file and as a directory, the first wins.
             let _ = files.write(&path, value, false);
         }
     }
 }
 
-/// Replaces `$(NAME)` where the variable is known; `$$` stands for a dollar sign.
+/// Replaces `$(NAME)` if the variable is defined; `$$` stands for a dollar sign.
 fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Which node a pod goes to: a pure choice over the nodes and what runs on them.
+//! The filters and scores of the scheduler: a pure choice of a node for a pod.
 
 mod neighbours;
 mod preemption;
@@ -20,21 +20,21 @@ use spread::Spread;
 pub(super) use preemption::{Plan, plan, priority};
 pub(super) use refusal::{Misfit, Reason, Unfit};
 
-/// A host port as it is taken: protocol, address, port.
+/// A host port in use: protocol, address, port.
 type HostPort = (String, String, i32);
 
-/// What runs on a node.
+/// The pods on a node and the resources they take.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     pods: Vec<Arc<Pod>>,
-    /// How many pods there are, whether or not more is known of them.
+    /// The number of pods, including those counted without details.
     count: usize,
     ports: BTreeSet<HostPort>,
     requested: Amounts,
 }
 
 impl Load {
-    /// Counts a pod that holds a place on the node.
+    /// Adds a pod that runs on the node or has a place there.
     pub(super) fn add(&mut self, pod: &Arc<Pod>) {
         if let Some(spec) = &pod.spec {
             self.ports.extend(host_ports(spec));
@@ -44,21 +44,21 @@ impl Load {
         self.count += 1;
     }
 
-    /// Counts a pod of which nothing matters but that it is there.
+    /// Adds a pod that competes for nothing but the number of pods.
     pub(super) fn count_one(&mut self) {
         self.count += 1;
     }
 }
 
-/// Looks up the labels of a Namespace by its name.
+/// A function from the name of a Namespace to its labels.
 pub(super) type NamespaceLabels<'a> = dyn Fn(&str) -> BTreeMap<String, String> + Sync + 'a;
 
-/// What a choice is made from.
+/// The nodes and loads from which the scheduler chooses.
 pub(super) struct Cluster<'a> {
     pub(super) nodes: Vec<&'a Node>,
-    /// By the name of the node.
+    /// The loads by node name.
     pub(super) loads: &'a BTreeMap<String, Load>,
-    /// The labels of a Namespace.
+    /// The lookup of a Namespace's labels.
     pub(super) namespace_labels: &'a NamespaceLabels<'a>,
 }
 
@@ -79,7 +79,7 @@ fn name(node: &Node) -> &str {
     node.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// What the filters know of a pod before they look at a node.
+/// The state of the filters for one pod, computed once for all nodes (PreFilter).
 struct Filters<'a> {
     pod: &'a Pod,
     neighbours: Neighbours,
@@ -107,13 +107,13 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// Why the pod does not fit on a node of the cluster.
+/// Returns the reason why the pod does not fit on a node of the cluster.
 fn examine_one(pod: &Pod, cluster: &Cluster<'_>, node: &Node) -> Option<Misfit> {
     Filters::of(pod, cluster).misfit(node, cluster.load(node))
 }
 
-/// The node for `pod`: of those it fits on the one `nominated` for it, the one it prefers, then the
-/// one with the fewest pods, then the first.
+/// Chooses a node for `pod` among those it fits on: the `nominated` one, else the most preferred,
+/// else the one with the fewest pods, else the first.
 ///
 /// # Errors
 ///
@@ -148,12 +148,12 @@ pub(super) fn choose(
     }
 }
 
-/// Orders `node-2` before `node-10`.
+/// A sort key that orders `node-2` before `node-10`.
 fn natural(name: &str) -> (usize, &str) {
     (name.len(), name)
 }
 
-/// How many taints of the node would rather keep the pod away.
+/// Counts the node's `PreferNoSchedule` taints that the pod does not tolerate.
 fn unwanted_taints(pod: &Pod, node: &Node) -> usize {
     let spec = pod.spec.as_ref();
     let tolerations = spec.and_then(|spec| spec.tolerations.as_deref());
@@ -164,8 +164,8 @@ fn unwanted_taints(pod: &Pod, node: &Node) -> usize {
         .count()
 }
 
-/// Why the pod does not fit on the node, whatever else is in the cluster; the first filter that
-/// refuses it says so.
+/// Returns the reason of the first filter that rejects the node for the pod, regardless of the rest
+/// of the cluster.
 fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
     let spec = pod.spec.as_ref()?;
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
@@ -195,19 +195,19 @@ fn misfit(pod: &Pod, node: &Node, load: &Load) -> Option<Misfit> {
     shortage(spec, node, load)
 }
 
-/// Whether the pod asks for anything that other pods may have taken.
+/// Returns whether the pod requests host ports or resources, which other pods may have taken.
 pub(super) fn competes(spec: &PodSpec) -> bool {
     !host_ports(spec).is_empty() || !resources::requests(spec).is_empty()
 }
 
-/// Whether a host port that the pod asks for is taken.
+/// Returns whether a host port of the pod is in use.
 pub(super) fn ports_are_taken(spec: &PodSpec, load: &Load) -> bool {
     let wanted = host_ports(spec);
     let mut taken = load.ports.iter();
     !wanted.is_empty() && taken.any(|taken| wanted.iter().any(|port| conflict(port, taken)))
 }
 
-/// The resources that the node lacks.
+/// Returns a misfit with the resources that the node lacks.
 fn shortage(spec: &PodSpec, node: &Node, load: &Load) -> Option<Misfit> {
     let lacking = lacking(spec, node, load);
     let lasts = lacking
@@ -232,7 +232,7 @@ pub(super) struct Lack {
     pub(super) capacity: i128,
 }
 
-/// What the pod asks for and the node does not have, in upstream's order.
+/// Returns the resources that the pod requests and the node lacks, in upstream's order.
 pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
     let status = node.status.as_ref();
     let allocatable = resources::amounts(status.and_then(|status| status.allocatable.as_ref()));
@@ -246,7 +246,7 @@ pub(super) fn lacking(spec: &PodSpec, node: &Node, load: &Load) -> Vec<Lack> {
     requests.sort_by(|one, other| (order(&one.0), &one.0).cmp(&(order(&other.0), &other.0)));
     let mut lacking = Vec::new();
     let pods = i128::try_from(load.count).unwrap_or(i128::MAX);
-    // A node that says nothing of pods has room for any number.
+    // A node without a capacity for pods has room for any number.
     if let Some(capacity) = allocatable.get("pods").filter(|places| pods >= **places) {
         lacking.push(Lack {
             resource: "pods".to_owned(),

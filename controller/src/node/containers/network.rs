@@ -12,7 +12,7 @@ use crate::node::container::{Container, Found, Log};
 use crate::node::identity;
 use crate::node::server::{Page, Server};
 
-/// The ports of one pod that runs.
+/// The network of one running pod.
 #[derive(Clone, Debug)]
 pub struct Network {
     containers: Containers,
@@ -21,17 +21,17 @@ pub struct Network {
     pod: (String, String),
 }
 
-/// What is behind a port on its node.
+/// The target of a connection to a port of a pod.
 pub enum Behind {
-    /// A program that listens: its side of a connection.
+    /// A program of the container that listens: the client's side of the connection.
     Program(DuplexStream),
-    /// A simulated container.
+    /// The HTTP server that a simulated container is taken to have.
     Site(Box<Site>),
-    /// Nobody listens.
+    /// No listener: the connection is refused.
     Nobody,
 }
 
-/// What a simulated container answers on a port.
+/// The HTTP server of a simulated container on one port.
 pub struct Site {
     container: Container,
     server: Server,
@@ -41,10 +41,10 @@ pub struct Site {
 }
 
 impl Containers {
-    /// The ports of a pod.
+    /// Returns the network of a pod.
     ///
     /// # Errors
-    /// [`Refusal::UnknownNode`]; [`Refusal::PodNotFound`] unless the pod runs.
+    /// [`Refusal::UnknownNode`]; [`Refusal::PodNotFound`] unless the pod is running.
     pub fn network(&self, pod: PodReference<'_>, namespace: &str) -> Result<Network, Refusal> {
         if !self.knows(pod.node) {
             return Err(Refusal::UnknownNode);
@@ -66,25 +66,25 @@ impl Containers {
 }
 
 impl Network {
-    /// The id of the pod's sandbox.
+    /// Returns the id of the pod's sandbox.
     #[must_use]
     pub fn sandbox(&self) -> String {
         identity::sandbox_id(&self.uid)
     }
 
-    /// The name of the pod.
+    /// Returns the name of the pod.
     #[must_use]
     pub fn pod(&self) -> &str {
         &self.pod.1
     }
 
-    /// The namespace of the pod.
+    /// Returns the namespace of the pod.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.pod.0
     }
 
-    /// Whether anything of the pod runs now.
+    /// Returns whether a container of the pod is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let pods = self.containers.pods.lock();
@@ -92,15 +92,16 @@ impl Network {
         pod.is_some_and(|pod| running(pod).next().is_some())
     }
 
-    /// Where a port leads beside the node, as the pod says or its namespace for it.
+    /// Returns the address that a port is forwarded to by an annotation of the pod or of its
+    /// Namespace.
     #[must_use]
     pub fn forwarded(&self, port: u16) -> Option<SocketAddr> {
         let pods = self.containers.pods.lock();
         pods.get(&self.uid)?.forwards.get(&port).copied()
     }
 
-    /// Connects to a port: to a program that listens there, or to the server that its container is
-    /// taken to have there.
+    /// Connects to a port: to a program that listens there, or to the HTTP server that its
+    /// container is taken to have.
     #[must_use]
     pub fn connect(&self, port: u16) -> Behind {
         let pods = self.containers.pods.lock();
@@ -110,7 +111,7 @@ impl Network {
         for run in running(pod) {
             match run.container.listeners.connect(port) {
                 Found::Connection(connection) => return Behind::Program(connection),
-                // A port is that of the program that has listened there.
+                // A port belongs to the program that has listened there.
                 Found::Refusal => return Behind::Nobody,
                 Found::Nothing => {}
             }
@@ -128,7 +129,7 @@ impl Network {
         }))
     }
 
-    /// Why there is no connection to a port where nobody listens, in the words of containerd.
+    /// Returns containerd's message for a port without a listener.
     #[must_use]
     pub fn refused(&self, port: u16) -> String {
         let (namespace, id) = (identity::network_namespace(&self.uid), self.sandbox());
@@ -139,7 +140,7 @@ impl Network {
         )
     }
 
-    /// Waits until everything that runs of the pod now has ended.
+    /// Waits until every container of the pod that is running now has ended.
     #[must_use]
     pub fn ended(&self) -> BoxFuture<'static, ()> {
         let pods = self.containers.pods.lock();
@@ -150,14 +151,14 @@ impl Network {
     }
 }
 
-/// The runs of a pod's containers that are not over.
+/// Returns the running containers of a pod.
 fn running(pod: &Pod) -> impl Iterator<Item = &Run> {
     let runs = pod.containers.values().map(|slot| &slot.run);
     runs.filter(|run| !run.log.is_closed())
 }
 
 impl Site {
-    /// What it answers to a GET of `path`: a file, if its image serves files, or else a line that names
+    /// Answers a GET of `path`: with a file if the image serves files, else with a line that names
     /// the pod and the port.
     #[must_use]
     pub fn get(&self, path: &str) -> Page {
@@ -178,7 +179,7 @@ impl Site {
         async move { log.closed().await }.boxed()
     }
 
-    /// Whether it serves files alone, which are only read.
+    /// Returns whether the server has static files only, which are read with GET.
     #[must_use]
     pub fn serves_files(&self) -> bool {
         self.server.page("/", &self.container).is_some()

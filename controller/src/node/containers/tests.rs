@@ -321,7 +321,7 @@ async fn a_port_is_that_of_the_program_that_listens_there() {
     let server = async { drop(listening.ended.await) };
     let client = async {
         for _ in 0..2 {
-            // The program begins to listen, anew after each connection.
+            // The program listens anew after each connection.
             let mut connection = loop {
                 match network.connect(8080) {
                     Behind::Program(connection) => break connection,
@@ -358,7 +358,8 @@ async fn a_port_is_that_of_the_program_that_listens_there() {
     assert_eq!(written, [(Channel::Stdout, Bytes::from("to the log\n"))]);
 }
 
-/// What a terminal with `command` shows when `keys` are typed, a second apart, and how the process ends.
+/// Types `keys`, a second apart, at a terminal with `command`. Returns the screen and the process's
+/// end.
 async fn at_terminal(command: &[&str], keys: &[&str]) -> (String, Result<i32, String>) {
     let containers = containers();
     let alive = Run {
@@ -377,7 +378,7 @@ async fn at_terminal(command: &[&str], keys: &[&str]) -> (String, Result<i32, St
         for keys in keys {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let keys = Bytes::copy_from_slice(keys.as_bytes());
-            // It may have ended.
+            // The process may have ended.
             let _ = input.send(keys).await;
         }
         drop(input);
@@ -397,7 +398,7 @@ async fn a_terminal_shows_what_is_typed_and_what_is_written() {
             "# echo hj\u{8} \u{8}i\r\nhi\r\n# exit 3\r\n",
             3,
         ),
-        // ^C takes a line back, or ends what runs; ^D is the end.
+        // ^C discards a line or ends the running command; ^D is the end of input.
         (
             shell,
             &[
@@ -438,7 +439,7 @@ async fn a_terminal_shows_what_is_typed_and_what_is_written() {
             "y\r\ngot y\r\n",
             0,
         ),
-        // Who types no more hangs up.
+        // A client that stops typing hangs up.
         (shell, &["echo hi\r"], "# echo hi\r\nhi\r\n# ", 0),
     ] {
         let (text, ended) = at_terminal(command, keys).await;

@@ -7,24 +7,24 @@ use kube::core::{Selector, SelectorExt};
 
 use super::{Cluster, Misfit, NamespaceLabels, Reason};
 
-/// A label of nodes with one of its values.
+/// A topology domain: a label of nodes with one of its values.
 type Domain = (String, String);
 
-/// What a pod wants near it, and what wants it not.
+/// The inter-pod affinity of one pod, precomputed for the whole cluster.
 pub(super) struct Neighbours {
-    /// For each required term, the topology key and the values where it is met.
+    /// The topology key of each required term, and the values where it is met.
     wanted: Vec<(String, BTreeSet<String>)>,
-    /// Nobody meets the required terms but the pod itself: it may be the first.
+    /// Whether only the pod itself meets its required terms, so that it may be the first.
     may_be_first: bool,
-    /// Where the pod's own anti-affinity keeps it from.
+    /// The domains that the pod's own anti-affinity excludes.
     avoided: BTreeSet<Domain>,
-    /// Where that of others does.
+    /// The domains that the anti-affinity of other pods excludes.
     forbidden: BTreeSet<Domain>,
-    /// How much a domain is preferred.
+    /// The weights of preferred domains.
     liked: BTreeMap<Domain, i64>,
 }
 
-/// The pods and namespaces that a term of a pod speaks of.
+/// The pods and namespaces that a term selects.
 struct Scope<'a> {
     term: &'a PodAffinityTerm,
     namespace: &'a str,
@@ -83,7 +83,7 @@ fn refused(pod: &Pod) -> &[PodAffinityTerm] {
     terms.unwrap_or_default()
 }
 
-/// Preferred terms, those against others with negative weights.
+/// Returns the preferred terms with their weights, negative for anti-affinity.
 fn preferred(pod: &Pod) -> Vec<(i64, &PodAffinityTerm)> {
     let affinity = affinity(pod);
     let toward = affinity.and_then(|own| own.pod_affinity.as_ref());
@@ -107,7 +107,7 @@ fn preferred(pod: &Pod) -> Vec<(i64, &PodAffinityTerm)> {
 impl Neighbours {
     pub(super) fn of(pod: &Pod, cluster: &Cluster<'_>) -> Self {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        // The values of a term's key where pods of its scope run.
+        // The values of a term's topology key where pods of its scope run.
         let values = |term: &PodAffinityTerm| -> Vec<String> {
             let scope = Scope {
                 term,
@@ -188,7 +188,7 @@ impl Neighbours {
     }
 }
 
-/// Where the anti-affinity of pods that run keeps `pod` from.
+/// Returns the domains that the anti-affinity of running pods excludes for `pod`.
 fn forbidden(pod: &Pod, cluster: &Cluster<'_>) -> BTreeSet<Domain> {
     let mut domains = BTreeSet::new();
     for node in &cluster.nodes {

@@ -1,4 +1,4 @@
-//! Whom a pod of higher priority displaces.
+//! Preemption: the pods of lower priority that a pod displaces.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,21 +13,21 @@ use kube::core::{Selector, SelectorExt};
 use super::refusal::{Misfit, Unfit, histogram};
 use super::{Cluster, Load, examine_one, name};
 
-/// Who has to leave which node.
+/// The victims of a preemption, and their node.
 #[derive(Clone, Debug)]
 pub(in crate::node) struct Plan {
     pub(in crate::node) node: String,
-    /// The most important first.
+    /// The victims, the most important first.
     pub(in crate::node) victims: Vec<Arc<Pod>>,
 }
 
 struct Candidate {
     victims: Vec<Arc<Pod>>,
-    /// How many of them a disruption budget protects.
+    /// The number of victims protected by a disruption budget.
     violations: usize,
 }
 
-/// The higher, the more important; a pod without a priority has none.
+/// Returns a pod's priority; 0 without one.
 pub(in crate::node) fn priority(pod: &Pod) -> i32 {
     pod.spec
         .as_ref()
@@ -35,11 +35,12 @@ pub(in crate::node) fn priority(pod: &Pod) -> i32 {
         .unwrap_or(0)
 }
 
-/// The node on which the fewest and least important pods have to leave for `pod`.
+/// Returns the node on which the fewest and least important pods have to leave for `pod`.
 ///
 /// # Errors
 ///
-/// What the scheduler says when it finds none.
+/// The scheduler's message when it finds no node.
+///
 /// Source: `pkg/scheduler/framework/preemption`, and the plugin DefaultPreemption.
 pub(in crate::node) fn plan(
     pod: &Pod,
@@ -81,13 +82,13 @@ pub(in crate::node) fn plan(
 
 type Rank = (usize, i32, i64, usize, Reverse<Timestamp>, usize);
 
-/// What makes one node a better choice than another; the least wins.
+/// Returns the rank of a candidate node; the smallest wins.
 fn rank(candidate: &Candidate, index: usize) -> Rank {
     let highest = candidate
         .victims
         .first()
         .map_or(i32::MIN, |pod| priority(pod));
-    // Each counts, although its priority may be negative.
+    // Each victim adds to the sum, although its priority may be negative.
     let sum = candidate
         .victims
         .iter()
@@ -107,14 +108,14 @@ fn rank(candidate: &Candidate, index: usize) -> Rank {
     )
 }
 
-/// Since when the pod runs; one that does not yet is younger than all others.
+/// Returns the start time of the pod; a pod that has not started counts as the youngest.
 fn started(pod: &Pod) -> Timestamp {
     let status = pod.status.as_ref();
     let time = status.and_then(|status| status.start_time.as_ref());
     time.map_or(Timestamp::MAX, |time| time.0)
 }
 
-/// Who has to leave `node`, or what the node lacks even without them.
+/// Returns the victims on `node`, or the reasons why the pod does not fit there even without them.
 fn candidate(
     pod: &Pod,
     cluster: &Cluster<'_>,
@@ -156,7 +157,7 @@ fn candidate(
     })
 }
 
-/// Why the pod would not fit on the node beside `kept`.
+/// Returns the reason why the pod does not fit on the node together with the pods `kept`.
 fn misfit_beside(
     pod: &Pod,
     cluster: &Cluster<'_>,
@@ -177,7 +178,7 @@ fn misfit_beside(
     examine_one(pod, &reduced, node)
 }
 
-/// The pods that may not be disrupted, as their budgets stand, and the others.
+/// Splits pods by budget: those that may not be disrupted, and the others.
 fn by_budget(
     pods: Vec<Arc<Pod>>,
     budgets: &[Arc<PodDisruptionBudget>],
@@ -202,8 +203,8 @@ fn by_budget(
     })
 }
 
-/// Whether a budget has to do with a pod that has not been evicted yet; one without a selector
-/// protects nobody.
+/// Returns whether a budget covers a pod that has not been evicted yet. A budget without a selector
+/// covers no pod.
 fn protects(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     if budget.namespace() != pod.namespace() || pod.labels().is_empty() {
         return false;

@@ -1,25 +1,25 @@
-//! Why a pod fits nowhere, as the scheduler words it.
+//! The reasons why a pod fits on no node, with the scheduler's messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// One reason against a node.
+/// One filter's reason against a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::node) enum Reason {
     Cordoned,
     Tainted,
     Affinity,
-    /// Its name is not among those that the pod's affinity names.
+    /// The pod's node affinity names other nodes.
     Pinned,
     Ports,
     Full,
     Insufficient(String),
     PodAffinity,
     PodAntiAffinity,
-    /// The anti-affinity of a pod that runs already.
+    /// The anti-affinity of a pod that is running already.
     OthersAntiAffinity,
     Spread,
-    /// The node lacks the label by which pods are to be spread.
+    /// The node lacks the topology key of the pod's spread constraints.
     SpreadLabel,
 }
 
@@ -45,16 +45,16 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a filter has against a node.
+/// The reasons of a filter against a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::node) struct Misfit {
     reasons: Vec<Reason>,
-    /// It would not fit either if all other pods went away.
+    /// Whether the pod would not fit even without all other pods (`UnschedulableAndUnresolvable`).
     pub(super) lasts: bool,
 }
 
 impl Misfit {
-    /// The reasons in words.
+    /// Returns the messages of the reasons.
     pub(super) fn reasons(&self) -> impl Iterator<Item = String> {
         self.reasons.iter().map(ToString::to_string)
     }
@@ -83,10 +83,10 @@ impl Misfit {
     }
 }
 
-/// That a pod fits on none of the nodes.
+/// The result of a pod that fits on no node (`FitError`).
 #[derive(Clone, Debug, Default)]
 pub(in crate::node) struct Unfit {
-    /// What each node has against it.
+    /// The reasons against each node.
     misfits: Vec<(String, Misfit)>,
 }
 
@@ -100,12 +100,12 @@ impl Unfit {
         misfits.find_map(|(name, misfit)| (name == node).then_some(misfit))
     }
 
-    /// Whether the pod might fit on `node` if others left.
+    /// Returns whether the pod might fit on `node` if other pods left.
     pub(in crate::node) fn may_pass(&self, node: &str) -> bool {
         self.misfit(node).is_some_and(|misfit| !misfit.lasts)
     }
 
-    /// The message about it; `preemption` says why nobody was displaced, if nobody was.
+    /// Returns the scheduler's message; `preemption` is the reason why no pod was evicted.
     pub(in crate::node) fn message(&self, preemption: Option<&str>) -> String {
         if self.misfits.is_empty() {
             return "no nodes available to schedule pods".to_owned();
@@ -122,7 +122,7 @@ impl Unfit {
     }
 }
 
-/// How often each text occurs, in the order of the texts with their counts.
+/// Counts equal texts. Returns `COUNT TEXT` for each, sorted and joined by commas.
 pub(super) fn histogram(texts: impl Iterator<Item = String>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for text in texts {

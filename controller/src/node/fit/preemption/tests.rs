@@ -9,7 +9,7 @@ fn node(name: &str) -> Node {
     serde_json::from_value(node).unwrap()
 }
 
-/// A pod of this priority that asks for so many processors.
+/// A pod with this priority and this CPU request.
 fn pod(name: &str, priority: i32, cpu: u32) -> Value {
     let requests = json!({ "requests": { "cpu": cpu.to_string() } });
     json!({
@@ -33,8 +33,8 @@ fn budget(app: &str, allowed: i32) -> Arc<PodDisruptionBudget> {
     Arc::new(serde_json::from_value(budget).unwrap())
 }
 
-/// What becomes of a pod of priority 100 that asks for 4 processors: the node and the victims, or
-/// the message.
+/// Runs a preemption for a pod of priority 100 that requests 4 CPUs. Returns the node and the
+/// victims, or the message.
 fn outcome(nodes: &[Vec<Value>], budgets: &[Arc<PodDisruptionBudget>]) -> String {
     let names: Vec<String> = (1..=nodes.len())
         .map(|index| format!("node-{index}"))
@@ -71,7 +71,7 @@ fn the_least_important_pods_leave_and_no_more_than_must() {
         since(pod("c", 20, 2), 3),
         since(pod("d", 200, 2), 4),
     ];
-    // Of two that matter the same, the younger goes first; both have to here.
+    // Of two equally important pods, the younger is evicted first; here both have to leave.
     assert_eq!(outcome(&[pods], &[]), "node-1: a b");
     let roomy = vec![since(pod("a", 10, 3), 1), since(pod("b", 10, 3), 2)];
     assert_eq!(outcome(&[roomy], &[]), "node-1: b");
@@ -81,7 +81,7 @@ fn the_least_important_pods_leave_and_no_more_than_must() {
 fn the_node_that_loses_least_is_chosen() {
     let one = |name: &str, priority: i32| vec![pod(name, priority, 8)];
     assert_eq!(outcome(&[one("a", 20), one("b", 10)], &[]), "node-2: b");
-    // A budget that allows nothing outweighs priorities.
+    // A budget without allowed disruptions outweighs priorities.
     let budgets = [budget("b", 0)];
     assert_eq!(
         outcome(&[one("a", 20), one("b", 10)], &budgets),
