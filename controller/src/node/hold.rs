@@ -1,4 +1,4 @@
-//! Containers that can't be made for now: why, and when the kubelet tries again.
+//! Containers that could not be created: the cause, and the time of the next try.
 
 use std::time::Duration;
 
@@ -9,42 +9,42 @@ use super::environment::Missing;
 use super::image::Image;
 use super::lifecycle::after;
 
-/// How long a kubelet leaves a pod alone whose sync has failed.
+/// The wait after a failed sync of a pod.
 const SYNC_BACK_OFF: Duration = Duration::from_secs(10);
-/// How soon it hears that the pod's sandbox runs, which the first sync has brought about.
+/// The delay until the kubelet notices the pod's sandbox, which the first sync has created.
 const RELIST: Duration = Duration::from_secs(1);
-/// The wait after the first failed pull of an image; doubled by each further one.
+/// The wait after the first failed pull of an image; each further failure doubles it.
 const PULL_BACK_OFF_MIN: Duration = Duration::from_secs(10);
-/// No wait for a pull is longer.
+/// The maximum wait between pulls.
 const PULL_BACK_OFF_MAX: Duration = Duration::from_secs(300);
 
-/// Why a container can't be made.
+/// The cause why a container can't be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// Something that its environment names is missing.
+    /// An object or key that the container's environment refers to is missing.
     Config(Missing),
-    /// Its image can't be pulled, in the words of the container runtime.
+    /// The image can't be pulled; the container runtime's message.
     Pull(String),
-    /// Its image is nowhere, and may not be pulled.
+    /// The image is not on the node, and the pull policy is `Never`.
     NeverPull,
-    /// Nothing can have the name that its image has.
+    /// The image's name is not valid.
     ImageName(String),
 }
 
-/// A container that could not be made.
+/// A container that could not be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     image: String,
     pub(super) cause: Cause,
-    /// When that was tried last.
+    /// The time of the last try.
     since: Timestamp,
-    /// How often in a row.
+    /// The number of consecutive failures.
     attempts: u32,
-    /// Nobody has to wait for the next try.
+    /// Whether the next try is due without a wait.
     is_due: bool,
 }
 
-/// What a container's status says that waits.
+/// The reason and message of a waiting container's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) reason: &'static str,
@@ -52,7 +52,7 @@ pub(super) struct Waiting {
 }
 
 impl Cause {
-    /// Why the node does not get the image of a container, if it doesn't.
+    /// Returns the cause why the node can't get a container's image; `None` if it can.
     pub(super) fn of_image(spec: &Spec) -> Option<Self> {
         let image = match Image::parse(spec.image.as_deref().unwrap_or_default()) {
             Ok(image) => image,
@@ -65,7 +65,7 @@ impl Cause {
         })
     }
 
-    /// The words for it of a status, and of the event beside.
+    /// Returns the reason and message of the status, which the event shares.
     pub(super) fn waiting(&self, image: &str) -> Waiting {
         let (reason, message) = match self {
             Self::Config(missing) => ("CreateContainerConfigError", missing.to_string()),
@@ -86,7 +86,7 @@ impl Cause {
 }
 
 impl Hold {
-    /// The container could not be made from `image`, after `before`.
+    /// Records a failure to create the container from `image`, after the earlier one `before`.
     pub(super) fn new(before: Option<&Self>, image: &str, cause: Cause, now: Timestamp) -> Self {
         let attempts = before.filter(|own| own.image == image);
         Self {
@@ -98,7 +98,8 @@ impl Hold {
         }
     }
 
-    /// When a container made from `image` is tried again; one from another image is at once.
+    /// Returns when the container is tried again; `None` for at once, as with another image than
+    /// before.
     pub(super) fn until(&self, image: &str) -> Option<Timestamp> {
         if self.image != image || self.is_due {
             return None;
@@ -113,12 +114,12 @@ impl Hold {
         Some(after(self.since, wait))
     }
 
-    /// The kubelet syncs the pod, so that the wait is over; but a pull has one of its own.
+    /// Ends the wait, because the kubelet syncs the pod. A failed pull keeps its own back-off.
     pub(super) fn look_again(&mut self) {
         self.is_due |= !matches!(self.cause, Cause::Pull(_));
     }
 
-    /// When the kubelet comes back and sees that it is too early for another pull.
+    /// Returns when the kubelet syncs again and finds that it is too early for another pull.
     pub(super) fn looked_at(&self) -> Option<Timestamp> {
         let wait = if self.attempts == 1 {
             RELIST
@@ -128,7 +129,7 @@ impl Hold {
         matches!(self.cause, Cause::Pull(_)).then(|| after(self.since, wait))
     }
 
-    /// What the status says at `now`.
+    /// Returns the reason and message of the status at `now`.
     pub(super) fn waiting(&self, now: Timestamp) -> Waiting {
         let waiting = self.cause.waiting(&self.image);
         if self.looked_at().is_none_or(|at| now < at) {
@@ -149,7 +150,7 @@ impl Hold {
 }
 
 impl Waiting {
-    /// The kubelet waits with the next pull.
+    /// Returns whether the kubelet waits before the next pull.
     pub(super) fn is_back_off(&self) -> bool {
         self.reason == "ImagePullBackOff"
     }

@@ -1,4 +1,4 @@
-//! Addresses and ids that follow from names alone, so that equal runs give equal objects.
+//! Addresses and ids derived from names alone, so that equal runs create equal objects.
 
 use std::fmt::Write as _;
 use std::hash::Hasher;
@@ -20,7 +20,7 @@ impl Hasher for Fnv {
     }
 }
 
-/// 64 hexadecimal digits that depend on `parts` only.
+/// Returns 64 hexadecimal digits that depend on `parts` only.
 fn digest(parts: &[&str]) -> String {
     let mut hex = String::with_capacity(64);
     for lane in 0_u8..4 {
@@ -37,33 +37,33 @@ fn digest(parts: &[&str]) -> String {
     hex
 }
 
-/// A number below `below` that depends on `parts` only.
+/// Returns a number below `below` that depends on `parts` only.
 pub(super) fn draw(parts: &[&str], below: u64) -> u64 {
     let digest = digest(parts);
     let number = u64::from_str_radix(&digest[..16], 16).expect("a digest is hexadecimal");
     number.checked_rem(below).unwrap_or(0)
 }
 
-/// The id of the `restarts`th run of a container.
+/// Returns the id of the `restarts`th run of a container.
 pub(super) fn container_id(pod_uid: &str, container: &str, restarts: i32) -> String {
     let digest = digest(&[pod_uid, container, &restarts.to_string()]);
     format!("containerd://{digest}")
 }
 
-/// The id of the sandbox of a pod.
+/// Returns the id of a pod's sandbox.
 pub(super) fn sandbox_id(pod_uid: &str) -> String {
     digest(&[pod_uid, "sandbox"])
 }
 
-/// The path of a pod's network namespace.
+/// Returns the path of a pod's network namespace.
 pub(super) fn network_namespace(pod_uid: &str) -> String {
     let digits = digest(&[pod_uid, "network"]);
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
     format!("/var/run/netns/cni-{}", parts.join("-"))
 }
 
-/// What a registry would answer for `image`: its repository and a digest, which all names of one image
-/// have in common.
+/// Returns the image id in a container's status: the repository and a digest, which is the same for
+/// all names of one image.
 pub(crate) fn image_id(image: &str, same: &SameImages) -> String {
     let Ok(known) = Image::parse(image) else {
         return format!("{image}@sha256:{}", digest(&[image]));
@@ -75,27 +75,27 @@ pub(crate) fn image_id(image: &str, same: &SameImages) -> String {
     }
 }
 
-/// The name of the `index`th node, counted from 1.
+/// Returns the name of the `index`th node, counted from 1.
 pub(super) fn node_name(index: usize) -> String {
     format!("node-{index}")
 }
 
-/// The address of the `index`th node; `.1` is left to a gateway.
+/// Returns the address of the `index`th node; `.1` is reserved for a gateway.
 pub(super) fn host_ip(index: usize) -> String {
     let host = index + 1;
     format!("172.18.{}.{}", (host / 256) % 256, host % 256)
 }
 
-/// The address of the `pod`th pod of the `index`th node, counted from 1.
+/// Returns the address of the `pod`th pod of the `index`th node, counted from 1.
 ///
-/// A node has 253 addresses and gives them out in turn.
+/// A node has 253 addresses and assigns them in turn.
 pub(super) fn pod_ip(index: usize, pod: usize) -> String {
     let second = 244 + (index / 256) % 12;
     let last = 2 + (pod.saturating_sub(1)) % 253;
     format!("10.{second}.{}.{last}", index % 256)
 }
 
-/// The subnet [`pod_ip`] draws from.
+/// Returns the subnet from which [`pod_ip`] draws.
 pub(super) fn pod_cidr(index: usize) -> String {
     format!("10.{}.{}.0/24", 244 + (index / 256) % 12, index % 256)
 }

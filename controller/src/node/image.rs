@@ -1,14 +1,14 @@
-//! References to images: what they name, what their image runs, and whether a registry would have it.
+//! References to images: parsing, known commands and programs, and errors of pulls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-/// What a registry answers for that has no place in the DNS (RFC 2606).
+/// The DNS label of registries that do not exist (RFC 2606).
 const NOWHERE: &str = "invalid";
 
 static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::parse(include_str!("images.txt")));
 
-/// Whose images of known names are what they are known for.
+/// The owners whose images of known names are the well-known ones.
 const OWNERS: &[&str] = &[
     "library",
     "docker/library",
@@ -20,7 +20,7 @@ const OWNERS: &[&str] = &[
 /// The names of an image's programs.
 pub(super) type Programs = BTreeSet<&'static str>;
 
-/// What `images.txt` says.
+/// The content of `images.txt`.
 struct Known {
     commands: Vec<(&'static str, &'static str)>,
     programs: BTreeMap<&'static str, Programs>,
@@ -54,11 +54,11 @@ impl Known {
     }
 }
 
-/// References to one image under several names, besides those that the nodes know of.
+/// Groups of references to one image, in addition to the names that the nodes know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SameImages(Arc<[BTreeSet<String>]>);
 
-/// What cannot be a reference to an image.
+/// An error for text that is not a valid reference to an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("image name {name:?}: {fault}")]
 pub struct BadImageName {
@@ -67,10 +67,10 @@ pub struct BadImageName {
 }
 
 impl SameImages {
-    /// The references of each of `groups` name one image. Groups with a reference in common are one.
+    /// Treats the references of each group as one image. Groups with a common reference are merged.
     ///
     /// # Errors
-    /// [`BadImageName`] for the first that is no reference.
+    /// [`BadImageName`] for the first reference that is not valid.
     pub fn try_new(groups: &[Vec<String>]) -> Result<Self, BadImageName> {
         let mut known: Vec<BTreeSet<String>> = Vec::new();
         for group in groups {
@@ -93,21 +93,21 @@ impl SameImages {
     }
 }
 
-/// A reference to an image, in full.
+/// A parsed reference to an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Image<'a> {
     registry: &'a str,
-    /// Its name in the registry.
+    /// The repository's path in the registry.
     path: String,
     tag: Option<&'a str>,
     digest: Option<&'a str>,
 }
 
 impl<'a> Image<'a> {
-    /// Reads a reference as a kubelet does.
+    /// Parses a reference as a kubelet does.
     ///
     /// # Errors
-    /// Upstream's words for what is wrong with it.
+    /// Upstream's message for a reference that is not valid.
     pub(super) fn parse(text: &'a str) -> Result<Self, String> {
         if text.len() == 64
             && text
@@ -152,7 +152,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// What it runs when it is told of no program; `None` where only the image knows.
+    /// Returns the image's default command; `None` if it is not known.
     pub(super) fn command(&self) -> Option<&'static str> {
         let name = self.name();
         let mut commands = KNOWN.commands.iter();
@@ -160,7 +160,7 @@ impl<'a> Image<'a> {
         known.map(|(_, command)| *command)
     }
 
-    /// All programs that it has, if it is a base image; others are not known.
+    /// Returns the image's programs if it is a known base image.
     pub(super) fn programs(&self) -> Option<&'static Programs> {
         let (owner, name) = self
             .path
@@ -170,7 +170,7 @@ impl<'a> Image<'a> {
         known.filter(|_| OWNERS.contains(&owner))
     }
 
-    /// The last part of its name.
+    /// Returns the last component of the repository's path.
     pub(super) fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
@@ -179,12 +179,13 @@ impl<'a> Image<'a> {
         self.digest
     }
 
-    /// The repository in full.
+    /// Returns the full name of the repository.
     pub(super) fn repository(&self) -> String {
         format!("{}/{}", self.registry, self.path)
     }
 
-    /// What all references to this image have in common, those that `same` adds included.
+    /// Returns the canonical name of the image, which all its references share, including those of
+    /// `same`.
     pub(super) fn canonical(&self, same: &SameImages) -> String {
         let name = self.familiar();
         let mut groups = same.0.iter();
@@ -192,7 +193,7 @@ impl<'a> Image<'a> {
         group.and_then(BTreeSet::first).cloned().unwrap_or(name)
     }
 
-    /// What all references to this image have in common that the nodes know of.
+    /// Returns the canonical name of the image without those of `SameImages`.
     fn familiar(&self) -> String {
         let path = match self.registry {
             "docker.io" => self.path.trim_start_matches("library/").to_owned(),
@@ -204,7 +205,7 @@ impl<'a> Image<'a> {
         name.trim_end_matches(":latest").to_owned()
     }
 
-    /// Its registry and the reference in full, as a container runtime has them.
+    /// Returns the full reference, as container runtimes write it.
     fn resolved(&self) -> String {
         let repository = self.repository();
         match (self.digest, self.tag) {
@@ -213,7 +214,8 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Why nobody can pull it, in a container runtime's words: there is no such registry.
+    /// Returns a container runtime's error for a registry that does not exist; `None` if the pull
+    /// succeeds.
     pub(super) fn pull_error(&self) -> Option<String> {
         let host = self.registry.split(':').next().unwrap_or_default();
         let mut labels = host.split('.');
@@ -231,11 +233,10 @@ impl<'a> Image<'a> {
     }
 }
 
-/// The name and the tag, or digest, of the image that `reference` names, as NodeImages have them:
-/// without the parts that go without saying.
+/// Returns the short name and the tag or digest of an image, as in a NodeImage.
 ///
 /// # Errors
-/// Upstream's words for what is wrong with the reference.
+/// Upstream's message for a reference that is not valid.
 pub fn familiar_name(reference: &str) -> Result<(String, String), String> {
     let image = Image::parse(reference)?;
     let name = match image.registry {
@@ -250,13 +251,13 @@ pub fn familiar_name(reference: &str) -> Result<(String, String), String> {
     Ok((name, tag.to_owned()))
 }
 
-/// The reference to a tag or digest of an image.
+/// Returns the reference to a tag or digest of an image.
 pub(crate) fn reference_to(name: &str, tag: &str) -> String {
     let separator = if is_digest(tag) { '@' } else { ':' };
     format!("{name}{separator}{tag}")
 }
 
-/// Why nobody can pull what `reference` names; None when it can be pulled.
+/// Returns the error of a pull of `reference`; `None` if it succeeds.
 pub(crate) fn pull_error(reference: &str) -> Option<String> {
     match Image::parse(reference) {
         Ok(image) => image.pull_error(),
@@ -264,7 +265,7 @@ pub(crate) fn pull_error(reference: &str) -> Option<String> {
     }
 }
 
-/// Whether the first part of a reference names a registry.
+/// Returns whether the first component of a reference is a registry.
 fn is_registry(first: &str) -> bool {
     first == "localhost" || first.contains(['.', ':']) || first.chars().any(char::is_uppercase)
 }

@@ -1,4 +1,4 @@
-//! The runs of one container, and when the next one begins.
+//! The runs of one container, and the time of the next one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,28 +15,29 @@ pub(super) struct Instance {
     pub(super) image: String,
     pub(super) restarts: i32,
     pub(super) since: Timestamp,
-    /// How it ended, once it has.
+    /// The exit of the run, once it has ended.
     pub(super) exit: Option<Exit>,
-    /// Why the runtime could not start it, which ended it.
+    /// The runtime's error if it could not start the container, which ends the run.
     pub(super) start_error: Option<Arc<str>>,
-    /// The run before.
+    /// The previous run.
     pub(super) last: Option<Ended>,
     pub(super) back_off: Option<BackOff>,
-    /// What its readiness probe says; a container without one is ready as soon as it has started.
+    /// The result of the readiness probe. Without a probe, a container is ready once it has
+    /// started.
     pub(super) probed: Option<bool>,
-    /// Whether its startup probe has succeeded; a container without one starts at once.
+    /// Whether the startup probe has succeeded. Without a probe, a container has started at once.
     pub(super) startup: Option<bool>,
-    /// The kubelet has heard from the runtime that it runs.
+    /// Whether the kubelet has learned from the runtime that the container runs.
     pub(super) noticed: bool,
-    /// Its hook postStart, which holds back the report that it runs.
+    /// The `postStart` hook, until which the container is not reported as running.
     pub(super) post_start: Option<Hook>,
-    /// Its hook preStop, once the container is to stop.
+    /// The `preStop` hook, once the container is to stop.
     pub(super) pre_stop: Option<Hook>,
-    /// The kubelet is stopping it.
+    /// The kubelet's order to stop the container.
     pub(super) stopping: Option<Stopping>,
-    /// It was sent SIGTERM.
+    /// Whether the container was sent SIGTERM.
     pub(super) signaled: bool,
-    /// It is stopping for good, as its pod ends.
+    /// Whether the container stops for good because its pod ends.
     pub(super) dismissed: bool,
 }
 
@@ -45,51 +46,52 @@ pub(super) struct Instance {
 pub(super) struct Stopping {
     pub(super) since: Timestamp,
     pub(super) grace: Duration,
-    /// Somebody beside the kubelet gave it, who takes the end for the container's own.
+    /// Whether another program gave the order, so that the kubelet sees the container exit by
+    /// itself.
     pub(super) is_foreign: bool,
 }
 
-/// How far a lifecycle hook has come.
+/// The progress of a lifecycle hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hook {
     Running,
     Done(Timestamp),
 }
 
-/// The end of a main process.
+/// The exit of a main process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exit {
     pub(super) code: i32,
     pub(super) at: Timestamp,
-    /// The kubelet has brought it about.
+    /// Whether the kubelet has killed the process.
     pub(super) killed: bool,
 }
 
-/// A run that is over.
+/// A run that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) since: Timestamp,
     pub(super) exit: Exit,
-    /// Why it was never started.
+    /// The runtime's error if the run was never started.
     pub(super) start_error: Option<Arc<str>>,
 }
 
-/// How long a container has to wait that ends again, and since when that is so.
+/// The back-off of a container that ends repeatedly, and its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BackOff {
     pub(super) wait: Duration,
     since: Timestamp,
 }
 
-/// The wait after the second end; doubled by each further one.
+/// The wait after the second end; each further end doubles it.
 const BACK_OFF_MIN: Duration = Duration::from_secs(10);
-/// No wait is longer.
+/// The maximum wait.
 const BACK_OFF_MAX: Duration = Duration::from_secs(300);
-/// Who ran for so long starts over.
+/// The duration of a run after which the back-off is reset.
 const BACK_OFF_RESET: Duration = Duration::from_secs(600);
 
 impl Instance {
-    /// The first run of a container.
+    /// Returns the first run of a container.
     pub(super) fn first(part: &Part, now: Timestamp) -> Self {
         Self {
             image: part.image.clone(),
@@ -110,17 +112,17 @@ impl Instance {
         }
     }
 
-    /// It runs, and whatever its start takes is over.
+    /// Returns whether the container runs and its startup is complete.
     pub(super) fn is_started(&self) -> bool {
         self.is_reported() && self.exit.is_none() && self.startup != Some(false)
     }
 
-    /// Nothing keeps the kubelet from telling that it runs, or how it ended.
+    /// Returns whether the kubelet can report that the container runs, or its exit.
     pub(super) fn is_reported(&self) -> bool {
         self.exit.is_some() || self.noticed && self.post_start != Some(Hook::Running)
     }
 
-    /// The kubelet has ended it, unless it has ended before.
+    /// Records that the kubelet has killed the container, unless it has ended before.
     pub(super) fn halt(&mut self, code: i32, now: Timestamp) {
         self.exit.get_or_insert(Exit {
             code,
@@ -129,7 +131,7 @@ impl Instance {
         });
     }
 
-    /// The runtime could not start it.
+    /// Records that the runtime could not start the container.
     pub(super) fn fail_to_start(&mut self, message: Arc<str>, now: Timestamp) {
         self.start_error = Some(message);
         self.exit = Some(Exit {
@@ -139,10 +141,10 @@ impl Instance {
         });
     }
 
-    /// Begins the next run: after an end of its own, or else of the kubelet's making.
+    /// Begins the next run, after an exit of the container or a kill by the kubelet.
     pub(super) fn restart(&mut self, part: &Part, now: Timestamp) {
         self.back_off = self.exit.map(|exit| {
-            // Another image makes another container, which has not failed yet.
+            // A new image makes a new container, which has no failures yet.
             let lasting = self.back_off.filter(|own| {
                 self.image == part.image && exit.at <= after(own.since, BACK_OFF_RESET)
             });
@@ -169,11 +171,11 @@ impl Instance {
         };
     }
 
-    /// How long its next run has to wait after `exit`.
+    /// Returns how long the next run has to wait after `exit`.
     pub(super) fn waits(&self, exit: Exit) -> Option<Duration> {
         let back_off = self.back_off?;
-        // Whom the kubelet has ended itself it starts at once, unless the wait that the run before
-        // has brought upon it is not over yet.
+        // A container that the kubelet has killed starts at once, unless the back-off of the run
+        // before is not over yet.
         let served = exit.killed
             && self
                 .last
@@ -184,7 +186,7 @@ impl Instance {
     }
 }
 
-/// Which ends of a container are followed by another run.
+/// The exits of a container that are followed by another run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RestartPolicy {
     Always,
@@ -193,7 +195,7 @@ pub(super) enum RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// Reads a pod's `restartPolicy`.
+    /// Parses a pod's `restartPolicy`.
     pub(super) fn of(text: Option<&str>) -> Self {
         match text {
             Some("Never") => Self::Never,
@@ -211,14 +213,14 @@ impl RestartPolicy {
     }
 }
 
-/// Why a container does not run.
+/// The reason why a container does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
-    /// Its process has ended.
+    /// The main process has ended.
     Terminated,
-    /// The runtime could not start it, and is about to try again.
+    /// The runtime could not start the container, and is about to retry.
     Unstarted,
-    /// It has ended so often that it must wait.
+    /// The container has ended repeatedly and is in back-off.
     BackOff(Duration),
 }
 

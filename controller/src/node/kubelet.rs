@@ -1,7 +1,7 @@
-//! Runs the pods of all simulated nodes.
+//! The kubelets of all simulated nodes.
 //!
-//! One task serves every node: it mirrors pods, their claims and their Namespaces, and moves each
-//! pod on when something changed or a time has come.
+//! One task serves every node: it mirrors pods, their claims and their Namespaces, and syncs each
+//! pod when an object has changed or a time has come.
 
 mod admission;
 mod happenings;
@@ -47,7 +47,7 @@ enum Update {
     Node(Box<Event<Arc<Node>>>),
 }
 
-/// What the nodes keep about one pod, by uid.
+/// The kubelet's state of one pod.
 struct Record {
     key: ObjectKey,
     uid: String,
@@ -56,28 +56,28 @@ struct Record {
     started: Timestamp,
     pod_ip: String,
     instances: BTreeMap<String, Instance>,
-    /// The containers that could not be made when that was tried last.
+    /// The containers that could not be created on the last try.
     held: BTreeMap<String, Hold>,
     processes: PodProcesses,
     under_way: UnderWay,
     reported: Readiness,
-    /// The status as the last write left it; the mirror may lag behind it.
+    /// The status after the last write; the mirror may be older.
     written: Option<PodStatus>,
-    /// The version which that write made.
+    /// The resourceVersion of the last write.
     written_version: u64,
-    /// Its node was switched off while it ran.
+    /// Whether the node was switched off while the pod ran.
     is_powered_off: bool,
     deleted: Option<Timestamp>,
-    /// The node does not take it, and is going to say so.
+    /// The node's rejection of the pod, until it is reported.
     rejection: Option<Rejection>,
     wake: Option<Timestamp>,
     failures: u32,
-    /// The pod as it was last, where its node has not heard that it is gone.
+    /// The deleted pod, if its node has not noticed the deletion yet.
     vanished: Option<Arc<Pod>>,
 }
 
 impl Record {
-    /// The containers that run.
+    /// Returns the running containers.
     fn alive(&self) -> Vec<String> {
         let runs = self.stage == Stage::Running && !self.is_powered_off;
         let alive = self.instances.iter();
@@ -89,9 +89,9 @@ impl Record {
 struct Kubelet {
     ctx: Context,
     timings: Timings,
-    /// Node name to index.
+    /// Node indexes by name.
     nodes: BTreeMap<String, usize>,
-    /// How many pod addresses each node has given out, by index.
+    /// The number of pod addresses that each node has assigned, by index.
     addresses: BTreeMap<usize, usize>,
     pods: Mirror<Pod>,
     claims: Mirror<PersistentVolumeClaim>,
@@ -103,7 +103,7 @@ struct Kubelet {
     faults: Faults,
     outages: Outages,
     dirty: BTreeSet<ObjectKey>,
-    /// Pods that were gone before their containers, with those.
+    /// Pods deleted before their containers ended, with those containers.
     gone: Vec<(Arc<Pod>, Vec<String>)>,
 }
 
@@ -230,7 +230,7 @@ impl Kubelet {
 
     fn take_in_pod(&mut self, change: Change<Pod>) {
         match (change.old, change.new) {
-            // Forced away or finished: whatever ran stops now.
+            // The pod was force-deleted or has finished: its containers stop now.
             (Some(old), None) => {
                 let uid = mirror::uid(&*old);
                 if self.is_unheard(&uid) {
@@ -248,7 +248,7 @@ impl Kubelet {
         }
     }
 
-    /// Stops what runs of a pod that is gone.
+    /// Stops the containers of a deleted pod.
     fn forget(&mut self, uid: &str, pod: Option<Arc<Pod>>) {
         let record = self.records.take(uid);
         self.processes.forget_pod(uid);
@@ -277,7 +277,7 @@ impl Kubelet {
         self.dirty.extend(keys);
     }
 
-    /// Moves one pod on as far as it goes now.
+    /// Syncs one pod as far as possible now.
     async fn sync(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.get(key).cloned() else {
             return;
@@ -328,7 +328,7 @@ impl Kubelet {
                     record.wake = Some(lifecycle::after(self.now(), wait));
                     break;
                 }
-                // Gone or replaced: the watch will say so.
+                // The pod is gone or was replaced: the watch will report it.
                 Err(error) if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {
                     record.wake = None;
                     break;

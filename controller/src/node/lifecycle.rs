@@ -1,4 +1,4 @@
-//! How a simulated pod moves on: a pure function of what is known and of the time.
+//! The lifecycle of a simulated pod: a pure function of its state and the time.
 
 mod course;
 mod stopping;
@@ -17,133 +17,133 @@ use stopping::{concluding, halting, stopping};
 
 pub(super) use course::{is_initialized, readiness};
 
-/// How far a pod has come on its node.
+/// The progress of a pod on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Bound to the node; nothing reported yet.
+    /// The pod is bound to the node; nothing is reported yet.
     Bound,
-    /// Reported as `ContainerCreating`.
+    /// The pod is reported as `ContainerCreating`.
     Creating { since: Timestamp },
-    /// It has an address, and containers that run or have run.
+    /// The pod has an address, and containers that run or have run.
     Running,
-    /// All containers have ended, for good.
+    /// All containers have ended for good.
     Ended,
-    /// The node has let go of it; what is left is the API server's business.
+    /// The node has released the pod; the API server removes it.
     Released,
 }
 
-/// What the API shows of a running pod, as far as it moves.
+/// The changing part of a running pod's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readiness {
-    /// By container name; without init containers that are not sidecars.
+    /// Whether each container is ready, by name; init containers count only as sidecars.
     pub(super) containers: BTreeMap<String, bool>,
-    /// The containers that run, and whose start is over.
+    /// The containers that run and whose startup is complete.
     pub(super) started: BTreeSet<String>,
-    /// The containers whose hook postStart has not ended.
+    /// The containers whose `postStart` hook has not ended.
     pub(super) hooked: BTreeSet<String>,
-    /// Those of which the status tells still what was before: who waits for the hook of a
-    /// container that it has run anew, tells nothing.
+    /// The containers whose status stays that of the previous run, because the kubelet waits for
+    /// the hook of the new one.
     pub(super) kept: BTreeSet<String>,
-    /// The containers that could not be made.
+    /// The containers that could not be created.
     pub(super) held: BTreeMap<String, Waiting>,
-    /// The containers that don't run.
+    /// The containers that do not run.
     pub(super) halted: BTreeMap<String, Halt>,
-    /// All containers and all readiness gates.
+    /// Whether the pod is ready: all containers and all readiness gates.
     pub(super) pod: bool,
 }
 
-/// What a decision is made from.
+/// The input of a decision about a pod.
 pub(super) struct View<'a> {
     pub(super) directives: Directives,
-    /// Every claim the pod names is bound.
+    /// Whether every claim of the pod is bound.
     pub(super) volumes_bound: bool,
     pub(super) gates_met: bool,
     pub(super) deletion: Option<Deletion>,
-    /// When the pod has been active for as long as it may.
+    /// The end of `activeDeadlineSeconds`.
     pub(super) deadline: Option<Timestamp>,
-    /// How long its containers may take to stop, unless its deletion says otherwise.
+    /// The grace period of the containers, unless the pod's deletion sets another.
     pub(super) grace: Duration,
     /// The containers of the spec, in the order of their start.
     pub(super) parts: &'a [Part],
     /// The containers that have been started, by name.
     pub(super) instances: &'a BTreeMap<String, Instance>,
-    /// The containers that could not be made when that was tried last, by name.
+    /// The containers that could not be created on the last try, by name.
     pub(super) held: &'a BTreeMap<String, Hold>,
-    /// What was reported last.
+    /// The last reported readiness.
     pub(super) reported: &'a Readiness,
 }
 
 impl<'a> View<'a> {
-    /// The containers that have been started.
+    /// Returns the containers that have been started.
     fn runs(&self) -> impl Iterator<Item = (&'a Part, &'a Instance)> + Clone + use<'a> {
         let instances = self.instances;
         let parts = self.parts.iter();
         parts.filter_map(|part| Some((part, instances.get(&part.name)?)))
     }
 
-    /// Until when a container waits that could not be made; None where nothing is known against it.
+    /// Returns the end of the wait of a container that could not be created; `None` if it can be
+    /// tried.
     fn held_until(&self, part: &Part) -> Option<Timestamp> {
         self.held.get(&part.name)?.until(&part.image)
     }
 }
 
-/// A deletion the node has heard of.
+/// A deletion that the node has seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deletion {
     pub(super) since: Timestamp,
     pub(super) grace: Duration,
 }
 
-/// How containers end.
+/// The way in which containers end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Completed,
     Error,
     /// By SIGKILL, at the end of the grace period.
     Killed,
-    /// The same, because the pod was active for longer than it may.
+    /// By SIGKILL, at the end of the pod's `activeDeadlineSeconds`.
     Overdue,
-    /// The pod was deleted before any of them ran.
+    /// The pod was deleted before any container ran.
     Unstarted,
 }
 
-/// What to do next.
+/// The next action for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing until a change or, if given, that time.
+    /// Waits for a change or, if given, until this time.
     Wait(Option<Timestamp>),
     ReportCreating,
-    /// The pod gets its address, and these containers run.
+    /// Assigns an address to the pod and starts these containers.
     Start(Vec<String>),
-    /// These containers run: for the first time, again after they have ended, or another image
-    /// than before.
+    /// Starts these containers: for the first time, after they have ended, or with a new image.
     Launch(Vec<String>),
-    /// These containers, which are to have another image, are told to stop.
+    /// Stops these containers, which get a new image.
     Replace(Vec<String>, Stopping),
-    /// The hooks preStop of these containers run.
+    /// Runs the `preStop` hooks of these containers.
     PreStop(Vec<String>),
-    /// Their pod ends, and these containers are told to stop.
+    /// Stops these containers, because their pod ends.
     Dismiss(Vec<String>, Stopping),
-    /// These containers are sent SIGTERM.
+    /// Sends SIGTERM to these containers.
     Signal(Vec<String>),
-    /// These containers, told to stop, have stopped, each with an exit code.
+    /// Records the end of these containers, which were stopped, each with an exit code.
     Halt(Vec<(String, i32)>),
     Report(Readiness),
     End(Ending),
-    /// The last DELETE, with no grace.
+    /// Sends the final DELETE with a grace period of zero.
     Release,
 }
 
-/// The next step of a pod.
+/// Returns the next step of a pod.
 pub(super) fn next(stage: Stage, view: &View<'_>, now: Timestamp) -> Step {
     if let Some(deletion) = view.deletion {
-        // A silent node doesn't act on deletions.
+        // A silent node does not act on deletions.
         let Delay::After(stop) = view.directives.stop else {
             return Step::Wait(None);
         };
         return match stage {
             Stage::Released => Step::Wait(None),
-            // What never ran has failed, so that nobody takes the pod for one yet to come.
+            // A pod that never ran is reported as failed, so that no client waits for its start.
             Stage::Bound | Stage::Creating { .. } => Step::End(Ending::Unstarted),
             Stage::Ended => Step::Release,
             Stage::Running => stopping(view, stop, deletion, now),
@@ -194,7 +194,7 @@ fn running(view: &View<'_>, now: Timestamp) -> Step {
         let leaves = signals && instance.exit.is_none() && instance.stopping.is_some();
         part.restarts_for_image() && part.image != instance.image && !waits && !leaves
     });
-    // Whoever is sent a signal has time to end.
+    // A container that receives SIGTERM has time to end.
     let (alive, ended): (Vec<_>, Vec<_>) =
         outdated.partition(|(_, instance)| signals && instance.exit.is_none());
     let names = |runs: Vec<(&Part, &Instance)>| -> Vec<String> {
@@ -227,12 +227,12 @@ fn running(view: &View<'_>, now: Timestamp) -> Step {
 }
 
 impl Ending {
-    /// The exit code of a container that did not end of itself.
+    /// Returns the exit code of a container that did not end by itself.
     pub(super) fn code(self) -> i32 {
         match self {
             Self::Completed => 0,
             Self::Error => 1,
-            // 128 and the number of SIGKILL.
+            // 128 plus the number of SIGKILL.
             Self::Killed | Self::Overdue | Self::Unstarted => 137,
         }
     }
@@ -246,7 +246,7 @@ fn forced_ending(view: &View<'_>) -> Option<Ending> {
     }
 }
 
-/// `time` moved on by `delay`; past the end of time, its end.
+/// Returns `time` plus `delay`, or the maximum on overflow.
 pub(super) fn after(time: Timestamp, delay: Duration) -> Timestamp {
     time.checked_add(delay).unwrap_or(Timestamp::MAX)
 }

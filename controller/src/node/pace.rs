@@ -1,34 +1,34 @@
-//! How much time a machine takes for what simulated nodes otherwise do at once.
+//! The time that a machine takes for work that simulated nodes otherwise do at once.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// What takes a machine time, and how its containers are told to stop.
+/// The durations of a machine's work, and the use of signals to stop containers.
 ///
-/// With it, a main process is sent SIGTERM and decides itself whether it ends; who has no handler for
-/// it lives to the end of the grace period, since the kernel keeps signals without a handler from the
-/// first process of a container. Without it, everything is noticed and done at once, and containers
-/// end when they are told to.
+/// With a pace, a main process receives SIGTERM and decides itself whether it ends. A process
+/// without a handler runs to the end of the grace period, because the kernel discards unhandled
+/// signals to the first process of a container. Without a pace, the kubelet notices and does
+/// everything at once, and containers end when they are stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How often the kubelet asks the runtime what has become of its containers, at whole multiples
-    /// of this time. It tells of no start and no end sooner, unless it has stopped the container
-    /// itself.
+    /// The kubelet's relist period: it asks the runtime for the state of its containers at whole
+    /// multiples of it. Starts and exits are noticed no sooner, except for containers that the
+    /// kubelet has stopped itself.
     pub relist: Duration,
-    /// How long the sandbox of a pod takes.
+    /// The time to create a pod's sandbox.
     pub sandbox: Duration,
-    /// How long a pull takes that finds the image on the node.
+    /// The time to pull an image that is on the node.
     pub pull: Duration,
-    /// How long it takes to make and to start one container; they are made one by one.
+    /// The time to create and start one container; containers of a pod are created one by one.
     pub create: Duration,
-    /// How long a program of an image takes to end that is told to.
+    /// The time that an image's program takes to exit after SIGTERM.
     pub exit: Duration,
 }
 
 impl Pace {
-    /// A node's: the period in which a kubelet relists, and what a container runtime takes on an
-    /// ordinary machine that has all images.
+    /// The values of a real node: a kubelet's relist period, and the times of a container runtime
+    /// on an ordinary machine that has all images.
     pub const NODE: Self = Self {
         relist: Duration::from_secs(1),
         sandbox: Duration::from_millis(400),
@@ -37,7 +37,7 @@ impl Pace {
         exit: Duration::from_millis(200),
     };
 
-    /// How long it takes from `now` until the kubelet asks the runtime again.
+    /// Returns the time from `now` until the next relist.
     pub(super) fn until_relist(self, now: Timestamp) -> Duration {
         let period = self.relist.as_nanos();
         if period == 0 {

@@ -1,4 +1,4 @@
-//! The containers of a pod's spec, as far as their lives depend on it.
+//! The containers of a pod's spec, reduced to the fields that affect their lifecycle.
 
 use std::borrow::Cow;
 
@@ -8,19 +8,19 @@ use k8s_openapi::api::core::v1::{
 
 use super::instance::{Exit, RestartPolicy};
 
-/// What a container is to its pod.
+/// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Runs to its end before the next one starts.
+    /// An init container, which ends before the next container starts.
     Init,
-    /// An init container that goes on beside the others.
+    /// An init container that keeps running with the main containers.
     Sidecar,
     Main,
-    /// Added to a pod that is there already, to look into it; runs once.
+    /// A container added to an existing pod for debugging; it runs once.
     Ephemeral,
 }
 
-/// Where a pod's spec has a container.
+/// The list of a pod's spec that holds a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     Init,
@@ -29,7 +29,7 @@ pub(super) enum List {
 }
 
 impl List {
-    /// The field of the spec.
+    /// Returns the name of the field in the spec.
     pub(super) fn field(self) -> &'static str {
         match self {
             Self::Init => "initContainers",
@@ -39,7 +39,7 @@ impl List {
     }
 }
 
-/// All containers of `spec`, in the order in which they start, but for the ephemeral ones at the end.
+/// Returns all containers of `spec` in the order of their start, with the ephemeral ones last.
 pub(super) fn containers(spec: &PodSpec) -> impl Iterator<Item = (List, Cow<'_, Container>)> {
     let init = spec.init_containers.iter().flatten();
     let init = init.map(|own| (List::Init, Cow::Borrowed(own)));
@@ -50,13 +50,13 @@ pub(super) fn containers(spec: &PodSpec) -> impl Iterator<Item = (List, Cow<'_, 
     init.chain(main).chain(ephemeral)
 }
 
-/// One of the containers of a pod.
+/// Returns a container of a pod by its name, and its list.
 pub(super) fn container<'a>(pod: &'a Pod, name: &str) -> Option<(List, Cow<'a, Container>)> {
     let mut all = containers(pod.spec.as_ref()?);
     all.find(|(_, container)| container.name == name)
 }
 
-/// What an ephemeral container has in common with others.
+/// Converts an ephemeral container to a container; they share these fields.
 fn as_container(ephemeral: &EphemeralContainer) -> Container {
     let own = ephemeral.clone();
     Container {
@@ -80,7 +80,7 @@ fn as_container(ephemeral: &EphemeralContainer) -> Container {
     }
 }
 
-/// One container.
+/// One container of a pod's spec.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) name: String,
@@ -95,7 +95,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// All containers of `spec`, in the order in which they start.
+    /// Returns all containers of `spec`, in the order of their start.
     pub(super) fn all(spec: &PodSpec) -> Vec<Self> {
         let pod_policy = RestartPolicy::of(spec.restart_policy.as_deref());
         containers(spec)
@@ -115,7 +115,7 @@ impl Part {
     fn of(role: Role, container: &Container, pod_policy: RestartPolicy) -> Self {
         let own_policy = container.restart_policy.as_deref();
         let restart_policy = match (role, own_policy) {
-            // An init container that ended well has done its work.
+            // An init container with exit code 0 has completed.
             (Role::Init, None) if pod_policy == RestartPolicy::Always => RestartPolicy::OnFailure,
             (Role::Ephemeral, _) => RestartPolicy::Never,
             (_, None) => pod_policy,
@@ -135,17 +135,17 @@ impl Part {
         }
     }
 
-    /// Whether it runs anew when it is to have another image.
+    /// Returns whether a change of the image restarts the container.
     pub(super) fn restarts_for_image(&self) -> bool {
         matches!(self.role, Role::Main | Role::Sidecar)
     }
 
-    /// Whether its pod is ready only with it.
+    /// Returns whether the pod's readiness depends on the container.
     pub(super) fn counts_for_readiness(&self) -> bool {
         matches!(self.role, Role::Main | Role::Sidecar)
     }
 
-    /// Whether `exit` is followed by another run.
+    /// Returns whether another run follows `exit`.
     pub(super) fn restarts(&self, exit: Exit) -> bool {
         let ruled = self
             .restart_rules
@@ -154,7 +154,8 @@ impl Part {
         ruled || self.restart_policy.restarts(exit)
     }
 
-    /// Whether a run that the kubelet has ended, as a probe asks for, is followed by another.
+    /// Returns whether another run follows when the kubelet kills the container after a failed
+    /// probe.
     pub(super) fn restarts_when_killed(&self) -> bool {
         self.restart_policy != RestartPolicy::Never
     }

@@ -1,4 +1,4 @@
-//! Probes of a container: what they look at, and when they change their mind.
+//! Probes of a container: their checks and thresholds.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container as Spec, Probe};
 use super::container::Container;
 use super::server::{Answer, REFUSED, Server};
 
-/// What a probe decides.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProbeKind {
     Liveness,
@@ -16,7 +16,7 @@ pub(super) enum ProbeKind {
 }
 
 impl ProbeKind {
-    /// Its name, as events have it.
+    /// Returns the name of the probe in events.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Liveness => "Liveness",
@@ -40,39 +40,39 @@ pub(super) struct Prober {
     probe: Probe,
     container: Container,
     server: Server,
-    /// What it says; nothing as long as nothing was decided.
+    /// The current result; `None` until a threshold was reached.
     said: Option<bool>,
-    /// The outcomes in a row, up to the last one, that are not what it says.
+    /// The number of consecutive outcomes that differ from the current result.
     others: i32,
     probed: bool,
 }
 
-/// What came of one look, where there is something to tell.
+/// A reportable outcome of a check.
 pub(super) struct Outcome {
-    /// What the probe says from now on, if that is new.
+    /// The new result, if it has changed.
     pub(super) verdict: Option<bool>,
-    /// What was wrong.
+    /// The message of a failed check.
     pub(super) failure: Option<String>,
-    /// How long a container may take to stop whom the probe has ended.
+    /// The grace period of a container that the probe kills.
     pub(super) grace: Option<Duration>,
 }
 
 impl Prober {
-    /// The probe of this kind that `spec` has.
+    /// Creates the probe of this kind in `spec`, if there is one.
     pub(super) fn new(kind: ProbeKind, spec: &Spec, container: &Container) -> Option<Self> {
         Some(Self {
             kind,
             probe: kind.of(spec)?,
             container: container.clone(),
             server: Server::of(spec),
-            // A container is not ready, but alive, until something else is found.
+            // Until the first result, a container counts as alive but not ready.
             said: (kind != ProbeKind::Startup).then_some(kind == ProbeKind::Liveness),
             others: 0,
             probed: false,
         })
     }
 
-    /// Looks until there is something to tell.
+    /// Checks until there is a reportable outcome.
     pub(super) async fn next(&mut self) -> Outcome {
         loop {
             let wait = match std::mem::replace(&mut self.probed, true) {
@@ -94,13 +94,13 @@ impl Prober {
         }
     }
 
-    /// Counts an outcome; what the probe says from now on, if that changes it.
+    /// Counts an outcome. Returns the new result if it changes.
     fn count(&mut self, success: bool) -> Option<bool> {
         if self.said == Some(success) {
             self.others = 0;
             return None;
         }
-        // As long as nothing is decided, one kind of outcome in a row counts.
+        // Without a result, only consecutive outcomes of one kind count.
         self.others = match self.said {
             None if self.others.is_positive() != success => 0,
             _ => self.others,
@@ -153,7 +153,7 @@ impl Prober {
     }
 }
 
-/// A number of seconds that the API gives a default.
+/// Returns a number of seconds, or the API's default.
 fn seconds(stated: Option<i32>, default: u64) -> Duration {
     let stated = stated.and_then(|stated| u64::try_from(stated).ok());
     Duration::from_secs(stated.unwrap_or(default))

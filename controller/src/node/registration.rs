@@ -1,4 +1,4 @@
-//! Node objects and the Leases that keep them alive.
+//! The Node objects of simulated nodes and their Leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::shared::Shared;
 use crate::taints::NOT_READY;
 
 const LEASE_SECONDS: u32 = 40;
-/// A kubelet reports a status that has not changed as often as this (`nodeStatusReportFrequency`);
-/// the jitter that upstream adds after a change is left out.
+/// The interval at which a kubelet reports an unchanged status (`nodeStatusReportFrequency`),
+/// without the jitter that upstream adds after a change.
 const STATUS_REPORT_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 pub(super) const KUBELET_VERSION: &str = "v1.36.2";
 
-/// Creates the nodes `1..=nodes`, or takes over those that exist; tries until it has.
+/// Creates the nodes `1..=nodes`, or adopts existing ones; retries until it succeeds.
 pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
     for index in 1..=nodes {
         let mut failures = 0;
@@ -40,7 +40,7 @@ pub(super) async fn register(ctx: &Context, nodes: usize, conduct: &Conduct) {
 }
 
 async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<(), kube::Error> {
-    // Its answers are what watches are about to tell of.
+    // Responses share their objects with the coming watch events.
     let api: Api<Shared<Node>> = Api::all(ctx.client.clone());
     let name = identity::node_name(index);
     let wanted = node(index, (ctx.now)());
@@ -48,7 +48,7 @@ async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<
         Err(error) if mirror::answered(&error, 409) => api.get(&name).await?,
         created => created?,
     };
-    // A node that was there before, or a server that keeps status to its own subresource.
+    // The node existed before, or the server has ignored the status on create.
     let found = found.0;
     let taints = found.spec.as_ref().and_then(|spec| spec.taints.clone());
     let status = found.status.as_ref();
@@ -68,7 +68,7 @@ async fn register_one(ctx: &Context, index: usize, conduct: &Conduct) -> Result<
     admit_pods(&api, &name, taints.unwrap_or_default()).await
 }
 
-/// Takes the taint of a new node away, as the node lifecycle controller does once it is ready.
+/// Removes the taint of a new node, as the node lifecycle controller does once it is ready.
 async fn admit_pods(
     api: &Api<Shared<Node>>,
     name: &str,
@@ -85,7 +85,7 @@ async fn admit_pods(
     Ok(())
 }
 
-/// Creates from JSON, so that what is sent is exactly what is written here.
+/// Creates an object from JSON, so that the request has exactly these fields.
 async fn create<K>(api: &Api<K>, object: &Value) -> Result<K, kube::Error>
 where
     K: Clone + DeserializeOwned + Resource<DynamicType = ()>,
@@ -99,10 +99,10 @@ where
     Client::from(api.clone()).request(request).await
 }
 
-/// Renews the Lease of every node that is up, for as long as it is polled, and posts its conditions
-/// when `STATUS_REPORT_INTERVAL` has passed.
+/// Renews the Lease of every node that is up, for as long as it is polled. Posts the node's
+/// conditions every `STATUS_REPORT_INTERVAL`.
 ///
-/// A node that was away posts its conditions at once: meanwhile they may have become Unknown.
+/// A node posts its conditions at once after an outage, in which they may have become Unknown.
 pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Duration) {
     let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), LEASE_NAMESPACE);
     let nodes: Api<Node> = Api::all(ctx.client.clone());
@@ -119,7 +119,7 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
             let last = *reported.get(&index).unwrap_or(&began);
             if away.contains(&index) || now.duration_since(last) >= STATUS_REPORT_INTERVAL {
                 match post_conditions(&nodes, &name, now).await {
-                    // Nobody registers a node again that somebody has deleted meanwhile.
+                    // A node that a client has deleted is not registered again.
                     Err(error) if !mirror::answered(&error, 404) => {
                         tracing::warn!(node = name, %error, "conditions not posted");
                     }
@@ -130,7 +130,7 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
                 }
             }
             match renew(&leases, &name, now).await {
-                // Without the namespace nobody asks for heartbeats.
+                // Without the namespace, no controller reads the Leases.
                 Err(error) if mirror::answered(&error, 404) => {}
                 Err(error) => {
                     tracing::warn!(node = name, %error, "lease not renewed");
@@ -143,7 +143,7 @@ pub(super) async fn send_heartbeats(ctx: Context, faults: &Faults, period: Durat
     }
 }
 
-/// Says that the node is well; what has not changed keeps the time of its last change.
+/// Posts a healthy node's conditions; unchanged ones keep their transition time.
 async fn post_conditions(api: &Api<Node>, name: &str, now: Timestamp) -> Result<(), kube::Error> {
     let known = api.get(name).await?.status.unwrap_or_default().conditions;
     let known: Vec<NodeCondition> = known.unwrap_or_default();

@@ -27,9 +27,9 @@ use crate::pod::reference;
 use crate::recorder::{EventType, Happening, Recorder};
 use crate::worker::gather;
 
-/// The profile this scheduler answers to.
+/// The scheduler's profile: pods with another `schedulerName` are ignored.
 const SCHEDULER_NAME: &str = "default-scheduler";
-/// Its name and its host's, as events have it.
+/// The reporting instance in the scheduler's events.
 const INSTANCE: &str = "default-scheduler-kubeproof";
 
 enum Update {
@@ -42,7 +42,7 @@ enum Update {
     Class(Box<Event<Arc<StorageClass>>>),
 }
 
-/// Higher priority first, then first come, first served.
+/// The place in the queue: by priority, then by arrival.
 type Place = (Reverse<i32>, u64);
 
 struct Scheduler {
@@ -52,22 +52,24 @@ struct Scheduler {
     nodes: Mirror<Node>,
     namespaces: Mirror<Namespace>,
     budgets: Mirror<PodDisruptionBudget>,
-    /// Volumes are made where pods are; otherwise wherever their claims come up.
+    /// Whether volumes are provisioned where their pods run; otherwise as soon as their claims
+    /// exist.
     follows_volumes: bool,
     claims: Mirror<PersistentVolumeClaim>,
     volumes: Mirror<PersistentVolume>,
     classes: Mirror<StorageClass>,
     queue: BTreeMap<Place, ObjectKey>,
-    /// Places in the queue by pod uid.
+    /// The places in the queue by pod uid.
     places: BTreeMap<String, Place>,
     arrivals: u64,
-    /// Bound by us, not yet seen bound: pod uid to node.
+    /// The nodes of pods bound by this scheduler that the mirror does not show as bound yet, by pod
+    /// uid.
     assumed: BTreeMap<String, String>,
-    /// The last reason given, by pod uid.
+    /// The last reported reason by pod uid.
     refused: BTreeMap<String, String>,
-    /// The node that others have to leave, by uid of the pod that they leave it for.
+    /// The nominated node by uid of the pod that waits for its victims there.
     nominated: BTreeMap<String, String>,
-    /// The pods that were told to leave, by uid; the mirror may not know yet.
+    /// The uids of evicted pods, which the mirror may not show as such yet.
     displaced: BTreeSet<String>,
     failures: u32,
 }
@@ -145,7 +147,7 @@ async fn follow(mut scheduler: Scheduler, mut updates: SelectAll<BoxStream<'stat
             continue;
         }
         if !scheduler.queue.is_empty() {
-            // All pods are looked at, however many wait.
+            // Every pass reads all pods, regardless of how many wait.
             gather(scheduler.pods.len()).await;
             let mut more = Vec::new();
             mirror::drain(&mut updates, &mut more);
@@ -257,7 +259,7 @@ impl Scheduler {
             let nominated = self.nominated.get(&uid).cloned();
             let wishes = self.wishes(&key, &pod);
             match fit::choose(&wishes.pod, &cluster, nominated.as_deref()) {
-                // The pod has its place while its volumes are made.
+                // The pod keeps its place on the node while its volumes are provisioned.
                 Ok(node) if !wishes.delayed.is_empty() => {
                     self.select_node(&wishes.delayed, &node).await?;
                     loads.entry(node).or_default().add(&pod);
@@ -267,14 +269,14 @@ impl Scheduler {
                         loads.entry(node).or_default().add(&pod);
                     }
                 }
-                // Those whom it displaced are not gone yet.
+                // The pod's victims have not ended yet.
                 Err(unfit) if self.waits_for_victims(&pod, &unfit) => {}
                 Err(unfit) => {
                     let planned = self.plan(&pod, &cluster, &unfit);
                     self.refuse(&key, &pod, &unfit, planned).await?;
                 }
             }
-            // Nobody of lower priority takes the place that is being made.
+            // The pod's place on the nominated node is not given to pods of lower priority.
             if let Some(node) = self.nominated.get(&uid) {
                 loads.entry(node.clone()).or_default().add(&pod);
             }
@@ -302,7 +304,7 @@ impl Scheduler {
         loads
     }
 
-    /// Whether the pod is bound; it is not when it has vanished or was bound by another.
+    /// Binds the pod. Returns false if it is gone or another scheduler has bound it.
     async fn bind(
         &mut self,
         key: &ObjectKey,
@@ -347,8 +349,8 @@ impl Scheduler {
         }
     }
 
-    /// Says once per reason that no node fits, and makes place if that is planned; a change of
-    /// nodes or pods brings the next try.
+    /// Reports once per reason that no node fits, and evicts the victims of a planned preemption. A
+    /// change of nodes or pods brings the next try.
     async fn refuse(
         &mut self,
         key: &ObjectKey,

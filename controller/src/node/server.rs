@@ -1,4 +1,4 @@
-//! What images serve over HTTP, to probes and to clients that forward their ports.
+//! The HTTP servers of images, for probes and port-forward.
 
 use k8s_openapi::api::core::v1::{Container as Spec, HTTPGetAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -28,7 +28,7 @@ const KNOWN: &[Known] = &[
     },
 ];
 
-/// The ends of names that say what a file holds.
+/// Content types by the suffix of a file's name.
 const CONTENT_TYPES: &[(&str, &str)] = &[
     (".css", "text/css"),
     (".html", "text/html"),
@@ -37,37 +37,37 @@ const CONTENT_TYPES: &[(&str, &str)] = &[
     (".txt", "text/plain"),
 ];
 
-/// Programs that may start that of the image.
+/// Programs that may start the image's own program.
 const SHELLS: &[&str] = &["ash", "bash", "sh"];
 
-/// What is said of a port where nobody listens.
+/// The error of a connection to a port without a listener.
 pub(crate) const REFUSED: &str = "connect: connection refused";
 
-/// What a container serves.
+/// The HTTP server of a container.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Server {
     known: Option<&'static Known>,
-    /// The ports that its spec names, by their number.
+    /// The ports in the container's spec: number and name.
     declared: Vec<(i32, Option<String>)>,
-    /// Where else it listens; `None` if only its image knows.
+    /// The other ports on which it listens; `None` if only its image knows them.
     others: Option<Vec<i32>>,
 }
 
-/// What comes back from a server.
+/// The response of a server to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Status(u16),
     Refused,
 }
 
-/// What a server answers, with its content.
+/// The HTTP response of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// The code.
+    /// The status code.
     pub status: u16,
     /// The `Content-Type`.
     pub content_type: &'static str,
-    /// The content.
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -84,8 +84,8 @@ impl Server {
         }
     }
 
-    /// Whether a probe finds somebody who listens on a port. Who declares one does; so does who has a
-    /// program that only the image or a script knows, on every port that is asked for.
+    /// Returns whether a probe finds a listener on a port. A container listens on its declared
+    /// ports, and on every port if its program is known only to the image or to a script.
     pub(super) fn listens_on(&self, port: &IntOrString) -> bool {
         match port {
             IntOrString::String(name) => {
@@ -101,8 +101,8 @@ impl Server {
         }
     }
 
-    /// The ports on which a container listens that runs `argv`: those that its spec declares, and its
-    /// image's own, unless something else runs there.
+    /// Returns the ports of a container that runs `argv`: those of its spec, and its image's own
+    /// unless another program runs.
     pub(super) fn ports(&self, spec: &Spec, argv: &[String]) -> Vec<u16> {
         let declared = spec.ports.iter().flatten();
         let declared = declared.filter(|port| port.protocol.as_deref().unwrap_or("TCP") == "TCP");
@@ -116,22 +116,22 @@ impl Server {
         ports
     }
 
-    /// Answers a GET out of the container's files.
+    /// Answers a GET with the container's files.
     pub(super) fn get(&self, get: &HTTPGetAction, container: &Container) -> Answer {
-        // Another machine is taken to answer.
+        // A probe of another host is taken to succeed.
         let is_own = get.host.as_deref().is_none_or(str::is_empty);
         if is_own && !self.listens_on(&get.port) {
             return Answer::Refused;
         }
         let path = get.path.as_deref().unwrap_or("/");
         match self.file(path, container) {
-            // What no image is known to serve is answered by a program that serves everything.
+            // An image that is not known to serve files is taken to serve every path.
             None | Some(Some(_)) => Answer::Status(200),
             Some(None) => Answer::Status(404),
         }
     }
 
-    /// What is at `path` in the container's files; `None` if the image is not known to serve any.
+    /// Returns the response for `path`; `None` if the image is not known to serve files.
     pub(super) fn page(&self, path: &str, container: &Container) -> Option<Page> {
         let file = self.file(path, container)?;
         let content = file.and_then(|file| Some((container.files.read(&file).ok()?, file)));
@@ -153,7 +153,7 @@ impl Server {
         })
     }
 
-    /// The file that is served at `path`, if there is one; `None` if the image is not known to serve any.
+    /// Returns the file served at `path`; `None` if the image is not known to serve files.
     fn file(&self, path: &str, container: &Container) -> Option<Option<String>> {
         let root = self.known?.document_root;
         let path = path.split('?').next().unwrap_or_default();
@@ -167,11 +167,12 @@ impl Server {
     }
 }
 
-/// Where a container listens besides the ports that it declares, if that is known.
+/// Returns the ports on which a container listens without declaring them; `None` if they are not
+/// known.
 fn others(spec: &Spec) -> Option<Vec<i32>> {
     let mut words = spec.command.iter().chain(&spec.args).flatten();
     if let Some(program) = words.next() {
-        // What a shell comes to is another question, and `nc` may listen.
+        // A shell may start any program, and `nc` may listen.
         let name = program.rsplit('/').next().unwrap_or_default();
         let is_idle = is_program(program) && !SHELLS.contains(&name) && name != "nc";
         return is_idle.then(Vec::new);
@@ -248,7 +249,7 @@ mod tests {
                 json!({ "name": "c", "image": "nginx", "ports": ports }),
                 [true, true, false, true, false],
             ),
-            // Configured, it may listen anywhere.
+            // A configured image may listen anywhere.
             (
                 json!({ "name": "c", "image": "nginx", "volumeMounts": mounts }),
                 [true, true, false, false, false],
@@ -261,7 +262,7 @@ mod tests {
                 json!({ "name": "c", "image": "busybox", "args": ["sleep", "1h"], "ports": ports }),
                 [false, true, false, true, false],
             ),
-            // Only the image knows, or the script.
+            // The port is known only to the image, or to the script.
             (
                 json!({ "name": "c", "image": "nginxinc/nginx-unprivileged" }),
                 [true, true, false, false, false],

@@ -1,8 +1,7 @@
-//! Behaviour by stages: objects move on as `Stage` objects in KWOK's format say.
+//! Stages: the behavior of objects as configured by `Stage` objects in KWOK's format.
 //!
-//! Each kind that stages speak of has a loop of its own. An object that is in a stage is moved on
-//! when the stage's delay has passed since it came into it. Where pods have stages, these take the
-//! place of the kubelets.
+//! Each kind with stages has its own loop. An object in a stage moves on once the stage's delay has
+//! passed since it entered. Stages of pods replace the kubelets.
 
 mod environment;
 mod query;
@@ -30,15 +29,15 @@ use environment::Environment;
 
 pub use stage::{BadStage, Stage};
 
-/// The source of the events that stages ask for.
+/// The source of the events in stages.
 const COMPONENT: &str = "stage-controller";
 
-/// Whether the life of pods is told by `stages`.
+/// Returns whether `stages` have stages of pods.
 pub(super) fn concern_pods(stages: &[Stage]) -> bool {
     stages.iter().any(|stage| stage.is_of("", "Pod"))
 }
 
-/// Moves objects on as `stages` say, for as long as it is polled.
+/// Moves objects on by `stages`, for as long as it is polled.
 pub(super) async fn run(ctx: Context, stages: Vec<Stage>, nodes: usize) {
     let mut kinds: BTreeMap<(String, String), Vec<Stage>> = BTreeMap::new();
     for stage in stages {
@@ -69,7 +68,7 @@ pub(super) async fn run(ctx: Context, stages: Vec<Stage>, nodes: usize) {
     futures::future::join_all(loops).await;
 }
 
-/// Finds a kind; it may be one that is yet to be defined.
+/// Waits for the discovery of a kind, which may be defined later.
 async fn discover(ctx: &Context, group: &str, kind: &str) -> (ApiResource, Scope) {
     let mut failures = 0;
     loop {
@@ -86,28 +85,28 @@ async fn discover(ctx: &Context, group: &str, kind: &str) -> (ApiResource, Scope
     }
 }
 
-/// What follows the objects of one kind.
+/// The loop over the objects of one kind.
 struct Stager {
     ctx: Context,
     recorder: Recorder,
     resource: ApiResource,
     is_namespaced: bool,
     stages: Vec<Stage>,
-    /// Node name to index.
+    /// Node indexes by name.
     nodes: BTreeMap<String, usize>,
     objects: BTreeMap<ObjectKey, Held>,
-    /// By uid of the pod.
+    /// The addresses of pods by uid.
     addresses: BTreeMap<String, String>,
-    /// How many addresses each node has given out.
+    /// The number of addresses that each node has assigned.
     given: BTreeMap<usize, usize>,
 }
 
-/// An object, and what is to become of it.
+/// An object and its next stage.
 struct Held {
     object: Arc<DynamicObject>,
     value: Value,
     plan: Option<Plan>,
-    /// How many stages it has been through.
+    /// The number of stages that the object has completed.
     played: u64,
     failures: u32,
 }
@@ -136,7 +135,7 @@ impl Stager {
         }
     }
 
-    /// How long until something is due.
+    /// Returns the time until the next stage is due.
     fn wake(&self) -> Option<Duration> {
         let due = self.objects.values().filter_map(|held| held.plan);
         let due = due.map(|plan| plan.due).min()?;
@@ -199,7 +198,7 @@ impl Stager {
                 failures: 0,
             },
         };
-        // The delay of a stage counts from when the object came into it.
+        // The delay of a stage counts from the object's entry.
         held.plan = held
             .plan
             .filter(|plan| self.stages[plan.stage].matches(&held.value))
@@ -207,7 +206,7 @@ impl Stager {
         self.objects.insert(key, held);
     }
 
-    /// Pods and nodes that are not of this simulation are left alone.
+    /// Returns whether the object is simulated; pods and nodes that are not are left alone.
     fn is_managed(&self, value: &Value) -> bool {
         let node = match (self.resource.group.as_str(), self.resource.kind.as_str()) {
             ("", "Pod") => &value["spec"]["nodeName"],
@@ -218,7 +217,7 @@ impl Stager {
             .is_some_and(|name| self.nodes.contains_key(name))
     }
 
-    /// Picks a stage that the object is in, by weight where there are several.
+    /// Picks a stage that the object matches, by weight if there are several.
     fn plan(&self, held: &Held) -> Option<Plan> {
         let matching: Vec<(usize, u64)> = self
             .stages
@@ -277,7 +276,7 @@ impl Stager {
                     held.played += 1;
                     held.failures = 0;
                 }
-                // Gone or replaced: the watch will say so.
+                // The object is gone or was replaced: the watch will report it.
                 Err(Failure::Api(error))
                     if mirror::answered(&error, 404) || mirror::answered(&error, 409) => {}
                 Err(error) => {
@@ -293,7 +292,7 @@ impl Stager {
         }
     }
 
-    /// Does what the stage says.
+    /// Applies a stage to an object.
     async fn play(&mut self, key: &ObjectKey, held: &Held, stage: usize) -> Result<(), Failure> {
         let environment = self.environment(&held.value, &held.object.metadata);
         let next = &self.stages[stage].next;
@@ -338,7 +337,7 @@ impl Stager {
             };
             body["metadata"]["uid"] = json!(metadata.uid);
             let params = PatchParams::default();
-            // Custom kinds know no strategic merge.
+            // Custom resources do not support strategic merge patches.
             let is_custom =
                 self.resource.group.contains('.') && !self.resource.group.ends_with(".k8s.io");
             let body = match is_custom {
@@ -356,7 +355,7 @@ impl Stager {
         Ok(())
     }
 
-    /// What templates may ask for beside the object itself.
+    /// Returns the values that templates can use in addition to the object.
     fn environment(&mut self, value: &Value, metadata: &ObjectMeta) -> Environment {
         let node = match self.resource.kind.as_str() {
             "Node" => metadata.name.clone(),

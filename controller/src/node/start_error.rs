@@ -1,20 +1,21 @@
-//! Containers that a runtime makes and cannot start, as their image lacks the program.
+//! Containers that a runtime creates but cannot start, because their image lacks the program.
 
 use super::container::{Container, absolute};
 use super::image::Image;
 
-/// The search path of a container whose image and spec say nothing of it.
+/// The default search path of a container.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The exit code that a runtime notes for such a container.
+/// The exit code of a container that could not be started.
 pub(super) const EXIT_CODE: i32 = 128;
 
-/// What `containerd` and `runc` say before the cause.
+/// The prefix of the error of containerd and runc.
 const PREFIX: &str = "failed to create containerd task: failed to create shim task: OCI runtime create failed: \
     runc create failed: unable to start container process: error during container init: ";
 
-/// The runtime's message when `image` has no program `name`. Returns `None` when it has one, or when it is not
-/// known what it has: images other than base images, other search paths, and directories below `mounts`.
+/// Returns the runtime's error if `image` lacks the program `name`; `None` if it has the program,
+/// or if that is not known: for images other than base images, other search paths, and directories
+/// below `mounts`.
 pub(super) fn start_error(
     name: &str,
     image: &Image<'_>,

@@ -1,4 +1,4 @@
-//! The status a kubelet writes, as a strategic merge patch.
+//! The pod status that a kubelet writes, as a strategic merge patch.
 
 mod states;
 
@@ -15,13 +15,13 @@ use super::instance::{Ended, Exit, Halt, Instance};
 use super::lifecycle::{Ending, Readiness, is_initialized};
 use super::part::{self, List, Part};
 
-/// Why a pod has failed that was active for longer than it may.
+/// The reason and message of a pod that failed at its `activeDeadlineSeconds`.
 pub(super) const DEADLINE_EXCEEDED: (&str, &str) = (
     "DeadlineExceeded",
     "Pod was active on the node longer than the specified deadline",
 );
 
-/// What a pod's containers do.
+/// The state of a pod's containers.
 pub(super) enum Containers<'a> {
     Creating,
     Running {
@@ -34,27 +34,27 @@ pub(super) enum Containers<'a> {
     },
 }
 
-/// What is reported about one pod.
+/// The input of one status report.
 pub(super) struct Report<'a> {
     pub(super) pod: &'a Pod,
-    /// The status that conditions keep their transition times from.
+    /// The previous status, from which conditions keep their transition times.
     pub(super) before: Option<&'a PodStatus>,
     pub(super) containers: Containers<'a>,
-    /// The names under which the node has one image.
+    /// The groups of names under which the node knows one image.
     pub(super) same_images: &'a SameImages,
     pub(super) host_ip: &'a str,
-    /// Empty until the pod has one.
+    /// The pod's address; empty until it is assigned.
     pub(super) pod_ip: &'a str,
     pub(super) started: Timestamp,
     pub(super) now: Timestamp,
 }
 
-/// `time` as metav1.Time is written: whole seconds, UTC.
+/// Formats a time as metav1.Time: whole seconds, UTC.
 pub(super) fn wire_time(time: Timestamp) -> String {
     format!("{time:.0}")
 }
 
-/// The readiness gates whose condition is not True, each with the reason.
+/// Returns the readiness gates whose condition is not True, each with the reason.
 pub(super) fn unmet_gates(pod: &Pod) -> Vec<String> {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions);
     let conditions: Vec<&PodCondition> = conditions.flatten().collect();
@@ -78,7 +78,7 @@ pub(super) fn unmet_gates(pod: &Pod) -> Vec<String> {
 }
 
 impl Report<'_> {
-    /// The patch of the status subresource; refused by the server if the pod was replaced.
+    /// Returns the patch of the status subresource; the server rejects it if the pod was replaced.
     pub(super) fn patch(&self) -> Value {
         let phase = match &self.containers {
             Containers::Creating => "Pending",
@@ -96,7 +96,7 @@ impl Report<'_> {
             "hostIPs": [{ "ip": self.host_ip }],
             "startTime": wire_time(self.started),
         });
-        // Inside of `json!` they would be copied.
+        // Moved in here, because `json!` would copy them.
         status["conditions"] = Value::Array(self.conditions());
         let main = self.container_statuses(self.containers(), List::Main);
         status["containerStatuses"] = Value::Array(main);
@@ -131,7 +131,7 @@ impl Report<'_> {
         patch
     }
 
-    /// Whether a main container has yet to run for the first time.
+    /// Returns whether a main container has yet to run for the first time.
     fn is_pending(&self) -> bool {
         let Containers::Running {
             instances,
@@ -149,7 +149,7 @@ impl Report<'_> {
         })
     }
 
-    /// Why the pod itself has failed.
+    /// Returns the reason and message if the pod itself has failed.
     fn reason(&self) -> Option<(&'static str, &'static str)> {
         match self.containers {
             Containers::Ended {
@@ -237,7 +237,7 @@ impl Report<'_> {
             .find(|before| before.type_ == type_ && before.status == status)
             .and_then(|before| before.last_transition_time.as_ref());
         let since = unchanged.map_or(self.now, |time| time.0);
-        // A merge keeps what a patch leaves out; null takes an earlier reason away.
+        // A merge patch keeps omitted fields; null removes an earlier reason.
         let text = |text: &str| match text {
             "" => Value::Null,
             text => json!(text),
@@ -270,7 +270,7 @@ impl Report<'_> {
         ephemeral.map(|(_, own)| own.into_owned()).collect()
     }
 
-    /// What was told of a container last.
+    /// Returns the last reported status of a container.
     fn told_of(&self, container: &Container) -> Option<Value> {
         let before = self.before?;
         let lists = [&before.container_statuses, &before.init_container_statuses];
@@ -309,7 +309,7 @@ impl Report<'_> {
         let statuses = containers.map(|container| {
             let mut status = self.container_status(container, list);
             if list == List::Ephemeral {
-                // Nobody asks it.
+                // Ephemeral containers have no probes.
                 status["ready"] = json!(false);
                 status
                     .as_object_mut()
@@ -356,13 +356,13 @@ impl Report<'_> {
         let completed = instance.exit.is_some_and(|exit| exit.code == 0);
         let ready = match readiness.containers.get(&container.name) {
             Some(ready) => *ready,
-            // An init container is ready when it has done its work.
+            // An init container is ready once it has completed.
             None => completed,
         };
         let mut status = self.started_status(container, Some(instance), ready, None);
         status["started"] = json!(readiness.started.contains(&container.name));
         if readiness.hooked.contains(&container.name) {
-            // The runtime has it, the kubelet does not tell yet.
+            // The container runs, but the kubelet does not report it yet.
             let waiting = self.waiting_status(container);
             status["state"] = waiting["state"].clone();
             status["imageID"] = json!("");
@@ -397,7 +397,7 @@ impl Report<'_> {
             _ => false,
         };
         if instance.is_none() && !forced {
-            // What should have run and is not known is taken for lost.
+            // A container that should have run but is not known is reported as lost.
             return match is_main && self.is_initialized() {
                 true => states::lost_status(container),
                 false => self.waiting_status(container),
@@ -405,7 +405,7 @@ impl Report<'_> {
         }
         let own = match (is_main, sidecar) {
             (true, _) => ending,
-            // Once the others have ended it is told to stop, and does.
+            // A sidecar is stopped after the others have ended, and exits with success.
             (_, true) if ending == Ending::Error => Ending::Completed,
             (_, true) => ending,
             (_, false) if forced => Ending::Completed,
@@ -480,7 +480,7 @@ impl Report<'_> {
 }
 
 impl Report<'_> {
-    /// Turns the status of a container that has ended into that of one that waits for its next run.
+    /// Turns the status of an ended container into that of one in back-off.
     fn back_off(&self, container: &Container, status: &mut Value, wait: Duration) {
         let metadata = &self.pod.metadata;
         let text = |part: &Option<String>| part.clone().unwrap_or_default();
@@ -496,7 +496,7 @@ impl Report<'_> {
     }
 }
 
-/// The conditions of a pod that has failed before anything of it ran.
+/// Returns the conditions of a pod that failed before any container ran.
 pub(super) fn ended_conditions(pod: &Pod, now: Timestamp) -> Vec<Value> {
     let report = Report {
         pod,

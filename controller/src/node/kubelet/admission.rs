@@ -1,4 +1,4 @@
-//! Pods that a node refuses to run, whoever has bound them to it.
+//! Pods that a node rejects, regardless of who has bound them.
 
 use std::time::Duration;
 
@@ -18,10 +18,11 @@ use crate::recorder::EventType;
 use crate::tolerations::tolerated;
 use crate::{mirror, taints};
 
-/// A rejection takes no less: whoever makes the pod anew at once would keep the time from passing.
+/// The minimum delay of a rejection. Without it, a controller that recreates the pod at once would
+/// keep virtual time from advancing.
 const REJECTION_MIN: Duration = Duration::from_secs(1);
 
-/// Why a node refuses a pod, and when it says so.
+/// A node's rejection of a pod, and the time of its report.
 pub(super) struct Rejection {
     due: Timestamp,
     reason: String,
@@ -29,7 +30,7 @@ pub(super) struct Rejection {
 }
 
 impl Kubelet {
-    /// Why the node refuses the pod, if it does.
+    /// Returns the node's rejection of the pod, if any.
     pub(super) fn rejection(&self, pod: &Pod, node: usize) -> Option<Rejection> {
         let name = identity::node_name(node);
         let host = self.hosts.get(&ObjectKey {
@@ -57,7 +58,7 @@ impl Kubelet {
         })
     }
 
-    /// Whether the pod is not to run; its time come, that is reported.
+    /// Returns whether the pod is rejected. Reports the rejection when it is due.
     pub(super) async fn is_rejected(&self, pod: &Pod, record: &mut Record) -> bool {
         if record.deleted.is_some() {
             record.rejection = None;
@@ -107,11 +108,11 @@ impl Kubelet {
     }
 }
 
-/// The reason and the message of what a node has against a pod, whatever the scheduler thought of it: the first of the
-/// predicates of upstream's kubelet that fails.
+/// Returns the reason and the message of the first predicate of upstream's kubelet that rejects the
+/// pod, regardless of the scheduler.
 fn refusal(pod: &Pod, node: &Node, load: &Load) -> Option<(String, String)> {
     let spec = pod.spec.as_ref()?;
-    // An extended resource that no node has is not the kubelet's to refuse.
+    // The kubelet does not reject a pod for an extended resource that no node has.
     let lacking = fit::lacking(spec, node, load).into_iter();
     let mut lacking = lacking.filter(|lack| lack.capacity > 0 || !lack.resource.contains('/'));
     if let Some(lack) = lacking.next() {

@@ -1,4 +1,4 @@
-//! What the kubelet makes of what happens in containers, and what it tells about it.
+//! The kubelet's reactions to occurrences in containers, and the events it records.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::pod::reference;
 use crate::recorder::EventType;
 
 impl Kubelet {
-    /// Takes note of an occurrence in the present run of a container.
+    /// Handles an occurrence in the current run of a container.
     pub(super) async fn happen(&mut self, pod: &Pod, record: &mut Record, what: Occurrence) {
         let name = what.container;
         let instance = record.instances.get_mut(&name);
@@ -37,7 +37,7 @@ impl Kubelet {
                 }
                 self.look_again(record);
             }
-            // Who has told it to stop tells of it, too.
+            // The program that has stopped the container records the event itself.
             Happening::Stopped(grace) => {
                 let order = Stopping {
                     is_foreign: true,
@@ -80,7 +80,8 @@ impl Kubelet {
         }
     }
 
-    /// What a machine's runtime tells of a pod has the kubelet try again what it could not make.
+    /// With a pace, a report of the runtime makes containers that could not be created due for a
+    /// retry.
     fn look_again(&self, record: &mut Record) {
         if self.timings.pace.is_some() {
             for hold in record.held.values_mut() {
@@ -89,7 +90,7 @@ impl Kubelet {
         }
     }
 
-    /// Takes note of what a probe has found.
+    /// Handles a probe's outcome.
     async fn probed(
         &mut self,
         pod: &Pod,
@@ -111,7 +112,7 @@ impl Kubelet {
             }
             (ProbeKind::Liveness, Some(true)) => {}
             (ProbeKind::Liveness | ProbeKind::Startup, Some(false)) => {
-                // Nobody asks again before the next run.
+                // The probe pauses until the next run.
                 record.processes.stop_probe(name, kind);
                 let message = death_notice(pod, name, kind);
                 self.stop_container(pod, record, name, &message, outcome.grace)
@@ -123,7 +124,7 @@ impl Kubelet {
             .probe_on(&record.uid, name, kind, &mut record.processes);
     }
 
-    /// Tells a container to stop whose pod stays.
+    /// Stops a container of a pod that stays.
     async fn stop_container(
         &self,
         pod: &Pod,
@@ -149,7 +150,7 @@ impl Kubelet {
         }
     }
 
-    /// Writes an event about a pod, or about one of its containers.
+    /// Records an event about a pod or one of its containers.
     pub(super) async fn tell(
         &self,
         pod: &Pod,
@@ -185,7 +186,7 @@ impl Kubelet {
         .await;
     }
 
-    /// Says what keeps all containers of a pod from being made.
+    /// Records an event about the missing object that holds back all containers of a pod.
     pub(super) async fn tell_missing(&self, pod: &Pod, missing: &Missing) {
         let message = missing.to_string();
         self.tell(pod, None, EventType::Warning, "FailedMount", &message)
@@ -193,7 +194,7 @@ impl Kubelet {
     }
 }
 
-/// How the kubelet words that a probe ends a container.
+/// Returns the kubelet's message when a probe kills a container.
 fn death_notice(pod: &Pod, name: &str, kind: ProbeKind) -> String {
     let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
     let part = parts.iter().find(|part| part.name == name);

@@ -1,4 +1,4 @@
-//! What the kubelet tells of the ordinary course of containers.
+//! The events of the normal lifecycle of containers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::node::hold::{Cause, Hold, Waiting};
 use crate::node::part::{self, Part};
 use crate::recorder::EventType;
 
-/// An event about a pod, or about one of its containers.
+/// An event about a pod or one of its containers.
 pub(super) struct Notice {
     container: Option<String>,
     event_type: EventType,
@@ -48,8 +48,8 @@ impl Kubelet {
     }
 }
 
-/// The containers `names` were made and started, whatever ran in their place, but for those that are
-/// held. Those of `unstarted` were only made.
+/// The events of the containers `names`, created and started, except for those that are held. The
+/// containers in `unstarted` were only created.
 pub(super) fn launched(
     pod: &Pod,
     record: &Record,
@@ -74,7 +74,7 @@ pub(super) fn launched(
     notices
 }
 
-/// A container could not be made.
+/// The events of a container that could not be created.
 fn failed(pod: &Pod, name: &str, hold: &Hold, pull: Duration) -> Vec<Notice> {
     let image = hold.image();
     let waiting = hold.cause.waiting(image);
@@ -102,7 +102,7 @@ fn failed(pod: &Pod, name: &str, hold: &Hold, pull: Duration) -> Vec<Notice> {
     notices
 }
 
-/// It is too early for another pull of a container's image.
+/// The events of a container in image pull back-off.
 pub(super) fn not_pulled(pod: &Pod, name: &str, waiting: &Waiting) -> Vec<Notice> {
     let image = part::container(pod, name).and_then(|(_, own)| own.image.clone());
     let message = format!("Back-off pulling image \"{}\"", image.unwrap_or_default());
@@ -113,7 +113,7 @@ pub(super) fn not_pulled(pod: &Pod, name: &str, waiting: &Waiting) -> Vec<Notice
     ]
 }
 
-/// Where the image of a container comes from: every machine has every image that can be pulled.
+/// The events of a container's image pull; every node has every image that can be pulled.
 fn pulled(pod: &Pod, name: &str, pull: Duration) -> Vec<Notice> {
     let Some((_, container)) = part::container(pod, name) else {
         return Vec::new();
@@ -139,7 +139,7 @@ fn pulled(pod: &Pod, name: &str, pull: Duration) -> Vec<Notice> {
     ]
 }
 
-/// The containers `names` are told to stop, as their pod ends.
+/// The events of the containers `names`, which stop as their pod ends.
 pub(super) fn stopping(names: &[String]) -> Vec<Notice> {
     let notices = names
         .iter()
@@ -147,7 +147,7 @@ pub(super) fn stopping(names: &[String]) -> Vec<Notice> {
     notices.collect()
 }
 
-/// Why the containers `names` run anew that still seem to run.
+/// The events of the containers `names`, which are restarted although their last run has no exit.
 pub(super) fn replaced(pod: &Pod, record: &Record, names: &[String]) -> Vec<Notice> {
     let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
     let alive = parts.iter().filter_map(|part| {

@@ -1,4 +1,4 @@
-//! What the kubelet does while its node is not heard of, and once it is again.
+//! The kubelet during an outage of its node, and after it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::node::lifecycle::{Ending, Readiness, Stage};
 use crate::node::part::{Part, Role};
 use crate::pod;
 
-/// How far the kubelet has followed the nodes' faults.
+/// The node faults that the kubelet has handled.
 #[derive(Default)]
 pub(super) struct Outages {
     links: BTreeMap<usize, Link>,
@@ -23,14 +23,14 @@ impl Outages {
         Self { links }
     }
 
-    /// Whether the node acts on what the API server says.
+    /// Returns whether the node acts on changes of the API server.
     pub(super) fn is_up(&self, node: usize) -> bool {
         self.links.get(&node).copied().unwrap_or_default() == Link::Up
     }
 }
 
 impl Kubelet {
-    /// Follows the faults of the nodes.
+    /// Handles changes of the nodes' faults.
     pub(super) fn take_in_faults(&mut self) {
         let links = self.faults.all();
         let before = std::mem::replace(&mut self.outages.links, links.clone());
@@ -61,7 +61,7 @@ impl Kubelet {
         }
     }
 
-    /// The node hears of what it has missed: pods that are gone are stopped now.
+    /// Lets the node catch up on missed changes: containers of deleted pods stop now.
     fn reconnect(&mut self, node: usize) {
         let of_node = self.records.of_node(node);
         let (gone, left): (Vec<_>, Vec<_>) = of_node
@@ -85,14 +85,14 @@ impl Kubelet {
         self.dirty.extend(bound);
     }
 
-    /// What a node that is back has to do before anything else: run what its power failure ended.
+    /// Returns the first step after a node's power failure: starting the pod's containers again.
     pub(super) fn resume(&mut self, pod: &Pod, record: &mut Record) -> Option<Step> {
         if !std::mem::take(&mut record.is_powered_off) || record.stage != Stage::Running {
             return None;
         }
         record.reported = Readiness::default();
         if pod::is_terminating(pod) {
-            // Nothing is left that could be told to stop.
+            // No process is left that could be stopped.
             for instance in record.instances.values_mut() {
                 instance.dismissed = true;
             }
@@ -100,7 +100,7 @@ impl Kubelet {
         }
         record.pod_ip = self.allocate(pod, record.node);
         let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
-        // A container that was added to look into the pod is not run again either.
+        // An ephemeral container is not restarted.
         let ephemeral = parts.iter().filter(|part| part.role == Role::Ephemeral);
         for part in ephemeral {
             if let Some(instance) = record.instances.get_mut(&part.name) {
@@ -109,13 +109,14 @@ impl Kubelet {
         }
         let lost = parts.iter().filter(|part| {
             let instance = record.instances.get(&part.name);
-            // An init container that has done its work is not run again.
+            // An init container that has completed is not restarted.
             instance.is_some_and(|own| part.restarts_for_image() || own.exit.is_none())
         });
         Some(Step::Launch(lost.map(|part| part.name.clone()).collect()))
     }
 
-    /// Takes note of what others say about the pod's readiness, so that it is put right.
+    /// Detects that another writer has changed the pod's Ready condition, so that the kubelet
+    /// corrects it.
     pub(super) fn heed_readiness(pod: &Pod, record: &mut Record) {
         let said = pod::has_ready_condition(pod);
         if record.stage == Stage::Running
@@ -127,14 +128,15 @@ impl Kubelet {
         }
     }
 
-    /// Whether a record is kept although the pod is gone: its node does not hear of it.
+    /// Returns whether a record of a deleted pod is kept because its node has not noticed the
+    /// deletion.
     pub(super) fn is_unheard(&self, uid: &str) -> bool {
         let record = self.records.get(uid);
         record.is_some_and(|record| !self.outages.is_up(record.node))
     }
 }
 
-/// The version of an object; versions of one resource can be compared.
+/// Returns the resourceVersion of an object as a number.
 pub(super) fn version(object: &impl ResourceExt) -> u64 {
     object
         .resource_version()

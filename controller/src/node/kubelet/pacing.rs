@@ -1,4 +1,4 @@
-//! What a machine takes time for: containers are made one by one, and nothing is let go of at once.
+//! The durations of a machine's work: containers are created one by one, and cleanup takes time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::node::Pace;
 use crate::node::lifecycle::{self, Step};
 use crate::node::part;
 
-/// What the machine is doing for a pod.
+/// The machine's pending work for a pod.
 #[derive(Default)]
 pub(super) struct UnderWay {
-    /// When each of the containers being made will run.
+    /// The start times of the containers being created.
     containers: BTreeMap<String, Timestamp>,
-    /// When the last of the pod is cleaned up.
+    /// The end of the pod's cleanup.
     release: Option<Timestamp>,
 }
 
 impl Kubelet {
-    /// What of `step` is due by now; the rest takes the machine some time yet.
+    /// Returns the part of `step` that is due now; the rest takes the machine more time.
     pub(super) fn due(&self, pod: &Pod, record: &mut Record, step: Step) -> Step {
         let (Some(pace), now) = (self.timings.pace, self.now()) else {
             return step;
@@ -55,8 +55,8 @@ impl Kubelet {
         }
     }
 
-    /// Which of the containers `names` are made by now, the first of which is begun at `begin` if
-    /// none is under way; else when the next one will be.
+    /// Returns the containers of `names` that are created by now, or else the time of the next one.
+    /// The first begins at `begin` if none is in progress.
     fn made(
         &self,
         pod: &Pod,
@@ -86,7 +86,7 @@ impl Kubelet {
     }
 }
 
-/// How long it takes to make the container `name`.
+/// Returns how long it takes to create the container `name`.
 fn cost(pace: Pace, pod: &Pod, name: &str) -> Duration {
     let pulls = part::container(pod, name)
         .is_some_and(|(_, own)| own.image_pull_policy.as_deref() == Some("Always"));

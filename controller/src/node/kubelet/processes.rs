@@ -1,4 +1,4 @@
-//! The main processes of containers: the kubelet owns their tasks.
+//! The main processes of containers, whose tasks the kubelet owns.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ use crate::node::sources::Sources;
 use crate::node::{Containers, Pace, identity};
 use crate::pod::claim_names;
 
-/// Something about a container that the kubelet waits for.
+/// An occurrence in a container that the kubelet handles.
 pub(super) struct Occurrence {
     pub(super) uid: String,
     pub(super) container: String,
@@ -35,69 +35,69 @@ pub(super) struct Occurrence {
     pub(super) what: Happening,
 }
 
-/// What has happened to it.
+/// The kind of an occurrence.
 pub(super) enum Happening {
-    /// Its main process has ended.
+    /// The main process has ended.
     Exited(Exit),
-    /// The runtime has told that it runs.
+    /// The runtime has reported that the container runs.
     Noticed,
-    /// A probe has something to tell.
+    /// A probe has an outcome.
     Probed(ProbeKind, Outcome),
-    /// A lifecycle hook has ended, well or not.
+    /// A lifecycle hook has ended, with success or not.
     Hooked(HookKind, bool),
-    /// Somebody beside the kubelet has told it to stop, in this time, if it is not its pod's to say.
+    /// Another program has stopped the container, with a grace period if it is not the pod's.
     Stopped(Option<Duration>),
 }
 
-/// An occurrence, and the probe that goes on behind it.
+/// An occurrence, and the probe that continues after it.
 type Finding = (Occurrence, Option<Prober>);
 
-/// What the nodes run, and what outlives a pod of it.
+/// The processes on the nodes, and the persistent volumes that outlive a pod.
 pub(super) struct Processes {
     tasks: JoinSet<Option<Finding>>,
     containers: Containers,
-    /// What is on persistent volumes, by uid of their claim.
+    /// The contents of persistent volumes, by uid of their claim.
     claims: BTreeMap<String, Volume>,
     pace: Option<Pace>,
     now: Now,
 }
 
-/// What has become of the containers that were to be made.
+/// The failures among the containers to create.
 #[derive(Default)]
 pub(super) struct Made {
-    /// Those that can't be made.
+    /// The containers that could not be created, with the cause.
     pub(super) failed: BTreeMap<String, Cause>,
-    /// Those that are made and can't be started, with the runtime's message.
+    /// The containers that were created but not started, with the runtime's message.
     pub(super) unstarted: BTreeMap<String, Arc<str>>,
 }
 
-/// The containers of one pod; dropping it ends them.
+/// The processes of one pod; dropping it kills them.
 #[derive(Default)]
 pub(super) struct PodProcesses {
-    /// Volumes that live as long as the pod, by name.
+    /// The volumes with the pod's lifetime, by name.
     volumes: BTreeMap<String, Volume>,
     running: BTreeMap<String, Process>,
 }
 
-/// The main process of a container; dropping it ends it, and the log.
+/// The main process of a container; dropping it kills the process and closes the log.
 struct Process {
     restarts: i32,
     run: Run,
-    /// What it reads, until it starts.
+    /// The input of the process, taken at its start.
     typing: Option<Typing>,
-    /// What is still to be started.
+    /// The command line of the process, taken at its start.
     argv: Vec<String>,
-    /// Where only the image knows what runs, whether that ends.
+    /// Whether a program that only the image knows ends at once.
     ends_at_once: bool,
     task: Option<AbortHandle>,
-    /// Whether it was sent SIGTERM.
+    /// The sender of SIGTERM.
     told: watch::Sender<Option<Sender>>,
-    /// What waits until its start is noticed.
+    /// The task that waits until the start is noticed.
     notice: Option<AbortHandle>,
     hook: Option<AbortHandle>,
-    /// What runs of its probes.
+    /// The tasks of running probes.
     probes: BTreeMap<ProbeKind, AbortHandle>,
-    /// Those that have found something, and wait to be asked again.
+    /// The probes that have reported an outcome and wait to be continued.
     probers: BTreeMap<ProbeKind, Prober>,
     spec: Spec,
     launched: bool,
@@ -115,17 +115,17 @@ impl Drop for Process {
 }
 
 impl PodProcesses {
-    /// Ends all containers.
+    /// Kills all containers.
     pub(super) fn stop(&mut self) {
         self.running.clear();
     }
 
-    /// Ends one container.
+    /// Kills one container.
     pub(super) fn stop_one(&mut self, container: &str) {
         self.running.remove(container);
     }
 
-    /// Sends SIGTERM to the main process of a container, if there is one.
+    /// Sends SIGTERM to a container's main process. Returns whether the process exists.
     pub(super) fn signal(&mut self, container: &str, is_foreign: bool) -> bool {
         let Some(process) = self.running.get(container) else {
             return false;
@@ -137,7 +137,7 @@ impl PodProcesses {
         true
     }
 
-    /// Asks nothing more about a container.
+    /// Stops the probes of a container.
     pub(super) fn stop_probes(&mut self, container: &str) {
         if let Some(process) = self.running.get_mut(container) {
             process.probers.clear();
@@ -154,7 +154,7 @@ impl PodProcesses {
         }
     }
 
-    /// Keeps a probe until it is asked again.
+    /// Stores a probe until it is continued.
     pub(super) fn keep(&mut self, occurrence: &Occurrence, prober: Option<Prober>) {
         let process = self.running.get_mut(&occurrence.container);
         let process = process.filter(|own| own.restarts == occurrence.restarts);
@@ -183,7 +183,7 @@ impl Processes {
         self.claims.remove(uid);
     }
 
-    /// Where the ports of a pod lead that somebody beside the node answers on.
+    /// Sets the ports of a pod that are forwarded to programs outside of the simulation.
     pub(super) fn forward(&self, uid: &str, forwards: BTreeMap<u16, SocketAddr>) {
         self.containers.forward(uid, forwards);
     }
@@ -192,9 +192,9 @@ impl Processes {
         self.containers.forget(uid);
     }
 
-    /// What happens next.
+    /// Waits for the next occurrence.
     ///
-    /// Cancel safety: it is taken only by the poll that returns it.
+    /// Cancel safety: the occurrence is taken only by the poll that returns it.
     pub(super) async fn next(&mut self) -> Finding {
         let containers = self.containers.clone();
         tokio::select! {
@@ -208,7 +208,7 @@ impl Processes {
         loop {
             match self.tasks.join_next().await {
                 Some(Ok(Some(finding))) => return finding,
-                // The image decides what runs, or the kubelet has ended it.
+                // The image decides what runs, or the kubelet has killed the process.
                 Some(Ok(None)) => {}
                 Some(Err(error)) if error.is_panic() => {
                     std::panic::resume_unwind(error.into_panic())
@@ -219,8 +219,8 @@ impl Processes {
         }
     }
 
-    /// The logs of containers that wait are those of runs before; those that could not be made have
-    /// none.
+    /// Updates the logs: a waiting container has that of its previous run, one that could not be
+    /// created has none.
     pub(super) fn take_note(&self, uid: &str, readiness: &Readiness) {
         let held = readiness.held.iter();
         let held = held.map(|(name, waiting)| (name.clone(), waiting.reason));
@@ -232,7 +232,7 @@ impl Processes {
         }
     }
 
-    /// Starts what has been prepared.
+    /// Starts the processes of prepared containers.
     pub(super) fn launch(&mut self, uid: &str, pod: &mut PodProcesses) {
         let mut new = Vec::new();
         for (name, process) in &mut pod.running {
@@ -264,7 +264,7 @@ impl Processes {
         }
     }
 
-    /// A container runs, its hook included: it is probed as soon as the kubelet has noticed.
+    /// Schedules the notice that a container runs, its hook included; then it is probed.
     pub(super) fn begun(&mut self, uid: &str, name: &str, pod: &mut PodProcesses) {
         let Some(pace) = self.pace else {
             return self.probe(uid, name, pod);
@@ -297,7 +297,7 @@ impl Processes {
         }));
     }
 
-    /// Begins to probe a container: whether it has started, and once it has, the rest.
+    /// Starts the probes of a container: the startup probe, and the others once that has succeeded.
     pub(super) fn probe(&mut self, uid: &str, name: &str, pod: &mut PodProcesses) {
         let Some(process) = pod.running.get_mut(name) else {
             return;
@@ -319,7 +319,7 @@ impl Processes {
         }
     }
 
-    /// Goes on with a probe that has told something.
+    /// Continues a probe after an outcome.
     pub(super) fn probe_on(
         &mut self,
         uid: &str,
@@ -343,7 +343,8 @@ impl Processes {
 }
 
 impl Process {
-    /// Runs `argv` until the kubelet hears of its end, if it has one.
+    /// Runs `argv` and returns its exit once the kubelet learns of it. Returns `None` if there is
+    /// none: a program that only the image knows runs until it is killed.
     fn end(
         &self,
         argv: Vec<String>,
@@ -357,7 +358,7 @@ impl Process {
             let code = match container.run(argv, typing, &log, told.clone()).await {
                 Some(code) => code,
                 None if ends_at_once => 0,
-                // What an image runs by itself knows how to end.
+                // A program that only the image knows handles SIGTERM.
                 None => {
                     heed(told.clone(), pace?).await?;
                     log.close(now());
@@ -374,14 +375,14 @@ impl Process {
     }
 }
 
-/// Waits for SIGTERM, and then as long as a program takes that heeds it.
+/// Waits for SIGTERM, and then for the time that a program takes to exit.
 async fn heed(mut told: Told, pace: Pace) -> Option<()> {
     told.wait_for(Option::is_some).await.ok()?;
     tokio::time::sleep(pace.exit).await;
     Some(())
 }
 
-/// A run that is to stop.
+/// Returns the occurrence for a run that another program stops.
 fn stopped(run: RunId, grace: Option<Duration>) -> Occurrence {
     Occurrence {
         uid: run.uid,
@@ -391,7 +392,7 @@ fn stopped(run: RunId, grace: Option<Duration>) -> Occurrence {
     }
 }
 
-/// Makes the occurrences of one run of a container.
+/// Returns a constructor of occurrences of one run of a container.
 fn occurrence(
     uid: &str,
     container: &str,
@@ -407,9 +408,9 @@ fn occurrence(
 }
 
 impl Kubelet {
-    /// Makes the containers `names`, each for the run of its number and by itself: those that can't
-    /// be made or started are returned with the cause. What is missing for the whole pod is an error of
-    /// its own.
+    /// Creates the containers `names`, each for the run of its number. Returns those that could not
+    /// be created or started, with the cause. A volume that can't be mounted is an error of the
+    /// whole pod.
     pub(super) async fn prepare(
         &mut self,
         pod: &Arc<Pod>,
@@ -447,13 +448,13 @@ impl Kubelet {
             };
             match made {
                 Ok(made) => {
-                    // What the image of an init container does is done at once.
+                    // A program of an init container that only the image knows ends at once.
                     let is_sidecar = container.restart_policy.as_deref() == Some("Always");
                     let ends_at_once = list == List::Init && !is_sidecar;
                     prepared.push((container.into_owned(), *restarts, made, ends_at_once));
                 }
                 Err(cause) => {
-                    // Whatever ran in its place has been stopped for it.
+                    // The previous run has been stopped for the new one.
                     record.processes.stop_one(&container.name);
                     result.failed.insert(container.name.clone(), cause);
                 }

@@ -1,4 +1,4 @@
-//! The records of all pods, with those that are due and those of a node at hand.
+//! The records of all pods, indexed by due time and by node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::Record;
 
-/// Records by the uid of their pods. One is taken out to be changed, and put back.
+/// Records by the uid of their pods. A record is taken out for a change, and put back.
 #[derive(Default)]
 pub(super) struct Records {
     by_uid: BTreeMap<String, Record>,
@@ -50,12 +50,12 @@ impl Records {
         of_node.filter_map(|uid| self.by_uid.get(uid))
     }
 
-    /// When the first of them is due.
+    /// Returns the earliest due time.
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
         self.wakes.first().map(|(wake, _)| *wake)
     }
 
-    /// Those that are due by then.
+    /// Returns the records that are due at `now`.
     pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Record> {
         let due = self.wakes.iter().take_while(move |(wake, _)| *wake <= now);
         due.filter_map(|(_, uid)| self.by_uid.get(uid))

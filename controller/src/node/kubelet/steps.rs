@@ -1,4 +1,4 @@
-//! The steps by which the kubelet moves a pod on.
+//! The steps of the kubelet's sync of a pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::recorder::EventType;
 use crate::shared::Shared;
 
 impl Kubelet {
-    /// Does one step; if something is missing for it, says what.
+    /// Performs one step. Returns the object that is missing for it, if any.
     pub(super) async fn perform(
         &mut self,
         pod: &Arc<Pod>,
@@ -83,8 +83,8 @@ impl Kubelet {
         Ok(None)
     }
 
-    /// Starts the containers `names`, for the first time or again, each by itself, and reports those
-    /// that can be made as running, ready at once when nothing delays that.
+    /// Starts the containers `names`, for the first time or again. Reports those that could be
+    /// created as running, and as ready at once unless a delay is set.
     async fn launch(
         &mut self,
         pod: &Arc<Pod>,
@@ -103,7 +103,8 @@ impl Kubelet {
                 (part.name.clone(), run)
             })
             .collect();
-        // Who reads the status must find the log.
+        // The log exists before the status is written, so that a client that reads the status finds
+        // it.
         let Made {
             mut failed,
             unstarted,
@@ -120,7 +121,7 @@ impl Kubelet {
                     .and_modify(|instance| instance.restart(part, now))
                     .or_insert_with(|| Instance::first(part, now));
                 instance.noticed = self.timings.pace.is_none();
-                // What was told of the run before is not told of this one.
+                // The report of the previous run's end does not apply to this run.
                 record.reported.halted.remove(name);
                 if let Some(message) = unstarted.get(name) {
                     instance.fail_to_start(Arc::clone(message), now);
@@ -151,7 +152,7 @@ impl Kubelet {
         Ok(None)
     }
 
-    /// Sends SIGTERM to containers; one whose process nobody has any more has ended.
+    /// Sends SIGTERM to containers; a container without a process is recorded as ended.
     fn signal(record: &mut Record, names: &[String], now: Timestamp) {
         for name in names {
             let Some(instance) = record.instances.get_mut(name) else {
@@ -165,7 +166,7 @@ impl Kubelet {
         }
     }
 
-    /// Ends containers that were told to stop; that they have ended is told later.
+    /// Kills containers that were stopped; a later step reports their end.
     fn halt(record: &mut Record, exits: &[(String, i32)], now: Timestamp) {
         for (name, code) in exits {
             if let Some(instance) = record.instances.get_mut(name) {
@@ -264,7 +265,7 @@ impl Kubelet {
             now,
         };
         let patch = Patch::Strategic(report.patch());
-        // The answer is what watches are about to tell of.
+        // The response shares its object with the coming watch event.
         let pods: Api<Shared<Pod>> =
             Api::namespaced(self.ctx.client.clone(), &record.key.namespace);
         let params = PatchParams::default();

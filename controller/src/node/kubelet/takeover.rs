@@ -1,4 +1,4 @@
-//! Pods that the kubelet finds bound to its nodes, new or from before it was started.
+//! Pods found bound to the kubelet's nodes: new ones, or those of an earlier process.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::node::lifecycle::{Readiness, Stage};
 use crate::node::part::{Part, Role};
 
 impl Kubelet {
-    /// Starts to keep a pod that is bound to one of the nodes, where its status says it stands.
+    /// Creates the record of a pod bound to one of the nodes, at the stage of its status.
     pub(super) fn admit(&mut self, key: &ObjectKey, pod: &Pod) -> Option<Record> {
         let spec = pod.spec.as_ref()?;
         let node = *self.nodes.get(spec.node_name.as_deref()?)?;
@@ -48,7 +48,7 @@ impl Kubelet {
                 record.stage = Stage::Running;
                 record.instances = running_instances(pod, &status, now);
                 record.reported = reported(&status);
-                // Addresses of an earlier process are not given out again.
+                // Addresses that an earlier process assigned are not reused.
                 *self.addresses.entry(node).or_default() += 1;
             }
             _ => {
@@ -59,7 +59,7 @@ impl Kubelet {
     }
 }
 
-/// The containers that the status says have been started.
+/// Returns the runs of the containers that the status reports as started.
 fn running_instances(pod: &Pod, status: &PodStatus, now: Timestamp) -> BTreeMap<String, Instance> {
     let parts = pod.spec.as_ref().map(Part::all).unwrap_or_default();
     let init = status.init_container_statuses.iter().flatten();
@@ -89,7 +89,7 @@ fn instance(part: &Part, status: &ContainerStatus, now: Timestamp) -> Option<Ins
     let mut instance = Instance::first(part, since);
     status.image.clone_into(&mut instance.image);
     instance.restarts = status.restart_count;
-    // What is served by an earlier process can't be asked any more.
+    // The probes and hooks of an earlier process are lost.
     (instance.probed, instance.startup, instance.post_start) = (None, None, None);
     if let Some(ended) = ended.filter(|_| runs_once) {
         (instance.since, instance.exit) = (ended.since, Some(ended.exit));

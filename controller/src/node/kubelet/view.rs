@@ -1,4 +1,4 @@
-//! What the kubelet decides from.
+//! The input of the kubelet's decisions about a pod.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::node::part::Part;
 use crate::node::status::unmet_gates;
 use crate::pod::claim_names;
 
-/// Until a pod's spec says otherwise.
+/// The default `terminationGracePeriodSeconds`.
 const GRACE: Duration = Duration::from_secs(30);
 
 impl Kubelet {
@@ -42,7 +42,7 @@ impl Kubelet {
             grace: seconds(grace),
         });
         let active = spec.and_then(|spec| spec.active_deadline_seconds);
-        // Nothing runs out for a pod that has no start time yet.
+        // A pod without a start time has no deadline yet.
         let active = active.filter(|_| record.stage != Stage::Bound);
         View {
             directives: self.directives(pod, &record.key),
@@ -62,7 +62,7 @@ impl Kubelet {
         Directives::read(self.annotations(pod, key), &self.timings)
     }
 
-    /// Where ports of the pod lead to programs beside the node.
+    /// Returns the ports of the pod that are forwarded to programs outside of the simulation.
     pub(super) fn forwards(&self, pod: &Pod, key: &ObjectKey) -> BTreeMap<u16, SocketAddr> {
         self.annotations(pod, key).forwards()
     }
@@ -96,7 +96,7 @@ impl Kubelet {
     }
 }
 
-/// How long the containers of a pod may take to stop, as its spec says.
+/// Returns the grace period in the pod's spec.
 pub(super) fn grace_period(pod: &Pod) -> Duration {
     let stated = pod
         .spec

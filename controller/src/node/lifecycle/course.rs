@@ -1,4 +1,4 @@
-//! The course of a pod's containers: which run next, how the pod ends, and who is ready.
+//! The course of a pod's containers: the next starts, the pod's end, and readiness.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::node::hold::Hold;
 use crate::node::instance::{Halt, Hook, Instance};
 use crate::node::part::{Part, Role};
 
-/// Whether nothing is left of what comes before the main containers.
+/// Returns whether all init containers have completed.
 pub(in crate::node) fn is_initialized(
     parts: &[Part],
     instances: &BTreeMap<String, Instance>,
@@ -25,7 +25,7 @@ pub(in crate::node) fn is_initialized(
     }) || has_begun(parts, instances)
 }
 
-/// Whether a main container has been started: init containers are not run again then.
+/// Returns whether a main container has been started; init containers are not restarted then.
 fn has_begun(parts: &[Part], instances: &BTreeMap<String, Instance>) -> bool {
     let mut main = parts.iter().filter(|part| part.role == Role::Main);
     main.any(|part| instances.contains_key(&part.name))
@@ -35,7 +35,7 @@ fn has_completed(instance: &Instance) -> bool {
     instance.exit.is_some_and(|exit| exit.code == 0)
 }
 
-/// The containers to start now, and when there will be more.
+/// Returns the containers to start now, and the times of later starts.
 pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Timestamp>) {
     let begun = has_begun(view.parts, view.instances);
     let (mut due, mut later) = (Vec::new(), Vec::new());
@@ -43,7 +43,7 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
         .parts
         .iter()
         .partition(|part| part.role == Role::Ephemeral);
-    // These wait for nobody, and run once.
+    // Ephemeral containers start at once, and run only once.
     for part in ephemeral {
         match view.held_until(part).filter(|at| now < *at) {
             _ if view.instances.contains_key(&part.name) => {}
@@ -61,7 +61,7 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
                 Some(at) => later.push(at),
                 None => due.push(part.name.clone()),
             }
-            // The next one waits for the end, the start, or the hook of this one.
+            // The next container waits for the end, the start, or the hook of this one.
             if part.role != Role::Main || (part.has_post_start && held.is_none()) {
                 break;
             }
@@ -88,7 +88,7 @@ pub(super) fn startable(view: &View<'_>, now: Timestamp) -> (Vec<String>, Vec<Ti
     (due, later)
 }
 
-/// When a container that has ended is to run again, if it is.
+/// Returns when an ended container is to run again; `None` if it is not.
 fn restart_at(view: &View<'_>, part: &Part, instance: &Instance) -> Option<Timestamp> {
     let exit = instance.exit.filter(|_| view.deletion.is_none())?;
     if part.role == Role::Ephemeral {
@@ -105,8 +105,8 @@ fn restart_at(view: &View<'_>, part: &Part, instance: &Instance) -> Option<Times
     })
 }
 
-/// How the pod ends of itself: when an init container has failed for good, or when all main
-/// containers have ended and none is to run again.
+/// Returns how the pod ends by itself: an init container has failed for good, or all main
+/// containers have ended for good.
 pub(super) fn own_ending(view: &View<'_>) -> Option<Ending> {
     let begun = has_begun(view.parts, view.instances);
     let failed = view.runs().any(|(part, instance)| {
@@ -134,7 +134,7 @@ pub(super) fn own_ending(view: &View<'_>) -> Option<Ending> {
     Some(ending)
 }
 
-/// Which containers are ready at `now`, and when the next one will be.
+/// Returns the readiness at `now`, and the time of its next change.
 pub(in crate::node) fn readiness(
     view: &View<'_>,
     now: Timestamp,
@@ -183,7 +183,8 @@ pub(in crate::node) fn readiness(
     (readiness, wake)
 }
 
-/// Whether a container whose hook runs has a status of before: that it ran, or could not be made.
+/// Returns whether a container whose hook runs keeps an earlier status: of its last run, or of a
+/// failure to create it.
 fn is_told_of(reported: &Readiness, part: &Part, instance: &Instance) -> bool {
     let is_known =
         reported.containers.contains_key(&part.name) || reported.halted.contains_key(&part.name);
@@ -193,7 +194,7 @@ fn is_told_of(reported: &Readiness, part: &Part, instance: &Instance) -> bool {
 }
 
 impl Readiness {
-    /// Leaves a container as it was told of last.
+    /// Keeps a container's state as last reported.
     fn keep(&mut self, name: &str, reported: &Self) {
         self.kept.insert(name.to_owned());
         if let Some(ready) = reported.containers.get(name) {
@@ -208,10 +209,10 @@ impl Readiness {
     }
 }
 
-/// What keeps a container from running.
+/// Returns the reason why a container does not run.
 fn halt(view: &View<'_>, part: &Part, instance: &Instance, now: Timestamp) -> Option<Halt> {
     let exit = instance.exit?;
-    // That it has ended is told before that it waits.
+    // The end of a container is reported before its back-off.
     let told = view.reported.halted.get(&part.name).copied();
     let next = restart_at(view, part, instance);
     let waits = told.is_some() && next.is_some_and(|at| now < at);

@@ -1,4 +1,4 @@
-//! How containers are stopped: all of a pod's, or one that is to run again.
+//! The stopping of containers: of a whole pod, or of one container before its next run.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ use crate::node::directives::Delay;
 use crate::node::instance::{Hook, Instance, Stopping};
 use crate::node::part::{Part, Role};
 
-/// What a hook has left of the grace period, a container has at least so long to stop.
+/// The minimum grace period after a `preStop` hook.
 const GRACE_MIN: Duration = Duration::from_secs(2);
 
-/// A container that is to stop: when it has, and whether it has to be killed.
+/// The plan for a container that stops: the time of its end, and whether it is killed.
 struct Leave<'a> {
     part: &'a Part,
-    /// When it is sent SIGTERM, if it is.
+    /// The time of SIGTERM, if the container receives one.
     told: Option<Timestamp>,
     at: Timestamp,
     killed: bool,
     signaled: bool,
 }
 
-/// How containers are stopped.
+/// The manner in which containers stop.
 #[derive(Clone, Copy)]
 struct Manner {
-    /// How long they take.
+    /// The time that containers take to stop.
     stop: Duration,
-    /// They are sent signals, and killed after `stop`.
+    /// Whether containers receive SIGTERM, and SIGKILL after `stop`.
     pace: Option<Pace>,
 }
 
 impl Leave<'_> {
-    /// When something is to be done about it.
+    /// Returns the time of the next action for the container.
     fn due(&self) -> Timestamp {
         let told = self.told.filter(|_| !self.signaled);
         told.map_or(self.at, |told| told.min(self.at))
@@ -50,7 +50,7 @@ impl Leave<'_> {
     }
 }
 
-/// The next step of a pod that was deleted while it ran.
+/// Returns the next step of a pod that was deleted while it ran.
 pub(super) fn stopping(
     view: &View<'_>,
     stop: Duration,
@@ -76,7 +76,7 @@ pub(super) fn stopping(
     if let Some(step) = signal(&leaves, now) {
         return step;
     }
-    // Who is sent a signal may end at once.
+    // A container that receives SIGTERM can end at once.
     let soonest = match view.directives.signals {
         Some(_) => order.since,
         None => after(order.since, stop.min(order.grace)),
@@ -103,14 +103,14 @@ pub(super) fn stopping(
     }
     let next = leaves.iter().map(Leave::due).min().unwrap_or(due);
     let (readiness, wake) = readiness(view, now);
-    // Whom the kubelet has stopped is told of when the pod has ended.
+    // Containers that the kubelet has stopped are reported once the pod has ended.
     if readiness != *view.reported && !view.runs().any(|(_, own)| has_left(own)) {
         return Step::Report(readiness);
     }
     Step::Wait(Some(wake.map_or(next, |wake| wake.min(next))))
 }
 
-/// Those are sent SIGTERM whose time to leave has come.
+/// Returns the step that sends SIGTERM to the containers that are due for it.
 fn signal(leaves: &[Leave<'_>], now: Timestamp) -> Option<Step> {
     let due = leaves.iter().filter(|leave| {
         let is_told = leave.told.is_some_and(|told| told <= now);
@@ -134,7 +134,7 @@ fn deletion_ending(view: &View<'_>, is_slow: bool, leaves: &[Leave<'_>]) -> Endi
         return Ending::Unstarted;
     }
     if leaves.is_empty() {
-        // Each has an exit code of its own.
+        // Each container has its own exit code.
         let failed = main.any(|(_, own)| own.exit.is_some_and(|exit| exit.code != 0));
         return if failed {
             Ending::Error
@@ -148,7 +148,8 @@ fn deletion_ending(view: &View<'_>, is_slow: bool, leaves: &[Leave<'_>]) -> Endi
     }
 }
 
-/// The next step of a pod whose main containers have ended for good: what served them goes last.
+/// Returns the next step of a pod whose main containers have ended for good: its sidecars stop
+/// last.
 pub(super) fn concluding(view: &View<'_>, ending: Ending, now: Timestamp) -> Step {
     let mut alive = view.runs().filter(|(_, own)| own.exit.is_none());
     if alive.next().is_none() {
@@ -170,7 +171,7 @@ pub(super) fn concluding(view: &View<'_>, ending: Ending, now: Timestamp) -> Ste
     halting(view, now).unwrap_or_else(Step::Wait)
 }
 
-/// Tells those who don't know yet that their pod ends, and lets their hooks run.
+/// Returns the step that stops the containers that are not stopping yet, or runs their hooks.
 fn dismissal(view: &View<'_>, order: Stopping) -> Option<Step> {
     let alive = view.runs().filter(|(_, own)| own.exit.is_none());
     let untold = alive.clone().filter(|(_, own)| !own.dismissed);
@@ -186,7 +187,7 @@ fn names<'a>(runs: impl Iterator<Item = (&'a Part, &'a Instance)>) -> Vec<String
     runs.map(|(part, _)| part.name.clone()).collect()
 }
 
-/// What to do about containers that were told to stop; else when there will be.
+/// Returns the next step for containers that are stopping, or else its time.
 pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Timestamp>> {
     let Delay::After(stop) = view.directives.stop else {
         return Err(None);
@@ -222,8 +223,8 @@ pub(super) fn halting(view: &View<'_>, now: Timestamp) -> Result<Step, Option<Ti
     Err(left.iter().map(Leave::due).min())
 }
 
-/// When those leave that still run, as `order` has it: sidecars in the reverse of the order of their
-/// start, each once those behind it have left.
+/// Plans the end of all running containers under `order`. Sidecars stop in the reverse of their
+/// start order, each after the containers that started later.
 fn leaves<'a>(view: &View<'a>, manner: Manner, order: Stopping) -> Vec<Leave<'a>> {
     let runs: Vec<_> = view.runs().collect();
     let mut leaves = Vec::new();
@@ -245,7 +246,7 @@ fn leaves<'a>(view: &View<'a>, manner: Manner, order: Stopping) -> Vec<Leave<'a>
     leaves
 }
 
-/// When a container leaves whose hook has run, and whose turn has come.
+/// Plans the end of one container, after its hook and at its turn.
 fn leave<'a>(
     part: &'a Part,
     instance: &Instance,
@@ -264,7 +265,7 @@ fn leave<'a>(
         .map(|turn| turn.min(end))
         .filter(|turn| *turn > order.since);
     let (from, end) = match done.max(turn) {
-        // The grace period ends the hook.
+        // The end of the grace period also ends the hook.
         _ if is_hooked => (end, after(end, GRACE_MIN)),
         Some(from) => (from, end.max(after(from, GRACE_MIN))),
         None => (order.since, end),
@@ -277,7 +278,7 @@ fn leave<'a>(
     Leave {
         part,
         told: pace.map(|_| from),
-        // What somebody else has killed is noticed like any other end.
+        // The kubelet notices a container that another program has killed at the next relist.
         at: unheard.map_or(at, |pace| after(at, pace.until_relist(at))),
         killed: is_hooked || after(from, stop) > end,
         signaled: instance.signaled,

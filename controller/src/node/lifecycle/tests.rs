@@ -38,12 +38,12 @@ struct Case {
     deadline: Option<Timestamp>,
     image: &'static str,
     reported: bool,
-    /// The container has been told to stop.
+    /// Whether the container has been told to stop.
     dismissed: bool,
     now: i64,
 }
 
-/// A pod whose container started at 10 with image `v1`.
+/// Returns a pod whose container started at 10 s with image `v1`.
 fn case(stage: Stage, now: i64) -> Case {
     Case {
         stage,
@@ -68,7 +68,7 @@ fn readiness_of(ready: bool) -> Readiness {
     }
 }
 
-/// The one container of a pod, and the pod's policy.
+/// Returns the one container of a pod with a restart policy.
 fn lone(image: &str, policy: RestartPolicy) -> Vec<Part> {
     let container = json!({ "name": "main", "image": image });
     let spec = json!({ "containers": [container], "restartPolicy": format!("{policy:?}") });
@@ -259,8 +259,8 @@ fn a_silent_node_never_finishes_a_deletion() {
     }
 }
 
-/// What happens to a lone container from 100 s on that ends with `code` whenever it has run for
-/// `runs` seconds: the time and name of each step.
+/// Returns the time and name of each step of a lone container that starts at 100 s and exits with
+/// `code` after every `runs` seconds.
 fn story(policy: RestartPolicy, code: i32, runs: i64, steps: usize) -> Vec<String> {
     let parts = lone("v1", policy);
     let mut instance = Instance::first(&parts[0], at(100));

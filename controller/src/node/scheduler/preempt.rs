@@ -1,4 +1,4 @@
-//! How the scheduler makes place for a pod of higher priority.
+//! The scheduler's preemption of pods of lower priority.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::node::status::wire_time;
 use crate::pod::reference;
 use crate::recorder::{EventType, Happening};
 
-/// Type and reason of the condition of a pod that has to leave.
+/// The type and the reason of a preempted pod's condition.
 const DISRUPTION: (&str, &str) = ("DisruptionTarget", "PreemptionByScheduler");
 
 impl Scheduler {
-    /// Who has to leave for the pod, or why nobody does.
+    /// Plans the preemption for a pod. Returns the scheduler's message if no node qualifies.
     pub(super) fn plan(
         &self,
         pod: &Pod,
@@ -29,14 +29,14 @@ impl Scheduler {
         fit::plan(pod, cluster, unfit, &budgets.collect::<Vec<_>>())
     }
 
-    /// Whether pods that were displaced for this one have yet to leave.
+    /// Returns whether the victims of this pod's preemption have yet to end.
     ///
-    /// Upstream does not try such a pod again before they have.
+    /// Upstream does not retry such a pod before they have.
     pub(super) fn waits_for_victims(&self, pod: &Pod, unfit: &Unfit) -> bool {
         let Some(node) = self.nominated.get(&mirror::uid(pod)) else {
             return false;
         };
-        // It would do no good any more.
+        // Waiting would not help: the pod would not fit there even without its victims.
         if !unfit.may_pass(node) {
             return false;
         }
@@ -48,7 +48,7 @@ impl Scheduler {
         })
     }
 
-    /// Makes the planned pods leave.
+    /// Evicts the victims of a plan.
     pub(super) async fn preempt(&mut self, pod: &Pod, plan: &Plan) -> Result<(), kube::Error> {
         for victim in &plan.victims {
             if !self.is_displaced(victim) {
@@ -73,7 +73,7 @@ impl Scheduler {
         self.take_nominations(pod, &plan.node).await
     }
 
-    /// Whether the pod is on its way out for the sake of another.
+    /// Returns whether the pod is the victim of a preemption.
     fn is_displaced(&self, pod: &Pod) -> bool {
         is_marked(pod) || self.displaced.contains(&mirror::uid(pod))
     }
@@ -100,7 +100,7 @@ impl Scheduler {
         }
     }
 
-    /// Pods of lower priority no longer wait for this node.
+    /// Clears this node's nomination for pods of lower priority.
     async fn take_nominations(&mut self, pod: &Pod, node: &str) -> Result<(), kube::Error> {
         let waiting = self.pods.iter().filter(|(_, other)| {
             let nominated = self.nominated.get(&mirror::uid(&***other));
@@ -119,7 +119,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Patches a pod that may be gone.
+    /// Patches a pod's status; a pod that is gone is not an error.
     async fn patch_status(&self, pod: &Pod, patch: Value) -> Result<(), kube::Error> {
         let namespace = pod.namespace().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(self.ctx.client.clone(), &namespace);
@@ -134,7 +134,7 @@ impl Scheduler {
     }
 }
 
-/// Whether the pod says itself that it is on its way out for the sake of another.
+/// Returns whether the pod's status marks it as the victim of a preemption.
 fn is_marked(pod: &Pod) -> bool {
     let conditions = pod.status.iter().flat_map(|status| &status.conditions);
     let is_target = |condition: &PodCondition| {

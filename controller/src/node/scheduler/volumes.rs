@@ -1,4 +1,4 @@
-//! Where a pod's volumes are, and where those that are made for it are to be.
+//! The scheduler's placement of pods and volumes: where volumes are, and where to provision them.
 //!
 //! Source: plugin `VolumeBinding` of kube-scheduler.
 
@@ -17,16 +17,16 @@ use crate::persistent_volume::binder::{SELECTED_NODE, waits_for_consumer};
 use crate::persistent_volume::class_of;
 use crate::pod::claim_names;
 
-/// What the volumes of a pod want of its node.
+/// The constraints of a pod's volumes on its node.
 pub(super) struct Wishes {
-    /// The pod with the affinities of its volumes.
+    /// The pod with the node affinities of its volumes added.
     pub(super) pod: Arc<Pod>,
-    /// Claims whose volumes are made when the pod has a node.
+    /// Claims whose volumes are provisioned once the pod has a node.
     pub(super) delayed: Vec<Arc<PersistentVolumeClaim>>,
 }
 
 impl Scheduler {
-    /// Collects what the volumes of `pod` want.
+    /// Collects the constraints of the volumes of `pod`.
     pub(super) fn wishes(&self, key: &ObjectKey, pod: &Arc<Pod>) -> Wishes {
         let mut wishes = Wishes {
             pod: Arc::clone(pod),
@@ -92,7 +92,7 @@ impl Scheduler {
             && class.is_some_and(|class| waits_for_consumer(class))
     }
 
-    /// Says that the volumes of `claims` are to be on `node`.
+    /// Annotates `claims` with `node` as the place of their volumes.
     pub(super) async fn select_node(
         &self,
         claims: &[Arc<PersistentVolumeClaim>],
@@ -123,7 +123,7 @@ fn affinity_of(volume: &PersistentVolume) -> Option<Vec<NodeSelectorTerm>> {
     Some(affinity.required.as_ref()?.node_selector_terms.clone())
 }
 
-/// Makes the pod require one of `terms` besides what it requires itself.
+/// Adds `terms` as a requirement to the pod's node affinity.
 fn require(pod: &mut Pod, terms: &[NodeSelectorTerm]) {
     let spec = pod.spec.get_or_insert_default();
     let affinity = spec.affinity.get_or_insert_default();

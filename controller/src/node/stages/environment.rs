@@ -1,4 +1,4 @@
-//! The functions that KWOK gives to the templates of stages.
+//! The functions that KWOK provides to the templates of stages.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::node::registration::{KUBELET_VERSION, conditions};
 /// The port of every kubelet.
 const NODE_PORT: u16 = 10250;
 
-/// What is known besides the object itself.
+/// The values that templates can use in addition to the object.
 pub(super) struct Environment {
     pub(super) now: Timestamp,
-    /// The node of the object, or the object itself.
+    /// The object's node, or the object itself if it is a node.
     pub(super) node_name: String,
-    /// Addresses by the names of nodes.
+    /// Node addresses by name.
     pub(super) node_ips: BTreeMap<String, String>,
-    /// The address of the pod that the object is.
+    /// The address of the object if it is a pod.
     pub(super) pod_ip: String,
 }
 
@@ -33,7 +33,7 @@ impl Environment {
 impl Functions for Environment {
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Value> {
         let text = |at: usize| arguments.get(at).and_then(Value::as_str);
-        // A pod on its host's network has the host's address.
+        // A pod on the host's network has the host's address.
         let pod_ip = || match arguments.get(1) {
             Some(Value::Bool(true)) => self.node_ip(text(0).unwrap_or_default()),
             _ => json!(self.pod_ip),

@@ -1,11 +1,11 @@
-//! The part of jq that keys of stages are written in.
+//! The subset of jq in the keys of stages.
 //!
-//! Understood are paths (`.a.b`, `.a["b"]`, `.a[0]`, `.a[]`, `.a.[]`), pipes,
-//! `select(QUERY OP LITERAL)` with `==` and `!=`, and `select(QUERY)`.
+//! Supported are paths (`.a.b`, `.a["b"]`, `.a[0]`, `.a[]`, `.a.[]`), pipes, `select(QUERY OP
+//! LITERAL)` with `==` and `!=`, and `select(QUERY)`.
 
 use serde_json::Value;
 
-/// A query that yields values out of a document.
+/// A query that selects values of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Query(Vec<Step>);
 
@@ -17,7 +17,7 @@ enum Step {
     Select(Query, Option<(bool, Value)>),
 }
 
-/// A text that is no query this understands.
+/// An error for text that is not a supported query.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not understood at {rest:?}")]
 pub(super) struct BadQuery {
@@ -38,7 +38,7 @@ impl Query {
         }
     }
 
-    /// What it yields, without nulls; what has no such part yields nothing.
+    /// Returns the selected values without nulls; a document without such a path yields none.
     pub(super) fn values<'a>(&self, document: &'a Value) -> Vec<&'a Value> {
         let mut values = vec![document];
         for step in &self.0 {
@@ -60,7 +60,7 @@ impl Step {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
                 let at = match usize::try_from(*index) {
                     Ok(index) => Some(index),
-                    // From the end.
+                    // A negative index counts from the end.
                     Err(_) => usize::try_from(index.unsigned_abs())
                         .ok()
                         .and_then(|back| items.len().checked_sub(back)),
@@ -136,7 +136,7 @@ impl Parser<'_> {
         }
         self.part(steps)?;
         loop {
-            // Behind the first dot no space is left out.
+            // After the first dot, whitespace is significant.
             let dotted = self.rest.strip_prefix('.');
             if let Some(rest) = dotted {
                 self.rest = rest;
@@ -178,7 +178,7 @@ impl Parser<'_> {
         Some(())
     }
 
-    /// A JSON literal.
+    /// Parses a JSON literal.
     fn literal(&mut self) -> Option<Value> {
         let text = self.rest.trim_start();
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();

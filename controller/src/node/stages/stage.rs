@@ -1,4 +1,4 @@
-//! `Stage` objects of KWOK, read and matched.
+//! KWOK's `Stage` objects: parsing and matching.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::query::Query;
 use super::template::Template;
 
-/// A stage in the life of objects of one kind, as KWOK's `Stage` (`kwok.x-k8s.io/v1alpha1`) has it.
+/// A stage in the lifecycle of objects of one kind: KWOK's `Stage` (`kwok.x-k8s.io/v1alpha1`).
 ///
-/// Read are `resourceRef`, `selector` (labels, annotations, and expressions whose keys are paths,
-/// pipes and `select(…)` of jq), `weight`, `delay` with its jitter, and of `next` the
+/// Supported are `resourceRef`, `selector` (labels, annotations, and expressions whose keys are
+/// paths, pipes and `select(…)` of jq), `weight`, `delay` with its jitter, and of `next` the
 /// `statusTemplate`, `patches` other than JSON patches, `finalizers`, `event` and `delete`.
 #[derive(Clone, Debug)]
 pub struct Stage {
@@ -28,7 +28,7 @@ pub struct Stage {
     pub(super) next: Next,
 }
 
-/// What becomes of an object in its next stage.
+/// The changes that a stage makes to an object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Next {
     pub(super) patches: Vec<PatchTemplate>,
@@ -37,17 +37,17 @@ pub(super) struct Next {
     pub(super) delete: bool,
 }
 
-/// A patch to be filled in.
+/// A patch with a template.
 #[derive(Clone, Debug)]
 pub(super) struct PatchTemplate {
-    /// Absent for the object itself.
+    /// The subresource to patch; `None` for the object itself.
     pub(super) subresource: Option<String>,
-    /// The field that the template stands for.
+    /// The field that the template's result is placed under.
     pub(super) root: Option<String>,
     pub(super) template: Template,
 }
 
-/// A number that an expression may give, and what counts where it gives none.
+/// A number from an expression, with a default if the expression yields none.
 #[derive(Clone, Debug)]
 struct Amount {
     from: Option<Query>,
@@ -62,7 +62,7 @@ enum Operator {
     DoesNotExist,
 }
 
-/// Why a text is not a stage that can be followed.
+/// An error for an object that is not a valid or supported stage.
 #[derive(Debug, thiserror::Error)]
 #[error("stage {name:?}: {message}")]
 pub struct BadStage {
@@ -153,7 +153,7 @@ struct PatchSpec {
     kind: Option<String>,
 }
 
-/// Changes of an object's finalizers.
+/// The changes of an object's finalizers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Finalizers {
@@ -177,10 +177,10 @@ pub(super) struct EventTemplate {
 }
 
 impl Stage {
-    /// Reads a `Stage` object.
+    /// Parses a `Stage` object.
     ///
     /// # Errors
-    /// What of it is not understood.
+    /// [`BadStage`] for a part that is not supported.
     pub fn parse(object: &Value) -> Result<Self, BadStage> {
         let name = object.pointer("/metadata/name").and_then(Value::as_str);
         let bad = |message: String| BadStage {
@@ -206,7 +206,7 @@ impl Stage {
         });
         let expressions: Result<Vec<_>, String> = expressions.collect();
         let group = spec.resource_ref.api_group;
-        // The core group goes by its version there.
+        // KWOK names the core group by its version, `v1`.
         let group = match group.split_once('/') {
             Some((group, _)) => group.to_owned(),
             None if group == "v1" => String::new(),
@@ -258,12 +258,12 @@ impl Stage {
         })
     }
 
-    /// Whether it is about objects of this kind.
+    /// Returns whether the stage applies to this kind.
     pub(super) fn is_of(&self, group: &str, kind: &str) -> bool {
         self.group == group && self.kind == kind
     }
 
-    /// Whether `object`, of the stage's kind, is in it.
+    /// Returns whether `object`, of the stage's kind, matches the selector.
     pub(super) fn matches(&self, object: &Value) -> bool {
         let has = |field: &str, wanted: &BTreeMap<String, String>| {
             let mut wanted = wanted.iter();
@@ -290,7 +290,8 @@ impl Stage {
         self.weight.get(object, number).unwrap_or(0)
     }
 
-    /// How long an object stays in the stage; `draw` picks one out of so many milliseconds.
+    /// Returns how long an object stays in the stage; `draw` picks a number below the jitter in
+    /// milliseconds.
     pub(super) fn delay(
         &self,
         object: &Value,
@@ -330,7 +331,8 @@ impl Amount {
 }
 
 impl Finalizers {
-    /// The finalizers of an object that has `known`, if they change.
+    /// Returns the new finalizers of an object with the finalizers `known`; `None` if they do not
+    /// change.
     pub(super) fn change(&self, known: &[String]) -> Option<Vec<String>> {
         let mut changed = known.to_vec();
         if self.empty {
@@ -346,7 +348,7 @@ impl Finalizers {
     }
 }
 
-/// A value as it is compared with texts.
+/// Returns a value as text for comparisons.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -358,7 +360,7 @@ fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// A point in time, or a duration as Go writes it, as milliseconds from now.
+/// Parses a point in time, or a duration in Go's format, as milliseconds from now.
 fn milliseconds(value: &Value, now: Timestamp) -> Option<i64> {
     let text = value.as_str()?;
     if let Ok(time) = text.parse::<Timestamp>() {

@@ -1,4 +1,4 @@
-//! The part of Go's templates that stages are written in.
+//! The subset of Go's templates in stages.
 //!
 //! Understood are text, comments, trim marks, pipelines with `.a.b`, `$x`, `$x.a`, parentheses,
 //! strings, numbers, booleans and nil, the assignments `:=` and `=`, `if`/`else if`/`else`,
@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// A template that has been read.
+/// A parsed template.
 #[derive(Clone, Debug)]
 pub(super) struct Template {
     body: Vec<Node>,
     defined: BTreeMap<String, Vec<Node>>,
 }
 
-/// What a template is filled with besides the document.
+/// The functions of a template's caller.
 pub(super) trait Functions {
-    /// The result of a function; `None` where there is none of that name.
+    /// Calls a function. Returns `None` if it does not exist.
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Value>;
 }
 
@@ -36,17 +36,17 @@ enum Node {
         declares: bool,
         pipeline: Pipeline,
     },
-    /// The first branch whose condition is true; the last may have none.
+    /// The first branch whose condition is true; the last may have no condition.
     If(Vec<Branch>),
     With(Block),
     Range(Block),
     Template(String, Option<Pipeline>),
 }
 
-/// A condition and what is shown where it holds.
+/// A condition and the nodes rendered if it is true.
 type Branch = (Option<Pipeline>, Vec<Node>);
 
-/// What `with` and `range` have in common.
+/// The common part of `with` and `range`.
 #[derive(Clone, Debug, PartialEq)]
 struct Block {
     variables: Vec<String>,
@@ -55,13 +55,13 @@ struct Block {
     otherwise: Vec<Node>,
 }
 
-/// Commands, each of which gets the result of the one before as its last argument.
+/// Commands; each gets the result of the previous one as its last argument.
 type Pipeline = Vec<Vec<Operand>>;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Operand {
     Literal(Value),
-    /// A part of the present document.
+    /// A path in the current document.
     Field(Vec<String>),
     Variable(String, Vec<String>),
     Function(String),
@@ -73,7 +73,7 @@ impl Template {
         parse::parse(text)
     }
 
-    /// The text that the template makes of `document`.
+    /// Renders the template for `document`.
     pub(super) fn render(
         &self,
         document: &Value,

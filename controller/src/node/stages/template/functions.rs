@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-/// The result of a function; `None` where there is none of that name.
+/// Calls a function. Returns `None` if it does not exist.
 pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
     let result = match (name, arguments) {
         ("and", [_, ..]) => pick(arguments, |value| !is_true(value)),
@@ -37,7 +37,7 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, Stri
         ("dict", pairs) => dict(pairs),
         ("list", items) => Value::Array(items.to_vec()),
         ("Quote", [value]) => Value::from(quoted(value)),
-        // Flow style is YAML too, and needs no knowledge of where it stands.
+        // Flow style is valid YAML at any indentation.
         ("YAML", [value, ..]) => Value::from(format!("  {value}")),
         (
             "and" | "or" | "not" | "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "len" | "index"
@@ -49,7 +49,7 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Option<Result<Value, Stri
     Some(Ok(result))
 }
 
-/// What Go takes for true: all but the zero values.
+/// Returns whether Go treats a value as true: anything but zero values.
 pub(super) fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -61,7 +61,7 @@ pub(super) fn is_true(value: &Value) -> bool {
     }
 }
 
-/// A value as a template shows it.
+/// Formats a value as a template does.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
@@ -70,7 +70,7 @@ pub(super) fn shown(value: &Value) -> String {
     }
 }
 
-/// The first that `decides`, else the last.
+/// Returns the first value for which `decides` is true, else the last.
 fn pick(values: &[Value], decides: impl Fn(&Value) -> bool) -> Value {
     let found = values.iter().find(|value| decides(value));
     found.or(values.last()).cloned().unwrap_or_default()
@@ -117,7 +117,7 @@ fn dict(pairs: &[Value]) -> Value {
     Value::Object(fields)
 }
 
-/// `%s`, `%d` and `%v` as the value is shown, `%q` quoted.
+/// Formats arguments: `%s`, `%d` and `%v` as a template does, `%q` quoted.
 fn printf(format: &str, arguments: &[Value]) -> String {
     let mut arguments = arguments.iter();
     let mut out = String::new();
@@ -136,7 +136,7 @@ fn printf(format: &str, arguments: &[Value]) -> String {
     out
 }
 
-/// A string in quotes; anything else as JSON, in quotes.
+/// Quotes a string, or any other value as JSON.
 fn quoted(value: &Value) -> String {
     match value {
         Value::String(_) => value.to_string(),
