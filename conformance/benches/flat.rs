@@ -132,7 +132,7 @@ async fn send(server: &ApiServer, method: &str, path: &str, body: &Value) -> Res
     response.into_body()
 }
 
-/// Resident memory in bytes, as Linux tells it; 0 elsewhere.
+/// Resident memory in bytes, from /proc; 0 elsewhere than on Linux.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -120,7 +120,7 @@ fn is_ready(address: SocketAddr) -> bool {
         && answer.starts_with("HTTP/1.1 200")
 }
 
-/// Resident memory in KiB, as Linux tells it; 0 elsewhere.
+/// Resident memory in KiB, from /proc; 0 elsewhere than on Linux.
 fn resident(server: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id()));
     let status = status.unwrap_or_default();

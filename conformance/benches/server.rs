@@ -1,4 +1,4 @@
-//! What a test suite pays: starting a server, single requests, a write seen by many watches.
+//! The costs of a test suite: starting a server, single requests, a write seen by many watches.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use futures::TryStreamExt;

@@ -102,7 +102,7 @@ fn named(object: &Value, name: &str) -> Value {
     object
 }
 
-/// What is left in the namespace, by resource.
+/// Returns the objects left in the namespace, by resource.
 fn left(testbed: &Testbed) -> Vec<String> {
     let mut left = std::collections::BTreeSet::new();
     for entry in testbed.journal() {

@@ -36,7 +36,7 @@ const KINDS: &[(&str, &str)] = &[
     ("cloneset", "CloneSet"),
 ];
 
-/// What happened in a step: by the time, in tenths of milliseconds, what is told of it.
+/// The timeline of a step: lines by their time, in tenths of milliseconds.
 #[derive(Default)]
 struct Step {
     title: String,
@@ -73,7 +73,7 @@ fn steps(golden: &str) -> Vec<Step> {
     steps
 }
 
-/// What a reader compares: pods and the set's status, not what every pod goes through.
+/// Selects the lines that a reader compares: pods and the set's status, without the routine of every pod.
 fn noteworthy(who: &str, what: &str) -> Option<String> {
     let is_routine = who == "scenario"
         || what.ends_with(" state Normal")

@@ -6,7 +6,7 @@ use kubeproof::kruise;
 use kubeproof_controller::kruise::{CloneSet, StatefulSet, v1alpha1};
 use serde_json::{Map, Value, json};
 
-/// What a schema says without what it explains: descriptions, and that optional fields may be null.
+/// A schema without descriptions and without the nullability of optional fields.
 fn plain(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {

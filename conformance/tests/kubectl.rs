@@ -22,7 +22,7 @@ struct Cluster {
     variable: &'static str,
 }
 
-/// What a command has written to both streams, and its exit code.
+/// The output of a command on both streams, and its exit code.
 type Ended = (String, Option<i32>);
 
 impl Cluster {
@@ -31,7 +31,7 @@ impl Cluster {
         Self::start_with(name, &[])
     }
 
-    /// The same with more arguments for the server.
+    /// Starts a cluster with more arguments for the server.
     fn start_with(name: &str, arguments: &[&str]) -> Option<Self> {
         let version = Command::new("kubectl")
             .args(["version", "--client"])
@@ -84,7 +84,7 @@ impl Cluster {
         self.typed(arguments, "")
     }
 
-    /// The same with something on standard input.
+    /// Runs kubectl with `input` on standard input.
     fn typed(&self, arguments: &str, input: &str) -> Ended {
         let mut child = Command::new("kubectl")
             .args(words(arguments))

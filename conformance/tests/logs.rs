@@ -189,7 +189,7 @@ fn a_log_is_written_replayed_and_opened_by_the_program() {
     let path = file("logs/area/pod.yaml", SCENARIO);
     let log = path.with_extension("jsonl");
     let (path, log) = (path.to_str().unwrap(), log.to_str().unwrap());
-    // There is no golden beside it: it fails, and leaves its log.
+    // No golden is next to it: the run fails, and leaves its log.
     let run = output(&["run", path, "--record", log]);
     assert_eq!(run.status.code(), Some(1), "{run:?}");
     let replayed = output(&["replay", log]);

@@ -1,4 +1,4 @@
-//! What happens in one instant may happen in another order: outcomes are the same.
+//! Concurrent events may be ordered differently: outcomes are the same.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -19,7 +19,7 @@ use serde_json::json;
 const ROLE: &str = "KUBEPROOF_TEST_COPIER";
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(100);
-/// What has been killed is gone after so long.
+/// The time after which a killed process must be gone.
 const END_MAX: Duration = Duration::from_secs(20);
 
 const SCENARIO: &str = "
@@ -102,8 +102,8 @@ fn with_copier(command: &str, role: &str, more: &[&str]) -> (Output, Vec<String>
     (ran, ids.lines().map(str::to_owned).collect())
 }
 
-/// Whether a process is there for longer than one that was killed takes to be gone: that is up to whoever
-/// has to take note of its end.
+/// Whether a process still exists after the time that the end of a killed one may take; its parent or init has to
+/// reap it first.
 #[allow(
     clippy::disallowed_methods,
     reason = "the end of a process that is not ours is no event"

@@ -168,7 +168,7 @@ async fn a_controller_that_panics_or_returns_is_an_error() {
     );
 }
 
-/// Creates so many ConfigMaps in one instant.
+/// Creates this many ConfigMaps in one instant.
 async fn create(client: Client, count: u32) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     let object = json!({"metadata": {"generateName": "copy-"}});

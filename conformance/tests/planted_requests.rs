@@ -61,7 +61,7 @@ async fn told(builder: TestbedBuilder, rule: &str) -> String {
     told_after(builder, rule, async |_| {}).await
 }
 
-/// The same after `script`.
+/// Returns the report of `settle` about `OBJECT` after `script`, with the rule named.
 async fn told_after(builder: TestbedBuilder, rule: &str, script: impl AsyncFn(&Testbed)) -> String {
     let settled = async |builder: TestbedBuilder| {
         let testbed = builder.start().await.unwrap();

@@ -341,7 +341,7 @@ fn controllers_go_on_with_a_server_that_has_begun_anew() {
         event["object"]["status"]["phase"] == "Running"
     });
     terminate(server);
-    // The controllers tell that they have noticed.
+    // The controllers log the lost connection.
     let mut told = BufReader::new(controllers.stderr.take().expect("it is piped")).lines();
     let noticed =
         told.find_map(|line| line.ok().filter(|line| line.contains("Connection refused")));

@@ -149,7 +149,7 @@ fn nothing_in_a_page_refers_to_the_network() {
         ..hostile()
     }
     .to_html();
-    // What is data is no reference: it is shown as text.
+    // Embedded data is shown as text, so that URLs in it are not references.
     let data = Regex::new("(?s)<script type=\"application/json\".*?</script>").unwrap();
     let own = data.replace_all(&html, "");
     for scheme in [

@@ -174,7 +174,7 @@ fn a_server_that_is_killed_has_written_what_was_seen() {
     wait_until("it is written", is_written);
     child.kill().unwrap();
     child.wait().unwrap();
-    // A line of which only a part was written is none.
+    // A partly written line does not count.
     let mut text = std::fs::read_to_string(log).unwrap();
     text.push_str("{\"commit\":{\"rv\":");
     std::fs::write(log, text).unwrap();
@@ -281,7 +281,7 @@ fn a_server_says_what_runs_and_how_to_end_it_beside_the_line_for_scripts() {
     let path = kubeconfig.to_str().unwrap();
     let (child, line) = heard(&["--nodes", "1", "--kubeconfig-out", path]);
     assert!(line.starts_with("listening on http://127.0.0.1:"), "{line}");
-    // Who has read that line may have closed the pipe.
+    // A script that has read that line may have closed the pipe.
     let mut child = child;
     drop(child.stdout.take());
     let wanted = format!(

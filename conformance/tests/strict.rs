@@ -1,4 +1,4 @@
-//! What a testbed and a scenario say of objects with mistakes.
+//! Messages of testbeds and scenarios about objects with mistakes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -55,7 +55,7 @@ fn scenarios_are_those_of_the_project_that_one_stands_in() {
     let used = format!("scenarios: {}\n", root.join("scenarios").display());
     assert_eq!(stderr(&ran), used);
     assert!(stdout(&ran).ends_with("3 passed, 0 failed\n"), "{ran:?}");
-    // A crate beside others may be called `conformance`, as this one is.
+    // A member of a workspace with several crates may be called `conformance`, as this one is.
     let moved = project("nearest-member");
     std::fs::create_dir_all(moved.join("conformance")).unwrap();
     let to = moved.join("conformance/scenarios");

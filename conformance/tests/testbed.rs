@@ -30,11 +30,11 @@ enum Bug {
     None,
     /// It notes that the copy is made before it makes it, and believes the note.
     NotesFirst,
-    /// It makes the copy and fails on what is there already, for ever.
+    /// It creates the copy and keeps failing when the copy exists already.
     CreatesOnly,
-    /// It takes a copy whose original its cache does not have for a leftover.
+    /// It deletes a copy as a leftover when its cache lacks the original.
     SweepsByCache,
-    /// It removes its finalizer first and the copy then.
+    /// It removes its finalizer first and the copy afterwards.
     ReleasesFirst,
     /// It forgets a copy that it could not make.
     GivesUp,
@@ -42,7 +42,7 @@ enum Bug {
     TrustsEvents,
     /// It has the server name its copies, and makes another one when it hears nothing of the first.
     GeneratesNames,
-    /// It takes a conflict for somebody else having done the work.
+    /// It takes a conflict as a sign that another client has done the work.
     SwallowsConflicts,
     /// It removes those copies that it remembers to have made.
     RemembersCopies,
@@ -217,7 +217,7 @@ async fn reconcile(original: Arc<ConfigMap>, copier: Arc<Copier>) -> Result<Acti
     }
 }
 
-/// Runs the copier for ever.
+/// Runs the copier until its task is dropped.
 async fn run(client: Client, bug: Bug) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     match bug {

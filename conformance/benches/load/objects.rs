@@ -77,7 +77,7 @@ pub(crate) fn pod(ordinal: usize) -> Value {
     })
 }
 
-/// The strategic merge patch of a pod's status with which a kubelet tells that it runs.
+/// The strategic merge patch of a pod's status with which a kubelet reports that the pod runs.
 pub(crate) fn status_patch(ordinal: usize, restarts: usize) -> Value {
     let time = "2026-01-01T00:00:07Z";
     let address = format!("10.1.{}.{}", ordinal / 250 % 250, ordinal % 250 + 1);

@@ -43,18 +43,18 @@ impl Server {
         Self { child, target }
     }
 
-    /// Processor time taken so far in µs, as Linux tells it in ticks of 10 ms; 0 elsewhere.
+    /// Processor time taken so far in µs, from /proc in ticks of 10 ms; 0 elsewhere than on Linux.
     pub(crate) fn processor_us(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()));
         let stat = stat.unwrap_or_default();
-        // Behind the name in brackets: the times in user and kernel mode are the 12th and 13th.
+        // After the name in brackets: the times in user and kernel mode are the 12th and 13th field.
         let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
         let ticks = fields.split_whitespace().skip(11).take(2);
         let ticks: f64 = ticks.filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
         ticks * 1e4
     }
 
-    /// Resident memory in MB, as Linux tells it; 0 elsewhere.
+    /// Resident memory in MB, from /proc; 0 elsewhere than on Linux.
     pub(crate) fn resident_mb(&self) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.unwrap_or_default();

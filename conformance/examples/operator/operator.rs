@@ -46,7 +46,7 @@ pub(crate) struct WebAppSpec {
     replicas: i32,
 }
 
-/// What the operator reports.
+/// The status that the operator reports.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WebAppStatus {

@@ -15,7 +15,7 @@ use crate::operator::{self, WebApp};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Everything has come to rest when nothing was written for so long.
+/// Everything counts as settled after this long without a write.
 const QUIET: Duration = Duration::from_secs(60);
 const SHOP: &str = "
 apiVersion: example.com/v1

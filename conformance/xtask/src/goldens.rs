@@ -10,7 +10,7 @@ use similar::TextDiff;
 /// Where goldens are, from the root of the workspace.
 const SNAPSHOTS: &str = "conformance/snapshots";
 const GOLDEN: &str = "snap";
-/// Extension of the files that a run leaves beside goldens that differ.
+/// Extension of the files that a run leaves next to goldens that differ.
 const PENDING: &str = "snap.new";
 
 /// Arguments of the task.
