@@ -253,7 +253,7 @@ impl Api {
         self.table_at(path + &query(label_selector)).await
     }
 
-    /// As [`table`](Self::table), of all namespaces.
+    /// Returns the table of a resource in all namespaces, as [`table`](Self::table) does for one.
     ///
     /// # Errors
     /// [`ApiError`] as the server answers.

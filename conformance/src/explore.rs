@@ -176,13 +176,13 @@ pub fn explore_with(
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Carried {
-    /// How its outcome differs, if it does.
+    /// The divergence from the run without faults, if any.
     pub divergence: Option<Divergence>,
     /// The faults that struck nowhere, because their points never came.
     pub unmet: Vec<Planned>,
 }
 
-/// Runs `scenario` as [`explore_with`] does, and tells which faults of the plan struck nowhere.
+/// Runs `scenario` as [`explore_with`] does, and returns which faults of the plan struck nowhere.
 #[doc(hidden)]
 #[must_use]
 pub fn carry_out(scenario: &Scenario, reference: &Reference, options: &RunOptions) -> Carried {
@@ -208,7 +208,7 @@ fn late(
     options: &RunOptions,
     soon: Divergence,
 ) -> Option<Divergence> {
-    // Nobody waits that long in real time.
+    // Such a wait is too long in real time.
     if options.outside.is_some() {
         return Some(soon);
     }

@@ -1,4 +1,4 @@
-//! Names that the server has generated, replaced by ones that tell the order of creation.
+//! Names that the server has generated, replaced by names that show the order of creation.
 //!
 //! Their random part differs from server to server, which no golden should depend on. The digits
 //! put in its place do not occur in generated names, so nothing real is ever hidden.
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// How long the random part of a name is.
 const SUFFIX_CHARS: usize = 5;
 
-/// The generated names of one run, each with what is told instead.
+/// The generated names of one run, each with its replacement.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedNames {
     names: Vec<(String, String)>,
@@ -51,7 +51,7 @@ impl GeneratedNames {
         masked
     }
 
-    /// The name that is told as `told`.
+    /// Returns the generated name for the replacement `told`.
     pub(crate) fn name_of(&self, told: &str) -> Option<&str> {
         let found = self.names.iter().find(|(_, known)| known == told);
         found.map(|(name, _)| name.as_str())

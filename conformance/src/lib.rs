@@ -79,7 +79,7 @@
 //!
 //! # Features
 //!
-//! A test of a controller needs none of them.
+//! All of them are optional; a test of a controller needs no feature.
 //!
 //! - `scenarios`: the macro `scenarios!`
 //! - `cli`: the program `kubeproof`

@@ -5,13 +5,13 @@
 //! `error`. A step, request or fault follows the commit named in its `after`. Nothing in a log depends on the
 //! machine, so the log of a replay has the same bytes.
 //!
-//! A server writes a log of its own ([`Recorder`]): it begins with the [`ServerState`](kubeproof_apiserver::ServerState)
-//! of the moment, and goes on with each commit as it comes.
+//! A server writes a log of its own ([`Recorder`]): it begins with the present
+//! [`ServerState`](kubeproof_apiserver::ServerState), followed by each commit as it happens.
 //!
 //! - `format`: the lines
 //! - `recorder`: the log of a server
-//! - `replay`: the run of a log once more, and where it differs
-//! - `state`: what there was at some moment of a log
+//! - `replay`: the repeated run of a log, and its first difference
+//! - `state`: the state at some moment of a log
 
 mod format;
 mod recorder;

@@ -236,7 +236,7 @@ fn uid_pattern() -> Regex {
 /// Replaces uids by `<uid:1>`, `<uid:2>`… in order of appearance: the same uid, the same number.
 pub(crate) fn mask_uids(text: &str) -> String {
     let mut seen: Vec<String> = Vec::new();
-    // Some uids read as numbers and are quoted; a golden must not tell which.
+    // Some uids read as numbers and are quoted; a golden must not show which.
     let uid = uid_pattern();
     Regex::new(&format!("\"({uid})\"|{uid}"))
         .expect("the pattern is a regular expression")

@@ -31,7 +31,7 @@ pub struct Violation {
     pub rv: u64,
     /// The property.
     pub property: String,
-    /// What happened.
+    /// The description of the violation.
     pub what: String,
 }
 

@@ -1,7 +1,7 @@
 //! Writes of controllers that the server refused: they leave no trace in the journal.
 //!
-//! Two refusals are left out, because they only say that a cache was behind, and the controller
-//! goes on as if nothing had happened: 409 Conflict, and 404 for the deletion of what is gone.
+//! Two refusals are left out, because they only show that a cache was stale, and the controller continues normally:
+//! 409 Conflict, and 404 for the deletion of an object that is gone.
 //! Whether they occur is a matter of timing, on which no golden should depend. Nor are refused
 //! events and leases shown: they are not what a controller is for, and an event's name is the time.
 

@@ -32,9 +32,9 @@ const FILE: &str = "index.html";
 pub struct Page {
     /// The scenarios, in the order in which they are listed.
     pub scenarios: Vec<ScenarioReport>,
-    /// What exploring found, if there was any.
+    /// The result of an exploration, if there was any.
     pub matrix: Option<Matrix>,
-    /// By which program the page was made, and how it was called.
+    /// The program that made the page, with its arguments.
     pub made_by: Option<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct ScenarioReport {
     pub has_passed: bool,
     /// Where the expected outcome comes from.
     pub source: String,
-    /// How it failed: a difference to the golden, or words.
+    /// The failure: a diff to the golden, or a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// The golden, if the transcript is another.
@@ -61,7 +61,7 @@ pub struct ScenarioReport {
     /// The transcript.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<String>,
-    /// Where its log is, from the page.
+    /// The path of the log, relative to the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
     /// The lanes of the run.
@@ -69,7 +69,7 @@ pub struct ScenarioReport {
 }
 
 impl ScenarioReport {
-    /// What there is to be shown of a run in the order of that seed.
+    /// Builds the report of a run in the order of seed `order`.
     #[must_use]
     pub fn of(checked: &Checked, order: u64) -> Self {
         let scenario = checked.file.as_ref().map(|file| &file.scenario);

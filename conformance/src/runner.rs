@@ -97,7 +97,7 @@ pub struct Run {
     pub meetings: Vec<Meeting>,
     /// Every request, if they were to be noted.
     pub exchanges: Vec<Exchange>,
-    /// The mistakes in what controllers of one's own asked for since the first step began.
+    /// The violations by requests of controllers under test since the first step began.
     pub conduct: Vec<Violation>,
 }
 
@@ -118,7 +118,7 @@ pub struct Taken {
 const TIMELINE: &str = "timeline: time since the step began, who wrote, what changed \
     (status = replicas/ready/available/current/updated)";
 
-/// What one step did, for the timeline.
+/// The data of one step for the timeline.
 struct Section {
     heading: String,
     note: Option<String>,
@@ -135,7 +135,7 @@ struct Section {
 }
 
 impl Run {
-    /// What properties of controllers it violates, those stated among them.
+    /// Returns the violations of properties of controllers, including the stated ones.
     #[must_use]
     pub fn violations(&self, stated: &Stated) -> Vec<Violation> {
         let observed = Observed {
@@ -165,7 +165,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<String, RunError
 /// Runs `scenario` as [`run`] does, with the faults of the plan, and returns everything that was recorded.
 ///
 /// # Errors
-/// [`RunError`] when the testbed does not start or what is given does not come about.
+/// [`RunError`] when the testbed does not start or the given state cannot be set up.
 pub fn run_whole(scenario: &Scenario, options: &RunOptions) -> Result<Run, RunError> {
     let begin = |cluster: &Simulated| cluster.begin(&options.plan);
     run_between(scenario, options, begin, |_| ())
@@ -261,7 +261,7 @@ async fn carry_through(
     take_steps(testbed, scenario, patience, &mut Vec::new()).await
 }
 
-/// Brings about what is given, the namespace first.
+/// Sets up the given state, beginning with the namespace.
 async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
     let namespace = &scenario.given.namespace;
     if namespace != DEFAULT_NAMESPACE {
@@ -276,7 +276,7 @@ async fn prepare(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError>
     prepare_within(testbed, scenario).await
 }
 
-/// Brings about what is given in a namespace that is there.
+/// Sets up the given state in an existing namespace.
 async fn prepare_within(testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
     let field_validation = scenario.given.field_validation;
     let api = testbed.api().clone();
@@ -454,7 +454,7 @@ fn header(scenario: &Scenario) -> Vec<String> {
     lines
 }
 
-/// How a step's part of the timeline ends.
+/// Returns the last line of a step's part of the timeline.
 fn ending(section: &Section, changes: usize) -> Option<String> {
     match section.settled {
         Some(_) if changes == 0 => Some("  nothing changes".to_owned()),

@@ -42,7 +42,7 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 pub struct Scenario {
     /// The claim of the scenario, as a sentence.
     pub title: String,
-    /// Where the expected outcome comes from: a KEP, a convention, an upstream test by name.
+    /// The source of the expected outcome: a KEP, a convention, an upstream test by name.
     pub source: String,
     /// Whether a real cluster gives the same outcome.
     #[serde(default)]
@@ -55,7 +55,7 @@ pub struct Scenario {
     pub given: Given,
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What holds at each revision from the first step on, in CEL.
+    /// Properties that hold at each revision from the first step on, in CEL.
     #[serde(default)]
     #[schemars(with = "Vec<schema::Declaration>")]
     pub properties: Vec<Declaration>,
@@ -88,8 +88,8 @@ pub struct Optional {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Differs {
-    /// How their plans begin: `lose-answer create pods`; empty for all; `order` for another order of
-    /// what happens in one instant.
+    /// The beginning of the plans: `lose-answer create pods`; empty for all; `order` for a different order within one
+    /// instant.
     pub with: String,
     /// Why that is right.
     pub because: String,
@@ -202,7 +202,7 @@ impl TryFrom<String> for ProfileName {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(try_from = "String")]
 pub struct FeatureGate {
-    /// As it stands in the file.
+    /// The text in the file.
     text: String,
 }
 
@@ -211,7 +211,7 @@ pub struct FeatureGate {
 const MAX_UNAVAILABLE: &str = "MaxUnavailableStatefulSet";
 
 impl FeatureGate {
-    /// As `--feature-gates` has it.
+    /// Returns the gate in the form of `--feature-gates`.
     fn assignment(&self) -> String {
         match self.text.contains('=') {
             true => self.text.clone(),
@@ -244,7 +244,7 @@ impl fmt::Display for FeatureGate {
 }
 
 impl Given {
-    /// How the StatefulSet controller behaves.
+    /// Returns the settings of the StatefulSet controller.
     #[must_use]
     pub fn statefulset(&self) -> Settings {
         Settings {
@@ -253,7 +253,7 @@ impl Given {
         }
     }
 
-    /// How OpenKruise's controllers behave, if they are there.
+    /// Returns the gates of OpenKruise's controllers; `None` without OpenKruise.
     #[must_use]
     pub fn kruise(&self) -> Option<Gates> {
         self.kruise.then(|| {

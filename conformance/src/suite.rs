@@ -82,12 +82,12 @@ pub fn shuffle(paths: &mut [PathBuf], seed: u64) {
     }
 }
 
-/// How a scenario ended.
+/// The result of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As the golden says.
+    /// The transcript equals the golden.
     Passed,
-    /// Otherwise; the text says how.
+    /// The scenario failed; the text is the reason.
     Failed(String),
 }
 
@@ -250,8 +250,7 @@ pub async fn check_remote(
     }
 }
 
-/// How `run`, one of `scenario`, violates properties that it does not say it violates; `None` when
-/// none.
+/// Returns the violations by `run` that `scenario` does not announce; `None` when there are no such violations.
 #[must_use]
 pub fn violates(scenario: &Scenario, run: &Run) -> Option<String> {
     let unsaid = scenario.unsaid(run.violations(&scenario.stated));

@@ -1,5 +1,5 @@
-//! What scenarios run in: a server, simulated nodes and controllers in one process under virtual
-//! time, or a cluster that is there already.
+//! Testbeds, in which scenarios run: a server, simulated nodes and controllers in one process under virtual time, or
+//! an existing cluster.
 
 mod apply;
 mod builder;
@@ -103,7 +103,7 @@ pub struct TestbedOptions {
     /// Whether kubelets send heartbeats as in a cluster. Without them the node lifecycle controller
     /// does not run, as it would take every node for a failed one.
     pub heartbeats: bool,
-    /// How the StatefulSet controller behaves, and with its gate the server.
+    /// The settings of the StatefulSet controller; their gate applies to the server, too.
     pub statefulset: Settings,
     /// Whether OpenKruise's workloads are there, and how their controllers behave.
     pub kruise: Option<Gates>,
@@ -135,7 +135,7 @@ pub struct TestbedOptions {
     pub judges: bool,
     /// Whether it may run where tokio's time is not paused.
     pub real_time: bool,
-    /// How much a controller may ask for within one instant of virtual time before it is stopped.
+    /// The maximum number of requests of a controller within one instant of virtual time before it is stopped.
     pub livelock_limits: LivelockLimits,
     /// A program that is a controller. With it everything happens in real time, which needs a runtime whose
     /// time is not paused, with I/O.
@@ -180,12 +180,12 @@ impl Default for TestbedOptions {
     }
 }
 
-/// Where scenarios run.
+/// A cluster in which scenarios and tests run.
 pub struct Testbed {
     api: Api,
     shown: Vec<String>,
     stated: Stated,
-    /// None once it is shut down.
+    /// The cluster; `None` after shutdown.
     cluster: Option<Cluster>,
     /// The version at which its test began.
     started_rv: u64,
@@ -205,7 +205,7 @@ pub struct Simulated {
     notes: Notes,
     manager: Manager,
     crashes: Crashes,
-    /// What its controllers of one's own have asked for.
+    /// The requests of the controllers under test.
     conduct: Conduct,
     /// The head of the testbed's log.
     recipe: Recipe,
@@ -218,7 +218,7 @@ pub struct Simulated {
 }
 
 impl Testbed {
-    /// A testbed of one's own: without nodes and controllers, unless asked for.
+    /// Returns a builder of testbeds: without nodes and controllers, unless asked for.
     pub fn builder() -> TestbedBuilder {
         TestbedBuilder::default()
     }
@@ -477,7 +477,7 @@ impl Testbed {
             .map_or_else(|_| Vec::new(), |cluster| cluster.notes.exchanges())
     }
 
-    /// Whom faults have met so far, in order.
+    /// Returns the requests and events that faults have met so far, in order.
     #[doc(hidden)]
     #[must_use]
     pub fn fault_meetings(&self) -> Vec<Meeting> {
@@ -532,7 +532,7 @@ impl Testbed {
         outcome::mask_uids(&GeneratedNames::of(&journal).mask(&lines.join("\n")))
     }
 
-    /// What there is in the end: tables of workloads and of custom resources, states, events.
+    /// Returns the final state: tables of workloads and of custom resources, states, events.
     ///
     /// # Errors
     /// [`TestbedError`] when a table cannot be read.

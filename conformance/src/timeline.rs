@@ -19,14 +19,14 @@ use crate::scenario::HumanDuration;
 pub(crate) use kinds::{clone_set_words, status_words};
 pub use names::RevisionNames;
 
-/// Tells writes in words; remembers what revisions are called.
+/// Describes writes in words; remembers the letters of revisions.
 #[derive(Debug, Default)]
 pub struct Timeline {
     revisions: RevisionNames,
 }
 
 impl Timeline {
-    /// Takes note of a write that is not told, so that its revision has a letter.
+    /// Notes a write that is not shown, so that its revision has a letter.
     pub fn learn(&mut self, entry: &JournalEntry) {
         self.revisions.learn(entry);
     }
@@ -100,7 +100,7 @@ impl Timeline {
         (!known.is_empty()).then(|| format!("#        revisions: {}", known.join(", ")))
     }
 
-    /// What revisions are called.
+    /// Returns the letters of revisions.
     #[must_use]
     pub fn revisions(&self) -> &RevisionNames {
         &self.revisions

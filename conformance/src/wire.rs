@@ -1,11 +1,10 @@
-//! The way between the clients of this process and its server: what passes is noted, and what is
-//! under way in one instant may pass in another order.
+//! The connection between the clients of this process and its server: requests are noted, and concurrent ones may
+//! pass in another order.
 //!
-//! On a real network it is open which of two requests arrives first, whether an answer or the event
-//! of what it did is there sooner, and which watch is told first. In one process all of it is
-//! decided by the order of tasks. A seed decides otherwise: requests, answers and pieces of watches
-//! each wait for a drawn number of turns of the runtime, which takes no virtual time. The pieces of
-//! one watch stay in their order.
+//! On a real network it is open which of two requests arrives first, whether an answer or the event of its write
+//! arrives first, and which watch is served first. In one process the order of tasks decides all of this. A seed
+//! makes it differ: requests, answers and pieces of watches each wait for a drawn number of turns of the runtime,
+//! which takes no virtual time. The pieces of one watch stay in their order.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Api, ApiError};
 
-/// What server-side apply says of a field that the schema does not have.
+/// The server's words for a field that the schema does not have.
 const UNDECLARED: &str = "field not declared in schema";
 
 /// The words by which a rejection by strict decoding is recognized in the server's message.

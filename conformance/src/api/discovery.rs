@@ -32,7 +32,7 @@ struct Groups {
 /// names are those of the first that has them.
 ///
 /// # Errors
-/// [`ApiError`] when the server does not tell.
+/// [`ApiError`] when the server does not answer with aggregated discovery.
 pub(super) async fn resources(client: &kube::Client) -> Result<Vec<Arc<Resource>>, ApiError> {
     let core = groups(client, "/api").await?;
     let named = groups(client, "/apis").await?;

@@ -17,7 +17,7 @@ const TABLE_END: &str = "<!-- recorded exchanges: end -->";
 /// Errors of a list of divergences, or of a page with the table.
 #[derive(Debug, thiserror::Error)]
 pub enum DivergencesError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}", .path.display())]
     Io {
         /// The file.

@@ -22,7 +22,7 @@ pub fn recorded_dir() -> PathBuf {
 /// A file that is not one of recorded exchanges.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("cannot read or write {}", .path.display())]
     Io {
         /// The file.
@@ -45,9 +45,9 @@ pub enum FormatError {
 /// A file of recorded exchanges, named by its group: `protocol-watch` for `protocol-watch.jsonl`.
 #[derive(Clone, Debug)]
 pub struct RecordedFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What its cases are about.
+    /// The subject of the cases: the file's name without its extension.
     pub group: String,
     /// The cases, in the order of the file.
     pub exchanges: Vec<Exchange>,
@@ -172,7 +172,7 @@ pub struct Case {
     pub(super) steps: Vec<Step>,
     /// Whether some step names `${ns}`, which then is created first.
     pub(super) needs_namespace: bool,
-    /// As it was read, to be written back.
+    /// The case as it was read, to be written back.
     source: Value,
 }
 
@@ -231,7 +231,7 @@ pub(super) struct Request {
     pub(super) headers: BTreeMap<String, String>,
 }
 
-/// What becomes of an answer before it is compared.
+/// The processing of an answer before it is compared.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     /// Variables for later steps, and their paths in the answer.

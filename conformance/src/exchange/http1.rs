@@ -98,7 +98,7 @@ where
         .await
         .map_err(TransportError::Http)?;
     let mut driver = JoinSet::new();
-    // What ends it badly is told by the answer or its body too.
+    // An error that ends the connection also shows in the answer or its body.
     driver.spawn(async move { drop(connection.await) });
     let answer = sender.send_request(request).await;
     let answer = answer.map_err(TransportError::Http)?;

@@ -44,7 +44,7 @@ fn element(array: &Value, index: i64) -> Option<&Value> {
     items.get(position)
 }
 
-/// What `path` leads to; null where no element has the values asked for.
+/// Returns the value at `path`; null where no element has the values asked for.
 pub(super) fn pick(body: &Value, path: &[Pick], variables: &Variables) -> Result<Value, Missing> {
     let mut at = body;
     for step in path {

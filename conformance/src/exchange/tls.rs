@@ -1,4 +1,4 @@
-//! How a server on the network proves who it is.
+//! Trust in the certificate of a server on the network.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How a request reaches a server: in process, or over the network.
+//! The transport of requests to a server: in process, or over the network.
 
 use std::path::PathBuf;
 

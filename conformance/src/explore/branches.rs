@@ -17,9 +17,9 @@ use crate::testbed::Simulated;
 /// The results of the runs of several plans.
 #[derive(Debug)]
 pub struct Branched {
-    /// How the run without faults differs, which it can in another order.
+    /// The divergence of the run without faults, which is possible in a different order.
     pub trunk: Option<Divergence>,
-    /// How each plan differs, in their order.
+    /// The divergence of each plan, in the order of the plans.
     pub plans: Vec<Option<Divergence>>,
 }
 
@@ -53,7 +53,7 @@ pub fn branches(
     let plan = own.map_or_else(Plan::default, |index| plans[index].clone());
     let own = with_plan(options, &plan);
     let divergence = soon.and_then(|soon| late(scenario, reference, &own, soon));
-    // Only the run without faults goes on.
+    // Only the run without faults continues from here.
     processes.leave(divergence.as_ref());
     while processes.collect() {}
     let each = plans.iter().enumerate().map(|(index, plan)| {
@@ -83,7 +83,7 @@ struct Processes {
     ended: Box<dyn Fn() + Send>,
     running: VecDeque<Running>,
     answers: BTreeMap<usize, Answer>,
-    /// What this process itself is, and where its answer goes; nothing in the one that forks.
+    /// The plan of this process and the pipe for its result; `None` in the process that forks.
     own: Option<(usize, PipeWriter)>,
 }
 

@@ -22,7 +22,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(10);
 /// How many of the plans with one outcome a report names.
 const PLANS_SHOWN: usize = 3;
 
-/// How a script ends.
+/// The result of a script.
 type Done = Result<(), Box<dyn Error>>;
 
 /// The findings of an exploration.
@@ -62,7 +62,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// What one run of a testbed comes to.
+/// The result of one run of a testbed.
 #[derive(Debug)]
 pub struct Replay {
     /// The outcome without what differs from run to run, as explorations compare it.
@@ -79,7 +79,7 @@ pub struct Replay {
 /// An exploration or a replay of nothing. As [`fmt::Debug`] it is the message.
 #[derive(thiserror::Error)]
 pub enum ExploreError {
-    /// Nobody of that name sends a request.
+    /// No client of that name sends a request.
     #[error("no request comes from {}; there are: {}", .unknown.join(", "), .known.join(", "))]
     UnknownAgents {
         /// The user agents asked for that send none.
@@ -160,7 +160,7 @@ pub fn testbed(
 /// and script has found.
 ///
 /// # Errors
-/// Whatever goes wrong in the run; [`ExploreError::NotMet`] when a fault of the plan does not strike.
+/// Any error of the run; [`ExploreError::NotMet`] when a fault of the plan does not strike.
 ///
 /// # Panics
 /// Within a tokio runtime.
@@ -202,7 +202,7 @@ fn check_agents(options: &Options, points: &[Point]) -> Result<(), ExploreError>
     }
 }
 
-/// What `judge` says of each plan, in their order.
+/// Calls `judge` with each plan, in parallel, and returns the results in the order of the plans.
 fn each<T: Send>(plans: &[Plan], judge: impl Fn(&Plan) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -213,7 +213,7 @@ fn each<T: Send>(plans: &[Plan], judge: impl Fn(&Plan) -> T + Sync) -> Vec<T> {
             let (sender, next, judge) = (sender.clone(), &next, &judge);
             scope.spawn(move || {
                 while let Some((index, plan)) = taken(plans, next) {
-                    // Nobody listens any more when another thread has panicked.
+                    // The receiver is gone when another thread has panicked.
                     let _ = sender.send((index, judge(plan)));
                 }
             });

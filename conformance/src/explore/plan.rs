@@ -1,4 +1,4 @@
-//! What goes wrong in a run, as a text that replays it.
+//! Fault plans: the faults of a run, as a text that replays it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -51,7 +51,7 @@ impl Kind {
         Self::Miss,
     ];
 
-    /// As the command line has it.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -152,13 +152,13 @@ impl Planned {
         Self { kind, point }
     }
 
-    /// What kind of fault it is.
+    /// Returns the kind of the fault.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Where it strikes.
+    /// Returns the point at which the fault strikes.
     #[must_use]
     pub fn point(&self) -> &Point {
         &self.point

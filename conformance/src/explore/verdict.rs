@@ -17,7 +17,7 @@ const OUTCOME_CONTEXT: usize = 2;
 /// Lines of context around a difference of timelines.
 const TIMELINE_CONTEXT: usize = 3;
 
-/// How a run differs from the one without faults.
+/// The difference between a run and the run without faults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Divergence {
     /// The diff of the outcomes; instead of it the violations, or the reason for a missing outcome.
@@ -36,7 +36,7 @@ impl Divergence {
     }
 }
 
-/// Compares the outcomes of two runs; `None` when they are the same but for events and time.
+/// Compares the outcomes of two runs; `None` when they are equal except for events and times.
 ///
 /// A property violated is a difference, whatever the outcome. Events are left out because they report what happened on the way, faults included.
 #[must_use]

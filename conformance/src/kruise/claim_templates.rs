@@ -1,5 +1,5 @@
-//! How claim templates may change whose claims follow them: only in size, and only where the storage
-//! class lets volumes grow.
+//! Validates changes of claim templates whose claims follow them: only the size may change, and only where the
+//! storage class allows expansion.
 //!
 //! Source: openkruise/kruise pkg/webhook/statefulset/validating (`ValidateVolumeClaimTemplateUpdate`).
 

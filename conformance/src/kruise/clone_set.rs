@@ -233,7 +233,7 @@ fn validate_v1beta1(spec: &Value, at: &FieldPath, errors: &mut FieldErrors) {
     validate_pre_download(&rolling["inPlaceUpdateStrategy"], &at, errors);
 }
 
-/// How images are to be pulled ahead.
+/// Validates the settings for pulling images ahead.
 fn validate_pre_download(strategy: &Value, at: &FieldPath, errors: &mut FieldErrors) {
     let (field, stated) = (
         "imagePreDownloadParallelism",

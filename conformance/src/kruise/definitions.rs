@@ -25,10 +25,10 @@ const DEFINITIONS: [&str; 2] = [
     include_str!("../../../fixtures/crds/kruise/apps.kruise.io_statefulsets.yaml"),
 ];
 
-/// Where an API server finds the webhooks.
+/// The address at which an API server finds the webhooks.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// Behind the service of this module.
+    /// The service of this module.
     Service,
     /// At a URL without a path; with its authority, in base64.
     Url { base: String, authority: String },

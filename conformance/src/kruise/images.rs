@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::update_strategy::fill;
 use super::{Change, Refusal, Request};
 
-/// What holds a job until its secrets are let go.
+/// The finalizer that holds a job until its secrets are released.
 const FINALIZER: &str = "apps.kruise.io/deletion-protection";
 const IMAGES_MAX: usize = 256;
 /// The defaults of a pull.

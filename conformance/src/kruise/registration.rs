@@ -1,4 +1,4 @@
-//! What tells an API server of webhooks that listen elsewhere, and takes it back.
+//! Registers webhooks that listen elsewhere with an API server, and withdraws them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ const DEFINITIONS: [&str; 2] = ["clonesets.apps.kruise.io", "statefulsets.apps.k
 /// signed their certificate. OpenKruise's definitions have to be there.
 ///
 /// # Errors
-/// As the server answers; what it has taken until then stays.
+/// The error of the server; earlier changes stay.
 pub async fn register(client: &Client, base: &str, authority_pem: &str) -> kube::Result<()> {
     let place = Place::Url {
         base: base.to_owned(),
@@ -46,7 +46,7 @@ pub async fn register(client: &Client, base: &str, authority_pem: &str) -> kube:
 /// Undoes [`register`]: objects are neither checked nor converted any more.
 ///
 /// # Errors
-/// As the server answers, but for what is gone already.
+/// The error of the server, except for objects that are already gone.
 pub async fn withdraw(client: &Client) -> kube::Result<()> {
     let params = DeleteParams::default();
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());

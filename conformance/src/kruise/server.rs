@@ -19,12 +19,12 @@ use super::answer;
 /// No review is larger: it holds an object as it was and as it is to be.
 const REVIEW_BYTES_MAX: usize = 8 << 20;
 
-/// What answers reviews.
+/// The webhooks behind TLS, with what they need for reviews.
 #[derive(Clone)]
 pub struct TlsWebhook {
     /// The certificate, and its key.
     pub tls: Tls,
-    /// Where pods are looked up: the API server that asks.
+    /// The client of the API server that sends reviews, for looking up pods.
     pub client: Client,
     /// Which gates are on.
     pub gates: Gates,

@@ -31,7 +31,7 @@ pub enum LogError {
     /// The log is of another form.
     #[error("this is a log of the form {found:?}; this program reads {FORM:?}")]
     Form {
-        /// What its first line says.
+        /// The form that the first line of the log names.
         found: String,
     },
     /// A testbed's script is Rust and not in the log.
@@ -208,7 +208,7 @@ pub(super) struct Commit<'a> {
     /// `v1/pods`, `apps/v1/statefulsets`.
     pub(super) resource: String,
     pub(super) by: Cow<'a, str>,
-    /// As it is then; of a deletion, as it was last.
+    /// The object after the write; for a deletion, its last state.
     pub(super) object: Cow<'a, Value>,
 }
 

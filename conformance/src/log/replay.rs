@@ -5,7 +5,7 @@ use kubeproof_apiserver::ServerState;
 use super::format::{LogError, read};
 use super::record;
 
-/// What became of a replay.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replay {
     /// Both logs have the same bytes.

@@ -1,4 +1,4 @@
-//! What there was at some moment of a log.
+//! The state at some moment of a log.
 
 use std::str::FromStr;
 
@@ -80,7 +80,7 @@ pub struct State {
 }
 
 impl State {
-    /// What `text`, a log or the [`ServerState`] of a server, has at `moment`.
+    /// Reads the state of `text`, a log or the [`ServerState`] of a server, at `moment`.
     ///
     /// # Errors
     /// [`LogError`] when the text is neither, or has no such moment.

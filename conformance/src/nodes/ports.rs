@@ -23,8 +23,8 @@ use tokio::net::TcpStream;
 /// The buffer between a client and the HTTP server, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// Where a port of pods leads: `NAMESPACE/POD:PORT=ADDRESS`, on loopback. A `*` at the end of the pod's
-/// name stands for the rest of any.
+/// The target of a port of pods: `NAMESPACE/POD:PORT=ADDRESS`, on loopback. A `*` at the end of the pod's name stands
+/// for any rest of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortForward {
     namespace: String,
@@ -145,7 +145,7 @@ async fn serve(
     // Equal requests get equal answers; and who has ended its requests still reads these.
     server.auto_date_header(false).half_close(true);
     let served = async {
-        // A client that does not speak HTTP has been told so.
+        // A client that does not speak HTTP has already got an answer that says so.
         let _ = server.serve_connection(io, service).await;
         std::future::pending::<Infallible>().await
     };

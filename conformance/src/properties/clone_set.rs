@@ -1,7 +1,7 @@
-//! What CloneSets promise.
+//! The guarantees of CloneSets.
 //!
-//! As for StatefulSets, a controller may act upon anything that has been asked for since it said what
-//! it has seen, and need not know of a pod that was ready once that it is not any more.
+//! As for StatefulSets, a controller may act upon any generation since its observed one, and need not know that a pod
+//! which was ready is no longer so.
 //!
 //! Source: openkruise/kruise pkg/controller/cloneset/sync.
 
@@ -228,7 +228,7 @@ impl Property for MaxUnavailable {
     }
 }
 
-/// As many pods as the partition says stay at other revisions than the update one.
+/// Property: the number of pods that the partition names stays at other revisions than the update revision.
 struct Partitioned;
 
 impl Property for Partitioned {

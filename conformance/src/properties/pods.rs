@@ -86,7 +86,7 @@ pub(super) fn is_relabeled(entry: &JournalEntry) -> bool {
         && previous.is_some_and(|previous| revision(previous) != revision(&entry.object))
 }
 
-/// Whether `entry` has containers of a pod that there is started anew.
+/// Whether `entry` changes the containers in an existing pod's spec, so that they restart.
 pub(super) fn is_changed_in_place(entry: &JournalEntry) -> bool {
     let containers = |pod: &Value| pod["spec"]["containers"].clone();
     let previous = entry.previous.as_deref();
@@ -94,7 +94,7 @@ pub(super) fn is_changed_in_place(entry: &JournalEntry) -> bool {
         && previous.is_some_and(|previous| containers(previous) != containers(&entry.object))
 }
 
-/// Whether the set says of the revision that it is the one to come, and not the one that was.
+/// Whether `revision` is the set's update revision and differs from its current revision.
 pub(super) fn is_update_revision(set: &Value, revision: Option<&str>) -> bool {
     let status = &set["status"];
     let (current, update) = (&status["currentRevision"], &status["updateRevision"]);

@@ -1,8 +1,8 @@
-//! What StatefulSets promise, Kubernetes' and OpenKruise's.
+//! The guarantees of StatefulSets, Kubernetes' and OpenKruise's.
 //!
-//! A controller decides upon what its caches show. So what was true at some time since a pod was
-//! created counts as true: a pod that was ready once and is not any more forbids nothing; and of what
-//! has been asked for since the controller said what it has seen, anything may be what it acts upon.
+//! A controller decides upon the state of its caches. Any state since the creation of a pod therefore counts: a pod
+//! that was ready once and no longer is forbids nothing, and the controller may act upon any generation since its
+//! observed one.
 
 mod advanced;
 
@@ -128,10 +128,10 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// The ordinals of the pods that there should be.
+/// Returns the ordinals of the pods that should exist.
 ///
-/// Whether an Advanced StatefulSet heeds `ordinals.start` is a matter of a feature gate that nothing stored tells
-/// of; with a start, each of its ordinals may be one.
+/// Whether an Advanced StatefulSet respects `ordinals.start` depends on a feature gate that no stored object shows;
+/// with a start, all ordinals of both readings are returned.
 fn slots(family: Family, set: &Value) -> BTreeSet<i64> {
     let spec = &set["spec"];
     let replicas = usize::try_from(spec["replicas"].as_i64().unwrap_or(1)).unwrap_or(0);

@@ -42,8 +42,8 @@ impl World {
         }
     }
 
-    /// What its owner has asked of the object of this uid, by generation: what its controller has seen
-    /// last by its own word, and what has been asked since. It may act upon any of these.
+    /// Returns the states of the workload of this uid, by generation: the one that its controller has last observed,
+    /// and all later ones. The controller may act upon any of these.
     pub fn asked(&self, uid: &str) -> impl Iterator<Item = &Value> {
         let known = self.asked.get(uid).into_iter().flatten();
         known.map(|(_, object)| &**object)

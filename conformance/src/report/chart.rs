@@ -40,10 +40,10 @@ const WIRE: &str = "faults and refusals";
 /// The lanes of a run, in the numbers of its picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Chart {
-    /// How wide it is.
+    /// The width of the picture.
     #[serde(rename = "w")]
     pub width: u32,
-    /// Where steps begin, with their words.
+    /// The positions at which steps begin, with their headings.
     pub steps: Vec<(u32, String)>,
     /// Times since their step began, where they begin.
     pub ticks: Vec<(u32, String)>,
@@ -51,7 +51,7 @@ pub struct Chart {
     pub gaps: Vec<(u32, String)>,
     /// The lanes, from the top.
     pub lanes: Vec<Lane>,
-    /// What happened.
+    /// The events of the run.
     pub marks: Vec<Mark>,
 }
 
@@ -72,26 +72,26 @@ pub struct Lane {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mark {
-    /// Where.
+    /// The horizontal position.
     pub x: u32,
-    /// In which lane.
+    /// The index of the lane.
     #[serde(rename = "l")]
     pub lane: usize,
-    /// What kind of thing.
+    /// The kind of the event.
     #[serde(rename = "k")]
     pub kind: MarkKind,
-    /// When, since the step began.
+    /// The time since the step began.
     #[serde(rename = "t")]
     pub time: String,
     /// The product in the user agent of the actor, or `fault`.
     #[serde(rename = "by")]
     pub actor: String,
-    /// What happened.
+    /// The description of the event.
     #[serde(rename = "w")]
     pub what: String,
     /// The version of the write; for other marks, the version of the write before.
     pub rv: u64,
-    /// How many requests and events a fault met at once.
+    /// The number of requests and events that a fault met at once.
     #[serde(rename = "c", skip_serializing_if = "is_one")]
     pub count: usize,
 }
@@ -100,7 +100,7 @@ fn is_one(count: &usize) -> bool {
     *count == 1
 }
 
-/// What kind of thing a mark stands for.
+/// The kind of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MarkKind {
@@ -183,7 +183,7 @@ impl Chart {
     }
 }
 
-/// What may get a column, in order.
+/// Returns the items that may get a column, in order.
 fn items(run: &Run) -> Vec<Item<'_>> {
     let step = |rv: u64| {
         let began = run.steps.iter().filter(|step| step.after_rv <= rv);
@@ -195,7 +195,7 @@ fn items(run: &Run) -> Vec<Item<'_>> {
         of: Of::Write(entry),
     });
     let mut items: Vec<Item<'_>> = writes.collect();
-    // In which step who is told what, and how often.
+    // Counts equal reports by step, actor and words.
     let mut times: BTreeMap<(usize, &str, &str), usize> = BTreeMap::new();
     let of_refusals = run.refusals.iter().map(|refusal| {
         let said = (&*refusal.user_agent, &*refusal.what);
@@ -274,7 +274,7 @@ impl<'a> Drawing<'a> {
         self.live(entry, 0);
     }
 
-    /// A write: a column if it is told, and a change of its object's state in any case.
+    /// Draws a write: a column if the timeline shows it, and a change of its object's state in any case.
     fn write(&mut self, entry: &JournalEntry) {
         let told = self.timeline.tell_words(entry);
         let x = match told.is_empty() {
@@ -323,7 +323,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Something on the wire, in the lane of such things.
+    /// Draws an event on the wire, in the lane of such events.
     fn wire(
         &mut self,
         kind: MarkKind,

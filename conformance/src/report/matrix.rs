@@ -1,4 +1,4 @@
-//! What exploring found: a row a scenario, a column a kind of fault.
+//! The result of an exploration: a row for each scenario, a column for each kind of fault.
 
 /// All explored scenarios.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Matrix {
 pub struct Row {
     /// The name of the scenario.
     pub scenario: String,
-    /// A cell a kind of fault.
+    /// The cells, one for each kind of fault.
     pub cells: Vec<Cell>,
 }
 
@@ -49,7 +49,7 @@ pub struct Diverged {
 }
 
 impl Cell {
-    /// Adds the runs of another.
+    /// Adds the numbers of another cell.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What of an object's state a lane shows.
+//! The part of an object's state that a lane shows.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::timeline::RevisionNames;
 /// The part of a lane that looks alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shown {
-    /// How it looks.
+    /// The look of the state.
     #[serde(rename = "p")]
     pub phase: Phase,
     /// Whether it is marked for deletion.
@@ -33,11 +33,11 @@ pub enum Phase {
     Succeeded,
     /// A pod that has failed.
     Failed,
-    /// What has no phases.
+    /// An object without phases.
     There,
 }
 
-/// How `object` is shown.
+/// Returns the state of `object` that a lane shows.
 pub(super) fn shown(resource: &str, object: &Value, revisions: &RevisionNames) -> Shown {
     let metadata = &object["metadata"];
     let (phase, label) = match resource {

@@ -1,4 +1,4 @@
-//! What kubectl would do and print, for the commands by which people drive workloads.
+//! The effects and output of kubectl, for the commands with which people manage workloads.
 
 mod delete;
 mod describe;

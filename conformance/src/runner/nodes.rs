@@ -1,4 +1,4 @@
-//! What steps do to nodes.
+//! Steps that act on nodes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::api::{Api, ApiError};
 use crate::scenario::NodeStep;
 use crate::testbed::Testbed;
 
-/// What has been switched off stops within this time.
+/// Containers of a node that was switched off stop within this time.
 const NOTICE: Duration = Duration::from_secs(1);
 /// How long `kubectl drain` waits before it tries again what a budget has refused.
 const EVICTION_PAUSE: Duration = Duration::from_secs(5);

@@ -25,7 +25,7 @@ const QUIET: Duration = Duration::from_secs(4);
 const ADVANCE_MAX: Duration = Duration::from_secs(60);
 /// Columns of tables that are not compared.
 const UNCOMPARED: &[&str] = &["AGE", "STORAGECLASS", "VOLUMEATTRIBUTESCLASS", "CAPACITY"];
-/// What makes simulated pods behave has this prefix.
+/// The prefix of annotations that control simulated pods.
 const DIRECTIVE: &str = "kubeproof.dev/";
 
 /// Why `scenario` says nothing about a cluster that is there already; `None` when it does.
@@ -205,7 +205,8 @@ fn finalizers(scenario: &Scenario) -> BTreeSet<String> {
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What of a transcript of `scenario` is compared with its golden: what is the same on every cluster.
+/// Returns the part of a transcript of `scenario` that is compared with its golden: the facts that are equal on every
+/// cluster.
 #[must_use]
 pub fn compared_outcome(scenario: &Scenario, transcript: &str) -> String {
     let retains = objects_of(scenario).any(|object| {
@@ -236,7 +237,7 @@ pub fn stale_options<'a>(scenario: &'a Scenario, transcript: &str) -> Vec<&'a st
         .collect()
 }
 
-/// What of a transcript is the same on every cluster: the outcome, a line per fact.
+/// Returns the part of a transcript that is equal on every cluster: the outcome, a line for each fact.
 #[must_use]
 pub fn portable_outcome(transcript: &str) -> String {
     let outcome = transcript.split_once("\noutcome\n");
@@ -295,7 +296,7 @@ fn portable_line(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Where the columns are that are compared, in characters.
+/// Returns the character ranges of the compared columns.
 fn compared(header: &str) -> Vec<(usize, usize)> {
     let characters: Vec<char> = header.chars().collect();
     let is_start = |index: &usize| {

@@ -15,7 +15,7 @@ use crate::scenario::{
 use crate::table;
 use crate::testbed::{Testbed, TestbedError};
 
-/// How a simulated pod is told what to do: an annotation under this prefix.
+/// The prefix of annotations that control simulated pods.
 const PREFIX: &str = "kubeproof.dev";
 
 /// A step that could not be carried out.
@@ -63,7 +63,7 @@ pub enum StepError {
     NotMet {
         /// How long it was waited for.
         within: crate::scenario::HumanDuration,
-        /// What there was in the end.
+        /// The state at the end of the wait.
         found: String,
     },
 }
@@ -278,7 +278,7 @@ async fn wait(testbed: &Testbed, step: &WaitStep) -> Result<(), StepError> {
     }
 }
 
-/// What there is in place of what is waited for.
+/// Describes the actual state instead of the one waited for.
 fn instead(step: &WaitStep, object: Option<&Value>) -> String {
     let Some(object) = object else {
         return format!("there is no {}", step.target);

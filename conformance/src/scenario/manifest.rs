@@ -147,7 +147,7 @@ pub(crate) fn in_flow(value: &Value) -> String {
     }
 }
 
-/// What YAML 1.1 or 1.2 reads as something else than a string.
+/// Words that YAML 1.1 or 1.2 does not read as strings.
 const OTHER_THAN_TEXT: &[&str] = &["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
 
 fn is_plain(text: &str) -> bool {

@@ -68,7 +68,7 @@ pub enum Verb {
     Delete(DeleteStep),
     /// Deletes the objects of a resource.
     DeleteCollection(DeleteCollectionStep),
-    /// Tells a simulated pod how to behave.
+    /// Sets the behavior of a simulated pod.
     Pod(PodStep),
     /// Makes a node fail or come back, or takes its pods away from it.
     Node(NodeStep),
@@ -76,9 +76,9 @@ pub enum Verb {
     Fault(FaultStep),
     /// Ends the faults of a name.
     Lift(String),
-    /// Starts all controllers anew, as after a crash.
+    /// Restarts all controllers, as after a crash.
     Restart(Restarted),
-    /// Does and prints what kubectl would.
+    /// Does and prints the same as kubectl.
     Kubectl(String),
     /// Shows what runs on the simulated nodes, whatever the API says.
     Containers(String),
@@ -144,7 +144,7 @@ pub struct UpdateStep {
     pub target: Target,
     /// `status` or another subresource.
     pub subresource: Option<String>,
-    /// What replaces it.
+    /// The object that replaces it.
     pub object: Value,
 }
 
@@ -154,7 +154,7 @@ pub struct UpdateStep {
 pub struct PatchStep {
     /// The object.
     pub target: Target,
-    /// How the patch is read.
+    /// The type of the patch.
     #[serde(default, rename = "type")]
     pub patch_type: PatchType,
     /// `status` or another subresource.
@@ -163,7 +163,7 @@ pub struct PatchStep {
     pub patch: Value,
 }
 
-/// How a patch is read.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PatchType {
@@ -230,7 +230,7 @@ pub struct DeleteCollectionStep {
     pub label_selector: Option<String>,
 }
 
-/// How a simulated pod is to behave from now on.
+/// The behavior of a simulated pod from now on.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PodStep {
@@ -276,9 +276,9 @@ impl PodStep {
 pub enum NodeStep {
     /// The node is switched off, and its containers with it.
     Down(String),
-    /// It is cut off from the API server; its containers run on.
+    /// The node is cut off from the API server; its containers run on.
     Disconnect(String),
-    /// It is back.
+    /// The node is back.
     Back(String),
     /// `kubectl cordon`
     Cordon(String),

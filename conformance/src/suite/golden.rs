@@ -1,16 +1,16 @@
-//! Where goldens are, and how they are written.
+//! The paths of goldens, and writing them.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::Checked;
 
-/// How a golden is written that is missing or differs.
+/// The way to write a golden that is missing or differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// As the golden.
+    /// In the golden's own file.
     Accept,
-    /// Beside it, as `NAME.snap.new`, where `cargo insta review` finds it.
+    /// Next to the golden, as `NAME.snap.new`, where `cargo insta review` finds it.
     Review,
 }
 
@@ -20,7 +20,7 @@ pub fn snapshot_name(scenario_name: &str) -> String {
     scenario_name.replace('/', "__")
 }
 
-/// Where the golden of the scenario file at `path` is.
+/// Returns the path of the golden for the scenario file at `path`.
 ///
 /// For `…/scenarios/area/name.yaml` that is `…/snapshots/area__name.snap`, for any other file a directory `snapshots`
 /// next to it.

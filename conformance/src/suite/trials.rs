@@ -120,7 +120,7 @@ fn check(path: &Path, options: &RunOptions) -> Result<(), Failed> {
     .into())
 }
 
-/// What becomes of a golden that is not right, as insta has it.
+/// Returns the way to write a golden that is not right, by insta's rules.
 fn update_of(asked: &str, is_ci: bool, has_golden: bool) -> Option<Update> {
     match asked {
         "always" => Some(Update::Accept),

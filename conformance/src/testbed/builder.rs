@@ -1,4 +1,4 @@
-//! Puts a testbed together, piece by piece, with controllers of one's own.
+//! Builds a testbed, piece by piece, with controllers under test.
 
 use std::fmt;
 use std::future::Future;
@@ -14,10 +14,10 @@ use crate::properties::{self, Declaration, Made, Property};
 use super::conduct::RULES;
 use super::{TEST_AGENT, Testbed, TestbedError, TestbedOptions};
 
-/// Makes a controller's future, anew after each crash.
+/// Makes a controller's future, a new one after each crash.
 type Make = Arc<dyn Fn(kube::Client) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// A controller of one's own.
+/// A controller under test.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct Subject {
@@ -29,7 +29,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// What `run` makes of a client that signs its requests with `user_agent`, again after each crash.
+    /// Makes a controller of `run`, which gets a client that signs its requests with `user_agent`, again after each
+    /// crash.
     pub(crate) fn new<F>(
         user_agent: &'static str,
         run: impl Fn(kube::Client) -> F + Send + Sync + 'static,
@@ -62,7 +63,7 @@ impl TestbedOptions {
     /// Marks the controllers that may return.
     ///
     /// # Errors
-    /// [`TestbedError::UnknownController`] for a name that none of them has.
+    /// [`TestbedError::UnknownController`] for a name that no controller under test has.
     pub(super) fn let_end(&mut self) -> Result<(), TestbedError> {
         for name in &self.may_end {
             let mut subjects = self.subjects.iter_mut();
@@ -83,7 +84,7 @@ impl TestbedOptions {
     /// Checks the names of the rules that may be broken.
     ///
     /// # Errors
-    /// [`TestbedError::UnknownRule`] for a name that none of them has.
+    /// [`TestbedError::UnknownRule`] for a name that no rule has.
     pub(super) fn check_allowed(&self) -> Result<(), TestbedError> {
         let mut known = properties::built_in_names();
         known.extend(RULES.map(str::to_owned));
@@ -170,8 +171,8 @@ impl TestbedBuilder {
         self
     }
 
-    /// A controller of one's own: `run` is given a client that signs its requests with `user_agent`,
-    /// and is called again after each crash. It ends when its future does.
+    /// Adds a controller under test: `run` gets a client that signs its requests with `user_agent`, and is called
+    /// again after each crash. The controller ends when its future does.
     pub fn controller<F>(
         mut self,
         user_agent: &'static str,
@@ -191,8 +192,8 @@ impl TestbedBuilder {
         self
     }
 
-    /// How much a controller may ask for within one instant of virtual time before the server stops
-    /// answering it, and [`Testbed::settle`] fails. Default: [`LivelockLimits::default`].
+    /// Sets the maximum number of requests of a controller within one instant of virtual time. Beyond it the server
+    /// stops answering the controller, and [`Testbed::settle`] fails. Default: [`LivelockLimits::default`].
     pub fn livelock_limits(mut self, limits: LivelockLimits) -> Self {
         self.options.livelock_limits = limits;
         self
@@ -272,7 +273,7 @@ impl TestbedBuilder {
         self.options.judges
     }
 
-    /// The user agents of the controllers of one's own.
+    /// The user agents of the controllers under test.
     pub(crate) fn user_agents(&self) -> impl Iterator<Item = &'static str> {
         self.options.subjects.iter().map(|own| own.user_agent)
     }

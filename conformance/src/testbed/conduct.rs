@@ -82,7 +82,7 @@ struct Times {
     last: Timestamp,
 }
 
-/// How the requests for a place were answered.
+/// The answers to the requests for a place.
 #[derive(Debug, Default)]
 struct Answers {
     /// The verb of the last that was neither `get` nor answered well, or of the last.
@@ -191,7 +191,7 @@ impl Conduct {
             (*known_rv, *times) = (rv, Times::at(now));
         }
         if times.count == IDLE_WRITES_MAX && times.last == now {
-            // It is told once for this version.
+            // The violation is reported once for this version.
             times.count += 1;
             let agent = &asked.place.user_agent;
             let what = format!(

@@ -1,4 +1,4 @@
-//! Starts controllers anew when a fault has them crash.
+//! Restarts controllers when a fault crashes them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Crashes {
     ends: Ends,
 }
 
-/// The controllers of one's own that have panicked, or returned though they must not.
+/// The controllers under test that have panicked, or returned though they must not.
 type Ends = Arc<Mutex<Vec<Ended>>>;
 
 /// The stale reads that a crash leads to; `None` for reads of the present state.
@@ -68,7 +68,7 @@ impl Crashes {
         Self { task, stale, ends }
     }
 
-    /// The controllers of one's own that have ended and must not, in the order in which they did.
+    /// Returns the controllers under test that have ended and must not, in the order in which they did.
     pub(super) fn ended(&self) -> Vec<Ended> {
         self.ends.lock().clone()
     }

@@ -40,7 +40,7 @@ pub enum TestbedError {
     /// No request can meet the fault.
     #[error("the fault would never strike: {0}")]
     Fault(#[source] NotServed),
-    /// A controller has panicked or returned, which none is meant to do.
+    /// A controller has panicked or returned, which it must not.
     #[error("{0}; TestbedBuilder::may_end allows a controller to return")]
     ControllerEnded(Ended),
     /// [`TestbedBuilder::may_end`](super::TestbedBuilder::may_end) names a controller that there is not.
@@ -70,7 +70,7 @@ pub enum TestbedError {
     Spinning {
         /// For how long, in real time.
         waited: HumanDuration,
-        /// The user agents of the controllers of one's own.
+        /// The user agents of the controllers under test.
         subjects: Vec<&'static str>,
     },
     /// Properties are violated, in the order in which they were.

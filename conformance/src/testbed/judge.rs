@@ -125,7 +125,7 @@ impl Testbed {
         if !judges {
             return None;
         }
-        // Whoever knows of a failure does not need its consequences.
+        // A test that knows of a failure does not need its consequences.
         if self.told.lock().failure {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What happened in a testbed, as a log.
+//! The events in a testbed, as a log.
 
 use super::{Testbed, TestbedError};
 use crate::log::{self, Happened};

@@ -46,7 +46,7 @@ pub struct Outside {
 
 /// The program as it runs, and the socket on which it speaks to the server.
 pub(super) struct Running {
-    /// As [`Outside::quiet`].
+    /// The time without a write, as [`Outside::quiet`].
     pub(super) quiet: Duration,
     directory: PathBuf,
     stop: Option<oneshot::Sender<()>>,

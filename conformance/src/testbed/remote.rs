@@ -99,7 +99,7 @@ impl Remote {
         self.clock.now()
     }
 
-    /// Watches of several resources are not told in one order; versions are.
+    /// Watches of several resources deliver in no common order; versions give one.
     pub(super) fn journal(&self) -> Vec<JournalEntry> {
         let mut entries = self.seen.entries.lock().clone();
         entries.sort_by_key(|entry| entry.rv);
@@ -137,7 +137,7 @@ impl Remote {
     }
 }
 
-/// How a resource is told from those of other groups.
+/// The name that distinguishes a resource from those of other groups.
 fn told(resource: &ApiResource) -> String {
     format!("{}.{}", resource.plural, resource.group)
 }

@@ -14,7 +14,7 @@ impl Simulated {
         self.manager.faults()
     }
 
-    /// Starts the controllers anew, as after a crash.
+    /// Restarts the controllers, as after a crash.
     pub fn restart_controllers(&self) {
         self.manager.restart_controllers();
     }
@@ -67,7 +67,7 @@ impl Simulated {
         self.server.points()
     }
 
-    /// The mistakes in what the controllers of one's own have asked for.
+    /// The violations by requests of the controllers under test.
     pub(crate) fn conduct(&self) -> Vec<Violation> {
         self.conduct.found()
     }
@@ -82,7 +82,7 @@ impl Simulated {
         self.server.lift(name)
     }
 
-    /// What runs on the simulated nodes.
+    /// The containers on the simulated nodes.
     #[must_use]
     pub fn containers(&self) -> &node::Containers {
         self.manager.containers()

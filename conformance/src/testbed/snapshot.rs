@@ -8,10 +8,10 @@ use kubeproof_apiserver::{ApiServer, Clock, JournalEntry};
 use super::{Testbed, TestbedError, TestbedOptions, check_runtime};
 use crate::properties::Stated;
 
-/// A simulated cluster at one moment: what is set up once, and tested many times.
+/// A simulated cluster at one moment: set up once, tested many times.
 ///
-/// It is bound to no runtime and may be shared between threads. Its objects are shared with all that
-/// begin from it, so that taking it and beginning from it cost the same however many there are.
+/// A snapshot is bound to no runtime and may be shared between threads. It shares its objects with all testbeds that
+/// begin from it, so that the cost of taking and starting it does not depend on their number.
 #[derive(Clone)]
 pub struct Snapshot {
     server: ApiServer,
@@ -77,9 +77,9 @@ impl Testbed {
 }
 
 impl Snapshot {
-    /// Begins a testbed of its own there: the same nodes and controllers, started anew as after a
-    /// restart of all of them, and virtual time that goes on from that moment. What happens in it no
-    /// other sees. Its journal and its timeline begin with what led to the snapshot.
+    /// Starts a testbed from the snapshot: the same nodes and controllers, restarted, and virtual time that continues
+    /// from that moment. Changes in it are invisible to other testbeds. Its journal and its timeline begin with the
+    /// writes that led to the snapshot.
     ///
     /// # Errors
     /// [`TestbedError`] when a controller does not start or discovery fails, and outside of a tokio

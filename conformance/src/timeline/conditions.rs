@@ -1,4 +1,4 @@
-//! Conditions of any kind, told apart by their type.
+//! Conditions of any kind, identified by their type.
 
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::diff;
 
-/// The changes of a NodeImage: what is asked of the node, then what it tells.
+/// Returns the changes of a NodeImage: first the requests in its spec, then the answers in its status.
 pub(super) fn node_image(old: &Value, new: &Value) -> Vec<String> {
     let mut changes = Vec::new();
     let (before, after) = (asked(&old["spec"]), asked(&new["spec"]));

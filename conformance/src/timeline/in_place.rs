@@ -1,4 +1,4 @@
-//! What OpenKruise's workloads record of an update in place, in a few words.
+//! The records of an update in place by OpenKruise's workloads, in a few words.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ pub(super) fn is_told(key: &str) -> bool {
     [STATE, GRACE].contains(&key)
 }
 
-/// What `value` of the annotation says: the containers of each batch, and those that wait.
+/// Describes `value` of the annotation: the containers of each batch, and those that wait.
 pub(super) fn told(key: &str, value: &str) -> String {
     let record: Value = serde_json::from_str(value).unwrap_or_default();
     if key == GRACE {

@@ -143,7 +143,7 @@ fn changed(resource: &str, old: &Value, new: &Value, revisions: &RevisionNames) 
     changes
 }
 
-/// The jobs in a cron job's status by their names, whatever else their references tell.
+/// Reduces the jobs in a cron job's status to their names.
 fn active_by_name(mut status: Value) -> Value {
     let jobs = status.get_mut("active").and_then(Value::as_array_mut);
     for job in jobs.into_iter().flatten() {
@@ -219,7 +219,7 @@ fn restarts(old: &Value, new: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Conditions that the pod's readiness gates name; the kubelet's own are told as readiness.
+/// Conditions that the pod's readiness gates name; the kubelet's own are shown as readiness.
 fn readiness_gates(old: &Value, new: &Value) -> Vec<String> {
     let gates = new["spec"]["readinessGates"]
         .as_array()

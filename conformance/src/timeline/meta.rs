@@ -20,7 +20,7 @@ const TEMPLATE_HASH_LABEL: &str = "pod-template-hash";
 /// The label that binds a pod to a revision.
 pub(super) const REVISION_LABEL: &str = "controller-revision-hash";
 
-/// What changed in the metadata from `old` to `new`, each as a few words.
+/// Returns the changes of the metadata from `old` to `new`, each as a few words.
 pub(super) fn changes(old: &Value, new: &Value, revisions: &RevisionNames) -> Vec<String> {
     let (old, new) = (&old["metadata"], &new["metadata"]);
     let mut changes = owners(&old["ownerReferences"], &new["ownerReferences"]);

@@ -1,10 +1,10 @@
-//! What changes of a node, as far as its pods feel it.
+//! The changes of a node that affect its pods.
 
 use serde_json::Value;
 
 use super::conditions;
 
-/// What changed from `old` to `new`, each as a few words.
+/// Returns the changes from `old` to `new`, each as a few words.
 pub(super) fn changes(old: &Value, new: &Value) -> Vec<String> {
     let mut changes = Vec::new();
     let (cordoned_before, cordoned) = (is_cordoned(old), is_cordoned(new));

@@ -118,7 +118,7 @@ impl Property for MaxUnavailable {
     }
 }
 
-/// As many pods as the partition says stay as they are.
+/// Property: the number of pods that the partition names stay at their revision.
 struct Partitioned;
 
 impl Partitioned {

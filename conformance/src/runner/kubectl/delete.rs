@@ -11,7 +11,7 @@ use crate::testbed::Testbed;
 
 /// The longest that a scenario waits for a deletion.
 const TIMEOUT: Duration = Duration::from_secs(3600);
-/// What kubectl says before it deletes by force.
+/// The warning of kubectl before a forced deletion.
 const WARNING: &str = "Warning: Immediate deletion does not wait for confirmation that the running \
     resource has been terminated. The resource may continue to run on the cluster indefinitely.";
 

@@ -9,7 +9,7 @@ use crate::testbed::Testbed;
 
 const NONE: &str = "<none>";
 
-/// What kubectl writes about a StatefulSet.
+/// Prints the description that kubectl gives of a StatefulSet.
 pub(super) async fn perform(
     testbed: &Testbed,
     command: &Command<'_>,

@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 const CHANGE_CAUSE: &str = "/metadata/annotations/kubernetes.io~1change-cause";
 
-/// What `rollout status` says about a set, and whether it is the last word.
+/// Returns the message of `rollout status` about a set, and whether the rollout is done.
 fn describe(set: &Value) -> Result<(String, bool), String> {
     let (version, kind) = (text(set, "/apiVersion"), text(set, "/kind"));
     let group = version.split_once('/').map_or("", |(group, _)| group);

@@ -29,7 +29,7 @@ pub enum NamespaceError {
     /// There is one of that name which no run has made.
     #[error("it exists already, and no run of kubeproof has made it")]
     Foreign,
-    /// It does not go.
+    /// The namespace is not removed in time.
     #[error("it was deleted and is still there after {0} s")]
     Remains(u64),
 }

@@ -28,7 +28,7 @@ pub(super) struct Place {
     pub(super) group: String,
     pub(super) version: String,
     pub(super) plural: String,
-    /// None for a resource without namespaces, and for all of them.
+    /// The namespace; `None` for cluster-scoped resources, and for requests across all namespaces.
     pub(super) namespace: Option<String>,
 }
 

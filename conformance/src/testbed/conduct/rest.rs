@@ -63,7 +63,7 @@ impl Conduct {
 }
 
 impl<'a> Rest<'a> {
-    /// The objects that the test has created itself or begins with, but for its set-up.
+    /// The objects that the test has created itself or begins with, except for its setup.
     fn written(&self) -> Vec<&'a JournalEntry> {
         let is_tests = |entry: &&JournalEntry| match actor(&entry.user_agent) {
             TEST_AGENT | SCENARIO => entry.rv > self.started_rv,

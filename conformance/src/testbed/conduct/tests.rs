@@ -1,4 +1,4 @@
-//! Scenarios with controllers of one's own.
+//! Scenarios with controllers under test.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ fn of_set(spec: Value) -> Journal {
     Journal::of(OWNER, spec, json!({}))
 }
 
-/// Of three pods of the revision `old`, all ready, in a set that is to go to `new`.
+/// A journal of three ready pods of revision `old`, in a set that updates to `new`.
 fn updating(rolling: Value) -> Journal {
     let spec = json!({
         "replicas": 3, "podManagementPolicy": "Parallel",
