@@ -258,7 +258,7 @@ impl FieldManager {
     }
 }
 
-/// Returns what keeps managed fields from being decoded.
+/// Returns the error of decoding managed fields; `None` if they are valid.
 pub(crate) fn managed_fields_fault(entries: &Value) -> Option<String> {
     Managers::decode(entries).err()
 }

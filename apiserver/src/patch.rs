@@ -174,7 +174,7 @@ impl JsonPatch {
         json::operations(text).map(Self)
     }
 
-    /// Whether it does nothing.
+    /// Whether the patch has no operations.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -213,7 +213,7 @@ fn check_depth(
     })
 }
 
-/// The operations of a JSON patch, and what a strict decoding of them finds.
+/// Returns the operations of a JSON patch, and the faults that strict decoding finds.
 fn json_patch(
     body: &[u8],
     validation: FieldValidation,

@@ -1,4 +1,4 @@
-//! The schema engine: what the fields of an object are, and how a document becomes an object.
+//! The schema engine: the fields of objects, and the decoding of documents.
 //!
 //! A [`Schema`] is a node of a compiled graph; an [`Object`] node names its fields in declaration
 //! order with what patching and applying must know of them. [`builtin`] finds the built-in kinds;
@@ -53,7 +53,7 @@ pub(crate) use time::instant;
 pub(crate) enum Schema {
     /// Anything, looked into only for duplicate fields.
     Any,
-    /// Anything, kept as it is: `RawExtension`, `FieldsV1`.
+    /// Anything, kept unchanged: `RawExtension`, `FieldsV1`.
     Raw,
     /// A bool.
     Bool,
@@ -125,7 +125,7 @@ pub(crate) struct Object {
     pub name: Cow<'static, str>,
     /// Whether apply treats the whole struct as one value.
     pub atomic: bool,
-    /// Whether it may have fields that it does not declare.
+    /// Whether the struct may have undeclared fields.
     pub open: bool,
     /// The Go package the type lives in, such as `apps/v1`.
     package: Cow<'static, str>,

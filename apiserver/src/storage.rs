@@ -35,7 +35,7 @@ pub enum EventType {
     Added,
     /// The object was changed.
     Modified,
-    /// It was removed.
+    /// The object was removed.
     Deleted,
 }
 
@@ -117,7 +117,7 @@ impl fmt::Debug for Initial {
 pub(crate) struct Storage {
     revisions: Arc<Revisions>,
     tables: DashMap<GroupResource, Arc<Table>>,
-    /// The version at which a table was last dropped; what was before it, no new one knows.
+    /// The version at which a table was last dropped; new tables know no earlier versions.
     dropped: AtomicU64,
     /// The resources whose tables were dropped, of groups that built-in resources have, too.
     dropped_among_builtin: Mutex<BTreeSet<GroupResource>>,

@@ -209,7 +209,7 @@ impl Store<'_> {
             self.approve_stored(&object, None).await?;
             let rv = parse_rv(meta(&object, "resourceVersion"));
             if rv.is_ok_and(|rv| rv != 0) && !self.dry_run {
-                // Upstream's storage says so, for all others it is an error without a reason.
+                // This error comes from upstream's storage and so has no reason.
                 let message = "resourceVersion should not be set on objects to be created";
                 return Err(ApiError::Unknown(message.to_owned()));
             }
@@ -297,7 +297,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Makes the status what it is in a new object: nothing, with the fields that are always there.
+    /// Resets the status to that of a new object: empty, except for fields that are never omitted.
     fn clear_status(&self, object: &mut Value) {
         let Some(fields) = object.as_object_mut() else {
             return;
@@ -387,7 +387,7 @@ impl Store<'_> {
                     .as_i64()
                     .unwrap_or(0)
                     == 0;
-            // The deletion removes what is stored: its event shows the object as it last was.
+            // The deletion removes the stored object; its event shows the last stored state.
             let change = if gone {
                 Change::Remove((*held.value()).clone())
             } else {
@@ -524,7 +524,7 @@ impl Store<'_> {
             let set = &next["metadata"][field];
             let forced = match field {
                 "deletionTimestamp" => !kept[field].is_null(),
-                // A dry run shows what was sent; it is never stored.
+                // A dry run returns the sent object, which is never stored.
                 "selfLink" => !self.dry_run,
                 field => matches!(field, "resourceVersion" | "creationTimestamp"),
             };

@@ -66,7 +66,7 @@ pub(crate) struct Certificate {
 #[derive(Clone, Debug)]
 pub(crate) struct Authorities(Vec<Authority>);
 
-/// A trusted certificate, and what webpki makes of it if it may sign others.
+/// A trusted certificate, and its webpki trust anchor if it may sign others.
 #[derive(Clone, Debug)]
 struct Authority {
     certificate: Certificate,
@@ -283,7 +283,7 @@ impl Certificate {
         self.read.tbs_certificate()
     }
 
-    /// An extension, if it is there and can be read.
+    /// Returns an extension; `None` if it is absent or cannot be read.
     fn extension<'c, T>(&'c self) -> Option<T>
     where
         T: Decode<'c> + der::oid::AssociatedOid,

@@ -28,7 +28,7 @@ pub(super) enum ExprKind {
     Select {
         operand: Box<Expr>,
         field: Arc<str>,
-        /// Whether it only asks if the field is there, as `has()` does.
+        /// Whether the selection only tests for the presence of the field, as `has()` does.
         test_only: bool,
     },
     Call(Call),
@@ -61,7 +61,7 @@ impl Call {
 #[derive(Clone, Debug)]
 pub(super) struct Element {
     pub value: Expr,
-    /// Whether it stands for the value within an optional, or nothing.
+    /// Whether the element is an optional, whose value is used if present.
     pub optional: bool,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Comprehension {
 }
 
 impl Comprehension {
-    /// Whether it loops over nothing and only names a value.
+    /// Whether the comprehension has no loop and only names a value.
     pub(super) fn is_bind(&self) -> bool {
         matches!(&self.range.kind, ExprKind::List(items) if items.is_empty())
             && matches!(self.condition.kind, ExprKind::Literal(Value::Bool(false)))

@@ -149,7 +149,7 @@ impl<'e> Coster<'e> {
                 self.paths.insert(expr.id, path);
                 Estimate::fixed(1)
             }
-            // Asking whether a field is there costs nothing.
+            // A test for the presence of a field costs nothing.
             ExprKind::Select {
                 operand,
                 test_only: true,
@@ -318,7 +318,7 @@ impl<'e> Coster<'e> {
         self.locals.push(local);
     }
 
-    /// A variable that takes the keys, or the values, of what is looped over.
+    /// A variable that takes the keys, or the values, of the range of a loop.
     fn push_iterated(&mut self, name: &Arc<str>, range: &Expr, wanted: Iterated) {
         let entries = self.entries_of(range);
         let is_list = entries.map_or_else(

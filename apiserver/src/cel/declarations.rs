@@ -15,7 +15,7 @@ use super::types::Type;
 #[derive(Clone, Debug)]
 pub(super) struct Overload {
     pub id: &'static str,
-    /// Whether it is called on a target, which is its first parameter.
+    /// Whether the function is called on a target, which is its first parameter.
     pub method: bool,
     pub parameters: Vec<Type>,
     pub result: Type,

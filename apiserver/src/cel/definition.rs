@@ -23,7 +23,7 @@ const SCHEMA_COST_MAX: u64 = 100_000_000;
 /// How many of the most expensive rules are named when all are too expensive.
 const EXPENSIVE_MAX: usize = 4;
 
-/// Where a node of a schema stands, as far as its rules are concerned.
+/// The position of a schema node, as far as it matters for the rules of the node.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleScope {
     /// Whether values are whole resources.

@@ -1,4 +1,4 @@
-//! Evaluates expressions, counting what they cost.
+//! Evaluates expressions and counts their costs.
 
 mod fold;
 
@@ -21,7 +21,7 @@ use super::{
 pub(crate) enum EvalError {
     /// An operation failed.
     Failed(String),
-    /// It cost more than it may.
+    /// The evaluation exceeded its cost limit.
     CostLimit,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn failed<T>(message: impl Into<String>) -> Result<T, EvalError> {
 
 pub(super) type Evaluated = Result<Value, EvalError>;
 
-/// Evaluates `checked` with these variables; also says what it cost.
+/// Evaluates `checked` with these variables; returns its value and cost.
 pub(super) fn evaluate(
     checked: &Checked,
     variables: &BTreeMap<&str, Value>,

@@ -91,7 +91,7 @@ pub(super) fn field_type(name: &str, field: &str) -> Option<Type> {
     }
 }
 
-/// A key as it is written in a path of a JSON patch.
+/// Escapes a key for the path of a JSON patch.
 pub(super) fn escaped_key(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

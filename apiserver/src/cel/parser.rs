@@ -210,7 +210,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes a closing `symbol`, or reports that it is missing and goes on as if it were there.
+    /// Takes a closing `symbol`, or reports it as missing and continues as if it were present.
     fn expect(&mut self, symbol: &'static str) -> Parsed<Token> {
         if self.is(symbol) {
             return Ok(self.take());

@@ -73,7 +73,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// The request, and what it is about.
+    /// Returns the scope of a request and its objects.
     pub(crate) fn new() -> Self {
         let authorization = |name: &str| {
             let name = format!("kubernetes.authorization.{name}");
@@ -192,7 +192,7 @@ impl Scope {
     /// Reads an expression.
     ///
     /// # Errors
-    /// Upstream's text for what is wrong with it.
+    /// Upstream's text for the fault of the expression.
     pub(crate) fn compile(&self, text: &str, returns: Returns) -> Result<Expression, String> {
         let mut environment = self.environment.clone();
         environment.has_patch_types = returns.is_mutation();
@@ -285,7 +285,7 @@ impl Activation {
         }
     }
 
-    /// Adds who is asked about permissions, and what the request itself needs one for.
+    /// Adds the authorizer, and the action that the request itself needs permission for.
     pub(crate) fn set_authorizer(&mut self, by: &Arc<dyn Authorizer>, request: Question) {
         let root = Authorization::root(Arc::clone(by));
         self.values.insert("authorizer", root);
@@ -298,7 +298,7 @@ impl Activation {
         self.values.insert(name, of_json(json));
     }
 
-    /// Adds a variable. What keeps it from having a value fails those that use it.
+    /// Adds a variable. An evaluation error is reported by the expressions that use the variable.
     pub(crate) fn add_variable(&mut self, name: &str, expression: Result<&Expression, &str>) {
         let invalid = |why: String| Value::Invalid(why.into());
         let value = match expression {
@@ -333,7 +333,7 @@ impl Activation {
     /// The value of an expression.
     ///
     /// # Errors
-    /// Why it has none, in upstream's words.
+    /// The reason why the variable has no value, in upstream's words.
     pub(crate) fn evaluate(&mut self, expression: &Expression) -> Result<Outcome, String> {
         let (value, cost) = expression
             .program

@@ -71,7 +71,7 @@ impl Compiled {
         self.0.type_of(&self.0.expr)
     }
 
-    /// Whether it uses a variable.
+    /// Whether the expression uses a variable.
     pub(crate) fn uses(&self, variable: &str) -> bool {
         self.0.uses(variable)
     }
@@ -105,7 +105,7 @@ impl Compiled {
 }
 
 impl Program {
-    /// The value of the expression with these variables, and what it cost to find.
+    /// Returns the value of the expression with these variables, and the cost of the evaluation.
     pub(crate) fn evaluate(&self, variables: &BTreeMap<&str, Value>) -> (Evaluated, u64) {
         self.evaluate_within(variables, CALL_COST_MAX)
     }
@@ -123,7 +123,7 @@ impl Program {
     }
 }
 
-/// Finds what is wrong with constants, and with literals that mix types.
+/// Finds the faults of constants, and of literals that mix types.
 fn validated(checked: Checked) -> Result<Checked, Issues> {
     let mut issues = Issues::default();
     let mut formats = Vec::new();

@@ -13,7 +13,7 @@ use crate::schema::structural::{Structural, ValidationRule};
 /// The variable for the value a rule is about.
 pub(super) const SELF: &str = "self";
 
-/// The variable for what that value was before.
+/// The variable for the value before an update.
 pub(super) const OLD_SELF: &str = "oldSelf";
 
 /// The result of compiling a rule.

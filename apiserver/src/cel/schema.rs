@@ -14,7 +14,7 @@ use super::{
 };
 use crate::schema::structural::{ListType, Structural};
 
-/// The largest request, which bounds what a schema does not.
+/// The largest request, which bounds sizes that a schema does not.
 pub(super) const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
 /// The most bytes of a date with time, or of a duration, as JSON.

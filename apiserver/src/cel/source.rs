@@ -6,7 +6,7 @@ const ISSUES_MAX: usize = 100;
 /// The widest line that is shown below an issue.
 const SNIPPET_CHARS_MAX: usize = 16384;
 
-/// An expression as characters, which is what positions count.
+/// An expression as characters; positions count characters.
 pub(super) struct Source {
     chars: Vec<char>,
     lines: Vec<usize>,
@@ -51,7 +51,7 @@ impl Source {
 
 /// Something wrong at a place of an expression.
 struct Issue {
-    /// `None` for what concerns the whole expression.
+    /// `None` for an issue of the whole expression.
     offset: Option<usize>,
     message: String,
 }

@@ -1,4 +1,4 @@
-//! Types of expressions, and what is known of the fields of objects.
+//! Types of expressions, and declarations of the fields of objects.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -15,7 +15,7 @@ pub(crate) enum Type {
     Bytes,
     Duration,
     Timestamp,
-    /// Any value: checks wait until the value is there.
+    /// Any value: types are checked at evaluation.
     Dyn,
     /// The type of an expression with an issue.
     Error,

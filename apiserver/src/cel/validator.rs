@@ -1,4 +1,4 @@
-//! Whether custom resources fulfil the rules of their schema.
+//! Validation of custom resources by the rules of their schema.
 
 mod correlated;
 #[cfg(test)]
@@ -151,7 +151,7 @@ impl Validator {
             current,
             parent: None,
         };
-        // Running out of budget ends it all; the faults say so.
+        // Running out of budget ends the validation, and the faults say so.
         let _ended = run.visit(self, &FieldPath::default(), object, old, ratchet);
         run.errors
     }
@@ -434,7 +434,7 @@ fn shown(path: &FieldPath) -> FieldPath {
     }
 }
 
-/// The fault of a value that does not fulfil a rule.
+/// Reports a value that violates a rule.
 fn fault(
     errors: &mut FieldErrors,
     rule: &ValidationRule,

@@ -37,13 +37,13 @@ pub(crate) struct List {
     pub(super) kind: ListKind,
 }
 
-/// How items of a list belong together.
+/// The merge semantics of a list, as in `x-kubernetes-list-type`.
 #[derive(Clone, Debug)]
 pub(super) enum ListKind {
     Atomic,
-    /// Items are unique, their order means nothing.
+    /// Items are unique; their order is ignored.
     Set,
-    /// Items are objects, unique by the fields of these escaped names; their order means nothing.
+    /// Items are objects, unique by the fields of these escaped names; their order is ignored.
     Map(Arc<[String]>),
 }
 
@@ -316,7 +316,7 @@ impl Value {
         }
     }
 
-    /// Whether it is what its type starts from: 0, the empty string and so on.
+    /// Whether the value is the zero value of its type: 0, the empty string and so on.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,

@@ -1,4 +1,4 @@
-//! Server-side apply: merging a configuration into an object, and what stands against it.
+//! Server-side apply: merging a configuration into an object, and conflicts.
 
 use serde_json::Value;
 
@@ -11,10 +11,10 @@ use crate::meta::GroupVersion;
 use crate::meta::object::{meta, meta_mut};
 use crate::status::{ApiError, Cause};
 
-/// The annotation in which `kubectl apply` keeps what it applied.
+/// The annotation in which `kubectl apply` keeps the applied configuration.
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The manager of what was there before the first apply.
+/// The manager of the fields set before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl FieldManager {
@@ -176,7 +176,7 @@ impl FieldManager {
         owned::without(shape, &merged, &all.difference(&kept).intersection(&last))
     }
 
-    /// The fields that `kubectl apply` says it set, as far as they still have those values.
+    /// Returns the fields in the annotation of `kubectl apply` that still have their values.
     fn last_applied_fields(&self, live: &Value) -> Option<FieldSet> {
         let last = live["metadata"]["annotations"][LAST_APPLIED].as_str()?;
         let last: Value = serde_json::from_str(last).ok()?;
@@ -194,9 +194,9 @@ impl FieldManager {
 /// Whether an apply takes fields from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Force {
-    /// It is refused on conflicts.
+    /// The apply fails on conflicts.
     No,
-    /// It takes them.
+    /// The apply takes over contested fields.
     Yes,
 }
 

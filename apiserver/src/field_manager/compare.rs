@@ -100,7 +100,7 @@ impl Difference {
         }
     }
 
-    /// Compares what is inside of values that differ.
+    /// Compares the contents of values that differ.
     fn inside(shape: Shape<'_>, depth: usize, old: Option<&Value>, new: Option<&Value>) -> Self {
         let mut difference = Self::default();
         match shape {

@@ -285,7 +285,7 @@ impl Managers {
             };
             if let Some(entry) = self.0.get_mut(&bucket) {
                 entry.fields.set().extend(merged.fields.into_set());
-                // The time of the entry merged last, as it is the more recent one.
+                // The time of the entry merged last, which is the most recent.
                 entry.time = merged.time;
             }
             excess -= 1;

@@ -159,7 +159,7 @@ impl FieldSet {
         }
     }
 
-    /// Removes the paths of `other`; what lies below one of them stays.
+    /// Removes the paths of `other`; paths below them stay.
     pub(super) fn subtract(&mut self, other: &Self) {
         if other.is_empty() {
             return;

@@ -70,7 +70,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// The shape that goes with `value`.
+    /// Returns the shape of `value`.
     pub(super) fn deduced(self, value: &Value) -> Self {
         match (self, value) {
             (Self::Deduced, Value::Object(_)) => Self::Map(&ANY),
@@ -79,7 +79,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// The shape of what is at `element`.
+    /// Returns the shape of the value at `element`.
     pub(super) fn child(self, element: &PathElement) -> Self {
         match (self, element) {
             (Self::List(list), _) => list.item(),
@@ -156,7 +156,7 @@ impl<'s> List<'s> {
         Ok(PathElement::Key(key))
     }
 
-    /// The default of a key: the schema's own, or in a Go type what it is when left out.
+    /// The default of a key: that of the schema, or the zero value in a Go type.
     fn default_of(self, key: &str) -> Option<Value> {
         let Schema::Object(object) = self.items else {
             return None;

@@ -14,7 +14,7 @@ struct Fault {
     message: String,
 }
 
-/// Checks the types and the declared fields of `value`, and that no item is there twice.
+/// Checks the types and the declared fields of `value`, and that items are unique.
 ///
 /// # Errors
 /// All faults, in one text.

@@ -37,7 +37,7 @@ pub(crate) fn child_mut<'a>(value: &'a mut Value, name: &str) -> &'a mut Map<Str
     child.as_object_mut().expect("made an object above")
 }
 
-/// Sets `map[name]` to `value` unless the field is there.
+/// Sets `map[name]` to `value` if the field is absent.
 pub(crate) fn default(map: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
     if map.get(name).is_none_or(Value::is_null) {
         map.insert(name.to_owned(), value.into());

@@ -17,7 +17,7 @@ pub(super) type Members = BTreeMap<String, Slot>;
 /// A value other than null.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
-    /// As it stands in the text.
+    /// The unparsed text.
     Raw(Box<RawValue>),
     Object(Members),
     Array(Vec<Slot>),

@@ -76,7 +76,7 @@ impl Strategy for ApiService {
     }
 }
 
-/// The status of what the server itself answers for.
+/// The status of a group that this server serves.
 fn local_status(now: Timestamp) -> Value {
     json!({ "conditions": [{
         "type": "Available",

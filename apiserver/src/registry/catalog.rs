@@ -323,7 +323,7 @@ impl ResourceInfo {
         }
     }
 
-    /// How its objects behave.
+    /// Returns the strategy of the resource's objects.
     #[must_use]
     pub(crate) fn strategy(&self) -> &dyn Strategy {
         match &self.custom {
@@ -368,13 +368,13 @@ impl ResourceInfo {
         }
     }
 
-    /// Whether this version shows every object as it is stored.
+    /// Whether objects of this version equal their stored form.
     pub(crate) fn shows_as_stored(&self) -> bool {
         let converts = self.gvr.group == event::GROUP || conversion::is_first_version(&self.gvr);
         self.custom.is_none() && !converts
     }
 
-    /// An object as it is stored.
+    /// Returns the stored form of an object.
     #[must_use]
     pub(crate) fn stored(&self, object: Value) -> Value {
         match &self.custom {

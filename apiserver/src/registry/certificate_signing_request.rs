@@ -33,7 +33,7 @@ impl Strategy for CertificateSigningRequest {
     }
 
     fn validate_update(&self, _new: &Value, _old: &Value) -> FieldErrors {
-        // The spec stays, and what is stored was valid when it was made.
+        // The spec is immutable, and was validated at creation.
         FieldErrors::new()
     }
 

@@ -15,7 +15,7 @@ const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 const REASON: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 const REASON_FAULT: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// Each type of condition is there once, and each condition is complete.
+/// Validates conditions: each type occurs once, and each condition is complete.
 pub(super) fn validate_conditions(conditions: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let mut types = BTreeSet::new();
     for (index, condition) in items(conditions).enumerate() {

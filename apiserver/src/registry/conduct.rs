@@ -25,7 +25,7 @@ pub(crate) fn returns_deleted_object(resource: &GroupResource) -> bool {
     }
 }
 
-/// Whether upstream shows the answers of a resource, or of what is below it, as tables.
+/// Whether upstream shows the responses of a resource or subresource as tables.
 pub(crate) fn has_table(group: &str, resource: &str, subresource: &str) -> bool {
     !matches!(
         (group, resource, subresource),
@@ -75,7 +75,7 @@ pub(crate) fn allows_create_on_update(resource: &GroupResource) -> bool {
     )
 }
 
-/// Whether a write of `/status` leaves this field of the metadata as it is.
+/// Whether a write of `/status` keeps this field of the metadata.
 pub(crate) fn keeps_on_status(resource: &GroupResource, field: &str) -> bool {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "pods") => field == "ownerReferences",

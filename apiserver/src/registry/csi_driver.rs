@@ -20,7 +20,7 @@ pub(super) struct CsiDriver;
 impl Strategy for CsiDriver {
     fn default(&self, driver: &mut Value) {
         let spec = child_mut(driver, "spec");
-        // A gate keeps it from being used unless it is opened.
+        // The field is dropped while its feature gate is disabled.
         spec.remove("preventPodSchedulingIfMissing");
         default(spec, "attachRequired", true);
         for field in [

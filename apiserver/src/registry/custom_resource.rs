@@ -1,4 +1,4 @@
-//! Custom resources: what a definition declares in one of its versions, and how its objects behave.
+//! Custom resources: one version of a definition, and the strategy of its objects.
 
 mod conversion;
 pub(crate) mod scale;

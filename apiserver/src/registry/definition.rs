@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions. `apiextensions` serves what they declare.
+//! CustomResourceDefinitions. `apiextensions` serves the resources that they declare.
 
 pub(crate) mod approval;
 pub(crate) mod conditions;

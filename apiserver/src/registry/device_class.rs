@@ -1,4 +1,4 @@
-//! DeviceClasses, and what they share with claims: selectors and configuration of devices.
+//! DeviceClasses, and the rules shared with claims: selectors and configuration of devices.
 
 use serde_json::Value;
 

@@ -75,7 +75,7 @@ fn validate_address(address: &Value, path: &FieldPath, errors: &mut FieldErrors)
         let path = path.child("nodeName");
         invalid_each(dns1123_subdomain(node), &node.into(), &path, errors);
     }
-    // Upstream parses the address once more to see whether it may be reached.
+    // Upstream parses the address again to check whether it is reachable.
     validate_reachable(&ip, &ip_path, errors);
 }
 

@@ -84,7 +84,7 @@ impl Strategy for Event {
         }
         let source = &event["deprecatedSource"];
         let count = event["deprecatedCount"].as_i64().unwrap_or(0);
-        // The second of a pair is what upstream calls the field.
+        // The second of a pair is upstream's name of the field.
         for (is_set, shown) in [
             (
                 !event["deprecatedFirstTimestamp"].is_null(),
@@ -237,7 +237,7 @@ pub(crate) fn shown<'a>(gvr: &GroupVersionResource, stored: &'a Value) -> Cow<'a
     Cow::Owned(event)
 }
 
-/// An object of `gvr` as it is stored.
+/// The stored form of an object of `gvr`.
 pub(crate) fn stored(gvr: &GroupVersionResource, mut object: Value) -> Value {
     if gvr.group != GROUP {
         return object;

@@ -344,7 +344,7 @@ fn write_line(text: &mut String, node: &Node) {
     }
 }
 
-/// Writes `node` at the end of the last line, and on lines of its own what is in it.
+/// Writes `node` at the end of the last line, and its children on lines of their own.
 fn write_lines(lines: &mut Vec<String>, node: &Node, depth: usize) {
     let push = |lines: &mut Vec<String>, text: &str| {
         lines

@@ -248,7 +248,7 @@ fn drop_scheduling(template: &mut Value) {
         for field in ["nodeSelector", "tolerations", "schedulingGates"] {
             spec.remove(field);
         }
-        // Affinity to pods stays what it was.
+        // Affinity to pods is immutable.
         if let Some(affinity) = spec.get_mut("affinity").and_then(Value::as_object_mut) {
             affinity.remove("nodeAffinity");
             if affinity.is_empty() {

@@ -20,7 +20,7 @@ enum Node {
     Literal(Value),
     Field(String),
     Wildcard,
-    /// `..`: the value and all that it holds.
+    /// `..`: the value and all values within.
     Recursive,
     Slice(Slice),
     Filter(Filter),
@@ -88,7 +88,7 @@ impl<'v> Found<'v> {
         values.into_iter().try_for_each(|value| self.push(value))
     }
 
-    /// Adds `value`, if it holds anything, and all that it holds.
+    /// Adds `value`, if it has children, and all values within.
     fn descend(&mut self, value: &'v Value) -> Result<(), Unfit> {
         if children(value).next().is_none() {
             return Ok(());
@@ -272,7 +272,7 @@ mod tests {
             let path = JsonPath::parse(path).unwrap();
             assert_eq!(path.find(&value), Err(Unfit));
         }
-        // Each `..` finds every value once more for each value that it is in.
+        // Each further `..` finds a value once for each value that contains it.
         let deep = (0..60).fold(json!([]), |inner, _| json!([inner]));
         let path = JsonPath::parse(&"..[*]".repeat(9)).unwrap();
         assert_eq!(path.find(&deep), Err(Unfit));

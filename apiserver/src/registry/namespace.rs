@@ -92,7 +92,7 @@ fn finalizers(namespace: &Value) -> impl Iterator<Item = &str> {
     finalizers.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Faults of what `/finalize` makes of a namespace.
+/// Faults of a namespace after `/finalize`.
 pub(crate) fn validate_finalize(namespace: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (index, finalizer) in finalizers(namespace).enumerate() {

@@ -73,7 +73,7 @@ fn parse_cidr(text: &str) -> Option<Range> {
         return None;
     }
     let length = length.parse().ok()?;
-    // The length of a range goes by how its address is written.
+    // The length of a range depends on the spelling of its address.
     let v6 = address.contains(':');
     let (bits, most) = match (parse_ip(address)?, v6) {
         (IpAddr::V4(own), false) => (u128::from(own.to_bits()) << 96, 32),

@@ -60,7 +60,7 @@ pub(super) fn warn_of_preference(term: &Value, path: &FieldPath, warnings: &mut 
     }
 }
 
-/// Warns of a key that stands alone.
+/// Warns of a single deprecated key.
 pub(super) fn warn_of_key(key: &str, path: &FieldPath, warnings: &mut Vec<String>) {
     if let Some(why) = deprecation(key) {
         warnings.push(format!("{path}: {key} is {why}"));

@@ -1,4 +1,4 @@
-//! Passes of what the server itself does after a write, within the request that wrote.
+//! Passes of the server's own controllers after a write, within the request that wrote.
 
 use std::cell::Cell;
 

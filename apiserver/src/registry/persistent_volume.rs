@@ -17,7 +17,7 @@ use crate::meta::object::{child_mut, copy_field, default, meta};
 use crate::meta::validation::{dns1123_subdomain, validate_immutable};
 use crate::status::{CauseReason, FieldErrors, FieldPath};
 
-/// Labels of nodes and what they are called by now.
+/// Deprecated labels of nodes and their stable names.
 const STABLE_LABELS: [(&str, &str); 5] = [
     (
         "failure-domain.beta.kubernetes.io/zone",
@@ -310,7 +310,7 @@ fn with_stable_labels(affinity: &Value, now: &Value) -> Value {
     renamed
 }
 
-/// Access modes are known, and `ReadWriteOncePod` stands alone.
+/// Validates access modes: they are known, and `ReadWriteOncePod` must be the only one.
 pub(super) fn validate_access_modes(modes: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     for mode in items(modes) {
         one_of(mode, path, &ACCESS_MODES, errors);

@@ -347,7 +347,7 @@ fn validate_class(spec: &Value, field: &str, path: &FieldPath, errors: &mut Fiel
     }
 }
 
-/// Faults of what a volume is filled from.
+/// Faults of the data source of a claim.
 fn validate_source(
     source: &Value,
     path: &FieldPath,

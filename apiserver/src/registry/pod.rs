@@ -98,7 +98,7 @@ impl Strategy for Pod {
         validate_pod_status(new, old)
     }
 
-    /// The class of service does not change: left out, it is what it was.
+    /// Keeps the QoS class if the update leaves it out.
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _context: Context<'_>) {
         drop_gated_status(child_mut(new, "status"));
         if new["status"]["qosClass"]

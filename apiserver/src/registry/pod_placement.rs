@@ -1,4 +1,4 @@
-//! Faults of what a pod's spec says of where it runs: tolerations, spread and names.
+//! Faults of a pod's placement: tolerations, topology spread and names.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

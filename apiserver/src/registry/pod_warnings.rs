@@ -242,7 +242,7 @@ fn warn_of_profile(
     }
 }
 
-/// A variable that is set again, and not by what it was.
+/// Warns of a variable that is set again without reference to its former value.
 fn warn_of_env(env: &Value, path: &FieldPath, warnings: &mut Vec<String>) {
     let mut names = BTreeSet::new();
     for (index, variable) in items(env).enumerate() {

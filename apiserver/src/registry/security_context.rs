@@ -1,4 +1,5 @@
-//! Faults of the security contexts of pods and containers, and what the pod's system allows.
+//! Faults of the security contexts of pods and containers, and of fields for other operating
+//! systems.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -231,7 +232,7 @@ fn validate_sysctls(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The field of a pod by which it shares with its host what the setting is about.
+/// Returns the field of a pod that shares the namespace of a sysctl with the host.
 fn namespace_of(sysctl: &str) -> Option<&'static str> {
     let first = sysctl.find(['.', '/']).map(|at| &sysctl[at..=at]);
     let dotted = match first {

@@ -29,7 +29,7 @@ impl Strategy for StorageClass {
         if provisioner.is_empty() {
             errors.required(&path, "");
         } else {
-            // Upstream shows it as it is compared, in small letters.
+            // Upstream shows the value as compared, in lower case.
             let own = provisioner.to_lowercase();
             invalid_each(qualified_name(&own), &own.into(), &path, &mut errors);
         }

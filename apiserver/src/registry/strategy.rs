@@ -101,7 +101,7 @@ pub(crate) trait Strategy: Sync {
         Vec::new()
     }
 
-    /// Makes a valid new object what it is stored as; its name has been generated.
+    /// Converts a valid new object to its stored form; its name has been generated.
     fn canonicalize(&self, _object: &mut Value) {}
 
     /// Drops or keeps what an update of the main resource may not change.
@@ -133,7 +133,7 @@ pub(crate) trait Strategy: Sync {
         None
     }
 
-    /// Seconds of grace before the object goes; `None` for kinds that go at once.
+    /// The grace period of a deletion in seconds; `None` for kinds that are removed at once.
     fn grace_period_seconds(&self, _object: &Value, _options: &DeleteOptions) -> Option<i64> {
         None
     }

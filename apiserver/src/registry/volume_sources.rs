@@ -235,7 +235,7 @@ fn validate_byte(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A target of iSCSI; `unprefixed` says what is wrong with a name of no known kind.
+/// Validates a target of iSCSI; `unprefixed` is the fault of a name of no known kind.
 pub(super) fn validate_iscsi(
     value: &Value,
     path: &FieldPath,
@@ -272,7 +272,7 @@ pub(super) fn validate_iscsi(
     }
 }
 
-/// Where its registry answers, and whose volumes they are.
+/// Validates the registry, tenant and name of a Quobyte volume.
 fn validate_quobyte(value: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
     const TENANT_BYTES_MAX: usize = 64;

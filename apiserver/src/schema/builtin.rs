@@ -49,7 +49,7 @@ pub(super) fn written_type(api_version: &str, kind: &str) -> Option<&'static Arc
     kind_of(group_version, kind).or_else(|| Some(&answer()?.object))
 }
 
-/// `JSONSchemaProps`, what the schema of a custom resource is written in.
+/// `JSONSchemaProps`, the type of a custom resource's schema.
 pub(super) fn json_schema_props() -> &'static Arc<Object> {
     let found = TABLE.types.get(&("apiextensions/v1", "JSONSchemaProps"));
     found.expect("builtin.txt has JSONSchemaProps")

@@ -10,7 +10,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// The text that the bytes in `text` are encoded to again, or what is wrong with it.
+/// Decodes the base64 `text` and encodes the bytes again; the error describes the fault.
 pub(super) fn normalize(text: &str) -> Result<String, String> {
     if let Some(offset) = corrupt_at(text.as_bytes()) {
         return Err(format!("illegal base64 data at input byte {offset}"));

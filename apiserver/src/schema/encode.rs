@@ -67,7 +67,7 @@ fn write_fields(text: &mut Vec<u8>, fields: &Map<String, Value>, object: &Object
         (place, name, value)
     });
     let mut placed: Vec<_> = placed.collect();
-    // Stable: what is not declared stays in the order of its names.
+    // A stable sort: undeclared fields stay in the order of their names.
     placed.sort_by_key(|(place, ..)| *place);
     for (place, name, value) in placed {
         match declared.get(place) {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The smallest power of ten that is kept; what is finer is rounded away from zero.
+/// The smallest power of ten that is kept; finer amounts are rounded away from zero.
 const SCALE_MIN: i32 = -9;
 
 /// Digits that fit any 64 bit integer.
@@ -133,13 +133,13 @@ impl Quantity {
         }
     }
 
-    /// Whether it is nothing.
+    /// Whether the amount is zero.
     #[must_use]
     pub(crate) fn is_zero(&self) -> bool {
         self.mantissa == 0
     }
 
-    /// Whether it is less than nothing.
+    /// Whether the amount is negative.
     #[must_use]
     pub(crate) fn is_negative(&self) -> bool {
         self.mantissa < 0

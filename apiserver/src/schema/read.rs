@@ -84,7 +84,7 @@ impl<'de> Visitor<'de> for Towards {
     }
 }
 
-/// Reads what is at the ends of these ways.
+/// Reads only the values at the given paths.
 struct Only<'p>(&'p [&'p [&'p str]]);
 
 impl<'de> DeserializeSeed<'de> for Only<'_> {

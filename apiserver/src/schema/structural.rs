@@ -1,4 +1,4 @@
-//! Structural schemas: what a CustomResourceDefinition says of the objects of one version.
+//! Structural schemas: the description of a version's objects in a CustomResourceDefinition.
 //!
 //! A [`Structural`] is compiled from an `openAPIV3Schema` that the definition's validation has
 //! passed. Value validations nested under `allOf`, `anyOf`, `oneOf` and `not` are nodes of the same
@@ -49,7 +49,7 @@ pub(crate) struct Structural {
     pub atomic_map: bool,
     /// `x-kubernetes-validations`, in order.
     pub validations: Vec<ValidationRule>,
-    /// Everything else that a value must fulfil.
+    /// All other constraints on a value.
     pub value: ValueValidation,
 }
 

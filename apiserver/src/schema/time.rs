@@ -12,7 +12,7 @@ pub(super) enum Precision {
     Micros,
 }
 
-/// The time in UTC, `None` for Go's zero time, or what is wrong with the text.
+/// Returns the time in UTC, `None` for Go's zero time, or the fault of the text.
 pub(super) fn normalize(text: &str, precision: Precision) -> Result<Option<String>, String> {
     let layout = match precision {
         Precision::Seconds => "2006-01-02T15:04:05Z07:00",

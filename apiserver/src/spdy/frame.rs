@@ -13,7 +13,7 @@ const PIECE_BYTES_MAX: usize = 16 * 1024;
 const DATA_BYTES_MAX: usize = 64 * 1024;
 
 const HEAD_BYTES: usize = 8;
-/// In the first word of a frame; the other bits of a data frame are its stream.
+/// The mark of a control frame in the first word; a data frame has its stream there.
 const CONTROL: u32 = 0x8000_0000;
 const VERSION: u16 = 3;
 const FIN: u8 = 1;
@@ -71,7 +71,7 @@ impl ResetReason {
     }
 }
 
-/// Reads frames from bytes as they come; holds at most a control frame and what was pushed last.
+/// Reads frames as bytes arrive; buffers at most a control frame and the latest bytes.
 #[derive(Default)]
 pub(crate) struct Decoder {
     buffer: BytesMut,
@@ -179,7 +179,7 @@ impl Decoder {
                     last,
                 })
             }
-            // Read for the sake of the compression, which goes on over all of them.
+            // The block is read because one compression stream covers all blocks.
             SYN_REPLY | HEADERS => {
                 let stream = number(word()?)?;
                 self.blocks.read(content)?;

@@ -18,7 +18,7 @@ const HAS_DICTIONARY: u8 = 0x20;
 /// The words of the dictionary, one a line, and what follows them.
 const DICTIONARY: &str = include_str!("dictionary.txt");
 
-/// The dictionary as it is in the stream's past: its words as names of headers are written.
+/// The dictionary in the encoding of header names, as the stream's past has it.
 pub(super) fn dictionary() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut lines = DICTIONARY.lines().peekable();

@@ -17,7 +17,7 @@ const AWAKE_MAX: usize = 1024;
 pub struct JournalEntry {
     /// The `resourceVersion` the commit took.
     pub rv: u64,
-    /// When it happened, on the server's clock.
+    /// The time of the commit, on the server's clock.
     pub time: Timestamp,
     /// The resource written.
     pub gvr: GroupVersionResource,

@@ -154,12 +154,12 @@ pub(crate) struct Raced;
 /// Why the window can't serve a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowError {
-    /// It is before the oldest version remembered.
+    /// The version is before the oldest version in the window.
     Expired {
         /// The version before the oldest event held.
         compacted: u64,
     },
-    /// It has not been given out yet.
+    /// The version has not been assigned yet.
     Future {
         /// The latest version given out.
         current: u64,

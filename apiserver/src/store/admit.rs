@@ -40,7 +40,7 @@ pub(crate) trait View: Sync {
 }
 
 impl Store<'_> {
-    /// A stored object in the shape of this resource, converted by webhook if it must be.
+    /// Returns a stored object in the version of this resource, converted by webhook if necessary.
     ///
     /// # Errors
     /// When it can't be converted.
@@ -61,7 +61,7 @@ impl Store<'_> {
         }
     }
 
-    /// An object as it is to be stored, converted by webhook if it must be.
+    /// Returns the stored form of an object, converted by webhook if necessary.
     ///
     /// # Errors
     /// When it can't be converted.
@@ -182,7 +182,7 @@ impl Store<'_> {
         }
     }
 
-    /// Whether the requester may grant what a role or binding grants.
+    /// Checks that the requester may grant the permissions of a role or binding.
     ///
     /// # Errors
     /// `Forbidden`, and `NotFound` for a binding to no role.
@@ -236,7 +236,7 @@ impl Store<'_> {
         course.end(approved)
     }
 
-    /// Asks validating webhooks about what is about to be stored; `None` for a deletion.
+    /// Calls validating webhooks for the object to store; `None` for a deletion.
     ///
     /// # Errors
     /// The refusal of a webhook, and a failure to ask one that must be asked.

@@ -1,4 +1,4 @@
-//! How the store words what it refuses.
+//! The errors of the store.
 
 use std::num::{IntErrorKind, ParseIntError};
 
@@ -42,7 +42,7 @@ impl Store<'_> {
         }
         let mut kind = self.resource.gvk().group_kind();
         if kind.group == event::GROUP {
-            // An event is the core group's in errors, as it is in storage.
+            // In errors, as in storage, events belong to the core group.
             kind.group.clear();
         }
         Err(ApiError::Invalid {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use scalar::{Style, style};
 
-/// Spaces by which what is inside of something is moved in.
+/// The number of spaces of one indentation level.
 const INDENT: usize = 2;
 /// A text is folded at the first space after this column.
 const WIDTH: usize = 80;
@@ -32,7 +32,7 @@ pub(crate) fn to_string(value: &Value) -> String {
     emitter.text
 }
 
-/// The text so far, and where in its line it stands.
+/// The text so far, and the column in its last line.
 #[derive(Default)]
 struct Emitter {
     text: String,
@@ -211,7 +211,7 @@ impl Emitter {
     }
 }
 
-/// Where a text stands; a key stays in its line.
+/// The position of a text; a key stays on one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Key,
@@ -249,7 +249,7 @@ fn natural_order(a: &str, b: &str) -> Ordering {
     let behind_digit = common > 0 && a[common - 1].is_ascii_digit();
     match (first.is_alphabetic(), second.is_alphabetic()) {
         (true, true) => return first.cmp(&second),
-        // A number that goes on is greater than one that a letter ends.
+        // A number followed by more digits is greater than one followed by a letter.
         (true, false) if behind_digit => return Ordering::Less,
         (false, true) if behind_digit => return Ordering::Greater,
         (true, false) => return Ordering::Greater,

@@ -12,7 +12,7 @@ use crate::cel::{
     value::Value,
 };
 
-/// How many digits follow the point unless a clause says so.
+/// The default number of digits after the point.
 const PRECISION: usize = 6;
 
 /// The most digits after the point. Go's formatter rejects clauses with more.

@@ -29,7 +29,7 @@ pub(super) fn call(function: &str, overload: &str, args: &[Value], room: u64) ->
         ("flatten", [Value::List(list)]) => flatten(list, 1),
         ("flatten", [Value::List(list), Value::Int(depth)]) => flatten(list, *depth),
         ("lists.range", [Value::Int(count)]) => {
-            // Each number costs one, so there can't be more of them than what is left.
+            // Each number costs one, so the remaining budget limits their number.
             if u64::try_from(*count).unwrap_or_default() > room {
                 return Some(Err(EvalError::CostLimit));
             }

@@ -51,7 +51,7 @@ impl Semver {
         })
     }
 
-    /// Reads what is nearly a version: a leading `v`, missing parts and leading zeros are mended.
+    /// Reads a version leniently: a leading `v`, missing parts and leading zeros are normalized.
     pub(super) fn parse_tolerant(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<String> = text

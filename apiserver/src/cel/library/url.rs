@@ -93,13 +93,13 @@ impl Url {
     }
 }
 
-/// Returns what keeps a text from being the URL of a request.
+/// Returns the fault of a text that is not the URL of a request.
 fn request_fault(text: &str) -> Option<String> {
     let fault = parts(text, true).err();
     fault.map(|detail| format!("parse {text:?}: {detail}"))
 }
 
-/// Returns what keeps a reference, which may be relative, from being read as a URL.
+/// Returns the fault of a reference, absolute or relative, that is not a URL.
 pub(crate) fn reference_fault(text: &str) -> Option<String> {
     Url::reference(text).err()
 }

@@ -47,7 +47,7 @@ fn address(value: &Json) -> usize {
     std::ptr::from_ref(value).addr()
 }
 
-/// A value and what it was before.
+/// A value before and after an update.
 #[derive(Clone, Copy)]
 pub(super) struct Correlated<'v> {
     pub(super) schema: &'v Structural,

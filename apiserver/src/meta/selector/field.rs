@@ -64,7 +64,7 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// The fields used, each as often as it is used; the caller refuses those it does not know.
+    /// The fields used, each as often as it is used; the caller refuses unknown fields.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().map(|term| term.field.as_str())
     }

@@ -11,7 +11,7 @@ use crate::meta::validation::qualified_name;
 const SYMBOLS: &[char] = &['=', '!', '(', ')', ',', '>', '<'];
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
-/// A token keeps its text, which is all that error messages show of it.
+/// A token keeps its text for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     /// One of the symbols of the grammar.
@@ -191,7 +191,7 @@ impl Parser {
                     }
                 }
                 _ if token.is(",") => {
-                    // An empty value stands before, between or after commas.
+                    // An empty value may be before, between or after commas.
                     if values.is_empty() || following.is(",") || following.is(")") {
                         values.insert(String::new());
                     }

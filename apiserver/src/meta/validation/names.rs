@@ -1,4 +1,4 @@
-//! The formats of names, label keys and label values, with upstream's texts for what is wrong.
+//! The formats of names, label keys and label values, with upstream's texts for their faults.
 //!
 //! Each function answers every fault of the value; nothing when it is well formed.
 

@@ -39,7 +39,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// Finds the faults of the variables, and declares them for what follows.
+/// Finds the faults of the variables, and declares them for later expressions.
 pub(crate) fn validate_variables(
     spec: &Value,
     scope: &mut Scope,
@@ -76,7 +76,7 @@ fn is_identifier(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// The faults of what a validating policy asks.
+/// The faults of the validations of a policy.
 pub(super) fn validate_validations(
     spec: &Value,
     name: &str,
@@ -173,7 +173,7 @@ fn validate_annotation(
     }
 }
 
-/// The faults of what a mutating policy changes.
+/// The faults of the mutations of a policy.
 pub(super) fn validate_mutations(
     spec: &Value,
     scope: &Scope,

@@ -19,7 +19,7 @@ use crate::status::{FieldErrors, FieldPath};
 
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
-/// The faults of a policy; `old` is what it replaces.
+/// The faults of a policy; `old` is the replaced one.
 pub(super) fn validate_policy(policy: &Value, old: Option<&Value>, mutating: bool) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (&policy["spec"], FieldPath::new("spec"));
@@ -231,7 +231,7 @@ fn validate_param_ref(own: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The faults of what a controller found out about a policy.
+/// The faults of a policy's status, which a controller writes.
 pub(super) fn validate_status(policy: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("status.typeChecking.expressionWarnings");

@@ -52,7 +52,7 @@ fn block_from(text: &str) -> Option<(Block<'_>, &str)> {
     Some((block, rest))
 }
 
-/// An element: its tag, what it holds, and itself with its header.
+/// An element: its tag, its contents, and all its bytes with the header.
 #[derive(Clone, Copy)]
 struct Element<'d> {
     tag: u8,
@@ -93,7 +93,8 @@ fn element(der: &[u8]) -> Result<(Element<'_>, &[u8]), String> {
     ))
 }
 
-/// The next element of this tag; `wanted` is what Go calls the field.
+/// Returns the next element, which must have this tag, and the bytes after it; `wanted` is Go's
+/// name of the field.
 fn expect<'d>(der: &'d [u8], tag: u8, wanted: &str) -> Result<(Element<'d>, &'d [u8]), String> {
     let (own, rest) = element(der)?;
     if own.tag == tag {

@@ -110,7 +110,7 @@ fn validate_signer(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if domain.len() > DOMAIN_BYTES_MAX {
         errors.too_long(path, DOMAIN_BYTES_MAX);
     }
-    // A domain, a slash, and the longest name of a namespace and of what is in it.
+    // A domain, a slash, and the longest names of a namespace and of an object in it.
     if name.len() > SIGNER_BYTES_MAX {
         errors.too_long(path, SIGNER_BYTES_MAX);
     }

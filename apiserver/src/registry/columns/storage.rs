@@ -128,7 +128,7 @@ fn csi_driver(view: View<'_>) -> Vec<Value> {
     ]
 }
 
-/// The text of a field that may be absent; one that is there and empty shows as that.
+/// The text of a field that may be absent; an empty field is shown as empty.
 fn or_unset(view: View<'_>, pointer: &str) -> Value {
     json!(view.scalar(pointer).unwrap_or_else(|| "<unset>".to_owned()))
 }

@@ -19,7 +19,7 @@ const HELD_MAX: usize = 10_000;
 /// An object as stored, by its version in storage and the version that it is converted to.
 type Key = (u64, String);
 
-/// The webhook of a definition, and what it has converted so far.
+/// The webhook of a definition, with the objects converted so far.
 #[derive(Debug)]
 pub(crate) struct Conversion {
     pub(crate) group: String,

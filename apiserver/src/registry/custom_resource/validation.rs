@@ -26,7 +26,7 @@ pub(super) fn create(custom: &CustomResource, object: &Value) -> FieldErrors {
     errors
 }
 
-/// The faults of an update; what the schema finds wrong with what is as it was is forgiven.
+/// The faults of an update; schema faults of unchanged values are ignored.
 pub(super) fn update(custom: &CustomResource, new: &Value, old: &Value) -> FieldErrors {
     let root = FieldPath::default();
     let schema = custom.schema();

@@ -114,7 +114,7 @@ impl Versions {
         }
     }
 
-    /// Whether they say the same as `other`, whenever they came into force.
+    /// Whether the versions equal `other`, apart from the time they came into force.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         let same_conversion = match (&self.conversion, &other.conversion) {
             (None, None) => true,
@@ -166,7 +166,7 @@ impl Versions {
         Cow::Owned(object)
     }
 
-    /// An object of any version as it is stored.
+    /// Returns the stored form of an object of any version.
     pub(crate) fn stored(&self, mut object: Value) -> Value {
         if self.version_of(&object) != self.storage {
             self.convert(&mut object, &self.storage);

@@ -42,12 +42,12 @@ pub(crate) struct Served {
 /// The contents of one definition.
 #[derive(Clone, Debug)]
 struct Definition {
-    /// The version of the definition that this was made of.
+    /// The `resourceVersion` of the definition.
     rv: u64,
-    /// Whether it is in discovery, and whether it is served at all.
+    /// Whether the definition is in discovery.
     established: bool,
     served: bool,
-    /// Whether it is being deleted.
+    /// Whether the definition is being deleted.
     terminating: bool,
     versions: Arc<Versions>,
     /// The versions that are served or stored.
@@ -65,7 +65,7 @@ impl Served {
         }
     }
 
-    /// Whether there is nothing but what is built in.
+    /// Whether only built-in resources are served.
     pub(crate) fn is_empty(&self) -> bool {
         self.definitions.is_empty()
     }

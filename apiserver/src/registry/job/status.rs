@@ -65,7 +65,7 @@ fn validate_uncounted(uncounted: &Value, path: &FieldPath, errors: &mut FieldErr
     }
 }
 
-/// The conditions of an end, what they need, and the time of it.
+/// Validates the terminal conditions, their prerequisites, and the completion time.
 fn validate_ends(status: &Value, before: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let now = |kind: &str| is_true(status, kind);
     let turned = |kind: &str| is_true(before, kind) != now(kind);
@@ -233,7 +233,7 @@ fn validate_change(new: &Value, old: &Value, path: &FieldPath, errors: &mut Fiel
             conditions_fault(&detail, path, errors);
         }
     }
-    // An indexed job as wide as it is long can be made smaller.
+    // An indexed job whose parallelism equals its completions can be shrunk.
     let elastic = spec["completionMode"] == "Indexed" && spec["completions"] == spec["parallelism"];
     for (field, kept) in [("failed", true), ("succeeded", !elastic)] {
         if kept && count(status, field) < count(before, field) {

@@ -61,7 +61,7 @@ impl<'t> Parser<'t> {
         Some(())
     }
 
-    /// Takes what comes before the next terminator that no backslash stands before.
+    /// Takes the text before the next terminator without a backslash.
     fn word(&mut self) -> &'t str {
         let mut escaped = false;
         let end = self.rest.find(|letter: char| {

@@ -1,4 +1,4 @@
-//! Faults of what a volume is made of.
+//! Faults of the source of a volume.
 
 use serde_json::Value;
 

@@ -97,7 +97,7 @@ fn validate_extended(status: &Value, spec: &Value, path: &FieldPath, errors: &mu
     }
 }
 
-/// Faults of the health of what containers were given; `list` is where they stand in the spec.
+/// Faults of the health of allocated resources; `list` names the containers' list in the spec.
 pub(super) fn validate_health(
     statuses: &Value,
     containers: &Value,

@@ -1,4 +1,4 @@
-//! Faults of what a container says of its restarts, of being resized, and of claimed resources.
+//! Faults of a container's restart policies, resize policies and claimed resources.
 
 use std::collections::BTreeSet;
 

@@ -91,7 +91,7 @@ fn restore(spec: &mut Value, before: &Value, field: &str) {
     }
 }
 
-/// Gives `spec` the old values of what may change, by rules of its own.
+/// Gives the mutable fields of `spec` their old values.
 fn keep_changeable(spec: &mut Value, before: &Value) {
     for list in ["containers", "initContainers"] {
         if let Some(containers) = spec.get_mut(list).and_then(Value::as_array_mut) {

@@ -132,7 +132,7 @@ fn validate_told(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The address of an interface with the size of its network, as it is written shortest.
+/// Validates the address of an interface with its prefix length, which must be in canonical form.
 fn validate_address(own: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let parsed = text(own).split_once('/').and_then(|(address, size)| {
         let address: IpAddr = address.parse().ok()?;

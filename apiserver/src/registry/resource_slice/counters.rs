@@ -28,7 +28,7 @@ pub(super) fn validate_sets(spec: &Value, path: &FieldPath, errors: &mut FieldEr
     );
 }
 
-/// Faults of what a device takes.
+/// Faults of the counters that a device consumes.
 pub(super) fn validate_consumption(device: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let of_set = |own: &Value, path: &FieldPath, errors: &mut FieldErrors| {
         validate_counter_name(text(&own["counterSet"]), &path.child("counterSet"), errors);

@@ -303,7 +303,7 @@ fn allocate_ports(
         if own == 0 || old.is_none() && served.contains(&(number, own)) {
             continue;
         }
-        // An update may name what it has taken before, but not for the same protocol.
+        // An update may name a port that it has taken before, but not for the same protocol.
         let again = old.is_some() && served.iter().any(|(_, other)| *other == own);
         let wanted = (text(&port["protocol"]), own);
         if again && named.contains(&wanted) {

@@ -356,7 +356,7 @@ fn validate_policies(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Faults of an update: what was given once stays.
+/// Faults of an update: allocated values are immutable.
 pub(super) fn validate_service_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("spec");
@@ -446,7 +446,7 @@ fn validate_kept_families(now: &Value, before: &Value, errors: &mut FieldErrors)
     }
 }
 
-/// Faults of what a load balancer says of itself.
+/// Faults of the status of a load balancer.
 pub(super) fn validate_balancer(service: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("status.loadBalancer");

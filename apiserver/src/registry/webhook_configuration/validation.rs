@@ -56,7 +56,7 @@ impl Tolerated {
     }
 }
 
-/// The faults of a configuration; `old` is what it replaces.
+/// The faults of a configuration; `old` is the replaced one.
 pub(super) fn validate(configuration: &Value, old: Option<&Value>, mutating: bool) -> FieldErrors {
     let tolerated = old.map(|old| Tolerated::of(configuration, old));
     let tolerated = tolerated.unwrap_or_default();

@@ -98,7 +98,7 @@ impl Message {
         usize::from(self.slot_of[usize::from(rank - self.first_rank)])
     }
 
-    /// Returns what is written of `slots` when none of their fields has a value.
+    /// Returns the encoding of `slots` without any values.
     pub(super) fn unset(&self, slots: std::ops::Range<usize>) -> &[u8] {
         &self.unset[self.starts[slots.start]..self.starts[slots.end]]
     }

@@ -11,7 +11,7 @@ const DEPLOYMENT: &str = "6b3873000a150a07617070732f7631120a4465706c6f796d656e74
     783a312a00320a0a001000185022002a0042006a007200800100880100900100a201001a00320042004a005200580060\
     0068008201008a01009a0100c2010022020a00280038001a0c0800100018002000280038001a002200";
 
-/// Objects and what a real server sends of them in protobuf, in base64.
+/// Objects, and a real server's protobuf encoding of them, in base64.
 const RECORDED: &str = include_str!("recorded.jsonl");
 
 fn unhex(text: &str) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn nested(numbers: &[u8], content: &[u8]) -> Vec<u8> {
     numbers.iter().rev().fold(content.to_vec(), wrap)
 }
 
-/// Decodes `message` and shows what is at `pointer`.
+/// Decodes `message` and returns the value at `pointer`.
 fn check(api_version: &str, name: &str, message: &[u8], pointer: &str, expected: Value) {
     let value = decode(kind(api_version, name), message).unwrap();
     assert_eq!(value.pointer(pointer), Some(&expected), "in {value}");

@@ -52,7 +52,7 @@ pub(super) enum WireType {
     Bytes = 2,
 }
 
-/// A value as it is encoded.
+/// An encoded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire<'b> {
     Varint(u64),
@@ -204,7 +204,7 @@ fn number(tag: u64) -> Result<u32, i32> {
     }
 }
 
-/// The lower 32 bits, which is what an `int32` keeps of a varint.
+/// The lower 32 bits, which an `int32` keeps of a varint.
 pub(super) fn int32(number: u64) -> i32 {
     number as i32
 }

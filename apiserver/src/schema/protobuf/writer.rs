@@ -25,14 +25,14 @@ impl Writer {
         self.buffer.len() - self.start
     }
 
-    /// Forgets what was written; keeps at most `room` bytes to write into.
+    /// Clears the buffer and shrinks its capacity to `room` bytes at most.
     pub(super) fn clear(&mut self, room: usize) {
         self.buffer.truncate(room);
         self.buffer.shrink_to(room);
         self.start = self.buffer.len();
     }
 
-    /// Puts `bytes` before what was written.
+    /// Writes `bytes` at the front.
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
@@ -41,7 +41,7 @@ impl Writer {
         self.buffer[self.start..end].copy_from_slice(bytes);
     }
 
-    /// Puts a varint before what was written.
+    /// Writes a varint at the front.
     #[inline]
     pub(super) fn varint(&mut self, number: u64) {
         let mut bytes = [0; 10];
@@ -62,7 +62,7 @@ impl Writer {
         self.varint(u64::from(number) << 3 | wire_type as u64);
     }
 
-    /// Puts a field of bytes, a string or a finished message before what was written.
+    /// Writes a field of bytes, a string or a finished message at the front.
     #[inline]
     pub(super) fn bytes(&mut self, number: u32, content: &[u8]) {
         self.put(content);
@@ -70,14 +70,14 @@ impl Writer {
         self.tag(number, WireType::Bytes);
     }
 
-    /// Puts a field of a number before what was written.
+    /// Writes a field of a number at the front.
     #[inline]
     pub(super) fn number(&mut self, number: u32, value: u64) {
         self.varint(value);
         self.tag(number, WireType::Varint);
     }
 
-    /// Makes a field of all that was written since there were `end` bytes.
+    /// Makes a field of the bytes written since the length was `end`.
     #[inline]
     pub(super) fn enclose(&mut self, number: u32, end: usize) {
         self.varint((self.len() - end) as u64);

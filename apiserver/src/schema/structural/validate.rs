@@ -51,7 +51,7 @@ impl Structural {
         fault::errors(path, validate(self, "", value, None).faults)
     }
 
-    /// The faults of `value` that are new since it was `old`: what is as it was is forgiven.
+    /// The faults of `value` that are new since `old`: unchanged values are not validated.
     #[must_use]
     pub(crate) fn validate_update(
         &self,

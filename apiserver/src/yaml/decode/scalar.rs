@@ -16,7 +16,7 @@ pub(super) fn resolve(text: &str, tag: Option<&str>, is_plain: bool) -> Result<V
             let bytes = bytes.map_err(|_| "yaml: !!binary value contains invalid base64 data")?;
             Ok(String::from_utf8_lossy(&bytes).into())
         }
-        // A quoted scalar with a tag is what it would be without its quotes.
+        // A quoted scalar with a tag is read like a plain one.
         Some(_) => plain(text),
         None if is_plain => plain(text),
         None => Ok(text.into()),

@@ -1,4 +1,4 @@
-//! How a scalar is written, so that it is read as what it was.
+//! Encoding of scalars, so that they are read back unchanged.
 
 use serde_json::Number;
 

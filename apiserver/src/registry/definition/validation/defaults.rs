@@ -24,13 +24,13 @@ enum Resource {
     No,
 }
 
-/// Where a node stands in its resource.
+/// The position of a node in its resource.
 #[derive(Clone)]
 struct Place<'s> {
     /// The schema of the resource.
     root: &'s Structural,
     way: Vec<Step>,
-    /// Whether it is part of the resource's type or metadata.
+    /// Whether the place is part of the resource's type or metadata.
     in_meta: bool,
 }
 

@@ -71,7 +71,7 @@ impl Found<'_> {
     }
 }
 
-/// The delimiters of a path, one by one, and what is between them; quotes hide delimiters.
+/// The delimiters of a path, one by one, and the text between them; quotes hide delimiters.
 fn tokens(path: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = path;

@@ -1,4 +1,4 @@
-//! The faults of a schema as a document: what it may not use, and what must go together.
+//! The faults of a schema as a document: forbidden keywords, and keywords that require others.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use super::{list, text};
 use crate::schema::structural::go_regexp_fault;
 use crate::status::{FieldErrors, FieldPath};
 
-/// Where a node of a schema stands.
+/// The position of a schema node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Root,
@@ -25,7 +25,7 @@ pub(super) fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
     errors.sorted()
 }
 
-/// Whether upstream has a form for the schema at all: for what it never supports it has none.
+/// Whether upstream can convert the schema to structural form; unsupported keywords prevent it.
 pub(super) fn has_form(schema: &Value) -> bool {
     let is_text = |field: &str| !text(schema, field).is_empty();
     let is_filled = |field: &str| {
@@ -110,7 +110,7 @@ fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut Field
     metadata(schema, level, path, errors);
 }
 
-/// The types that a node must have, by where it stands and what it is.
+/// The types that a node must have, by its position and extensions.
 fn types(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldErrors) {
     let value_type = text(schema, "type");
     let type_path = path.child("type");
@@ -231,7 +231,7 @@ fn value_validation(schema: &Value, skips: Skips, path: &FieldPath, errors: &mut
     }
 }
 
-/// A node inside of `allOf`, `anyOf`, `oneOf` or `not`, which may not say what a value is.
+/// Faults of a node inside of `allOf`, `anyOf`, `oneOf` or `not`, which may not declare structure.
 fn nested(schema: &Value, skips: Skips, path: &FieldPath, errors: &mut FieldErrors) {
     let none = Skips::default();
     value_validation(schema, skips, path, errors);

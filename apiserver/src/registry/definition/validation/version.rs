@@ -34,7 +34,7 @@ static UNPRINTABLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[^\p{L}\p{M}\p{N}\p{P}\p{S} ]").expect("the pattern is one of this program")
 });
 
-/// The faults of a version, apart from what it has in common with all the others.
+/// The faults of a version, apart from the fields that all versions have in common.
 pub(super) fn validate(
     common: &CommonFields,
     version: &Value,

@@ -377,7 +377,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Makes one node of several; a single one stays as it is.
+    /// Joins several nodes into one; a single node stays unchanged.
     fn joined(
         &mut self,
         nodes: Vec<Node>,

@@ -197,7 +197,7 @@ pub(super) fn number(schema: &Structural, path: &str, number: &Number) -> Outcom
     outcome
 }
 
-/// A number and what it is compared with.
+/// A number and its bound.
 #[derive(Clone, Copy)]
 enum Operand {
     Integer(i64, i64),
