@@ -62,7 +62,7 @@ impl Cluster {
         }
     }
 
-    /// Lets virtual time pass until for a minute nothing but a Lease was written.
+    /// Advances virtual time until only Leases were written for a minute.
     async fn settle(&self) {
         let writes = || {
             let journal = self.server.journal();
@@ -110,7 +110,7 @@ impl Cluster {
         api.create(&PostParams::default(), &set).await.unwrap();
     }
 
-    /// Name, phase and readiness of every pod.
+    /// Returns the name, phase and readiness of every pod.
     async fn pod_lines(&self, namespace: &str) -> Vec<String> {
         let pods = self
             .pods(namespace)
@@ -143,7 +143,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// How many claims, volumes and controller revisions there are, in this order.
+    /// Returns the numbers of claims, volumes and controller revisions.
     async fn counts(&self) -> [usize; 3] {
         let all = ListParams::default();
         let claims: Api<PersistentVolumeClaim> = Api::all(self.client.clone());
@@ -189,7 +189,8 @@ impl Cluster {
             .unwrap();
     }
 
-    /// Seconds since the start, phase and readiness after each write to the pod.
+    /// Returns the seconds since the start, the phase and the readiness after each write to the
+    /// pod.
     fn history(&self, pod: &str) -> Vec<String> {
         let journal = self.server.journal();
         let start = journal[0].time;
@@ -231,7 +232,7 @@ async fn equal_runs_write_equal_journals() {
     let mut journals = Vec::new();
     for _ in 0..2 {
         let cluster = Cluster::start(Timings::default());
-        // The runtime turns to this task in turns of its own, which must not race the start.
+        // The start is awaited: tokio may poll this task at any point of it.
         cluster.settle().await;
         cluster
             .create_set("default", json!({ "podManagementPolicy": "Parallel" }))
@@ -249,7 +250,7 @@ async fn equal_runs_write_equal_journals() {
         journals.push(journal.iter().map(line).collect::<Vec<_>>());
         cluster.manager.shutdown().await;
     }
-    // The first difference says more than all of both journals.
+    // The first difference is shown, not both journals in full.
     for (one, other) in journals[0].iter().zip(&journals[1]) {
         assert_eq!(one, other);
     }
@@ -340,7 +341,7 @@ async fn a_pod_takes_its_time_from_start_to_stop() {
         "125 Modified Running True",
         "240 Modified Running True",
         "244 Modified Succeeded False",
-        // The grace period falls to zero before the pod goes.
+        // The grace period is set to zero before the pod is gone.
         "244 Modified Succeeded False",
         "244 Deleted Succeeded False",
     ];
@@ -541,7 +542,7 @@ async fn objects_with_extreme_times_end_no_controller() {
     let left = namespaces.list(&ListParams::default()).await.unwrap();
     let left: Vec<String> = left.iter().map(ResourceExt::name_any).collect();
     assert!(!left.contains(&"empty".to_owned()), "{left:?}");
-    // Upstream's deadline wraps around to less than none; the next longest does not.
+    // Upstream's deadline overflows to a negative one; the next longest does not.
     let all: Api<Job> = Api::namespaced(cluster.client.clone(), "default");
     let ended = async |name: &str| {
         let status = all.get(name).await.unwrap().status.unwrap();

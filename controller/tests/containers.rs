@@ -1,4 +1,4 @@
-//! What containers do that have a command, on one node under virtual time.
+//! Containers with a command, on one node under virtual time.
 
 #![expect(
     clippy::unwrap_used,
@@ -69,7 +69,8 @@ impl Node {
         api.create(&PostParams::default(), &object).await.unwrap();
     }
 
-    /// A pod of one container, its script's and `extra`'s.
+    /// Creates a pod with one container that runs `script`; `extra` adds fields to the container,
+    /// and volumes to the pod.
     async fn run(&self, name: &str, policy: &str, script: &str, extra: Value) {
         let mut container = json!({
             "name": "main", "image": "busybox", "command": ["sh", "-c", script],
@@ -92,7 +93,7 @@ impl Node {
         (status.phase.unwrap(), containers[0].clone())
     }
 
-    /// The output of a container to which an attached client gives `input`, until it ends.
+    /// Returns the output of a container until it ends, while an attached client writes `input`.
     async fn attach(&self, name: &str, input: &str) -> String {
         let pod = self.pods().get(name).await.unwrap();
         let reference = PodReference {
@@ -184,7 +185,7 @@ async fn a_container_that_ends_is_restarted_later_and_later() {
     );
     let last = container.last_state.unwrap().terminated.unwrap();
     assert_eq!(last.exit_code, 1);
-    // 0, 0, 10, 30, 70, 150, 310 and then every 300 seconds.
+    // The runs start at 0, 0, 10, 30, 70, 150, 310 seconds and then every 300 seconds.
     for (seconds, restarts) in [
         (10, 2),
         (20, 3),
@@ -248,7 +249,7 @@ async fn a_claim_keeps_its_files_and_a_config_map_gives_its_own() {
     node.manager.shutdown().await;
 }
 
-/// How upstream's StatefulSet tests break a pod and heal it.
+/// Upstream's StatefulSet tests break a pod and heal it in this way.
 #[tokio::test(start_paused = true)]
 async fn readiness_follows_what_a_probe_finds() {
     let node = Node::start();
@@ -361,7 +362,7 @@ async fn a_container_s_terminal_echoes_what_is_typed_and_keeps_its_first_process
     assert_eq!(node.pod("shell").await.0, "Failed");
     let log = node.log("shell", LogOptions::default()).await;
     assert_eq!(log, format!("# {shown}"));
-    // The first process has no handler for it.
+    // The first process has no handler for the signal.
     let typed = tokio::join!(node.attach("asleep", "\x03"), async {
         pass(10).await;
         let phase = node.pod("asleep").await.0;

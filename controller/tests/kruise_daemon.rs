@@ -1,4 +1,4 @@
-//! OpenKruise's daemon of the simulated nodes, asked by what its manager writes.
+//! OpenKruise's daemon on simulated nodes, driven by the objects of its manager.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// One node with a daemon, before anything of OpenKruise's is defined.
+    /// Starts one node with a daemon, before OpenKruise's resources are defined.
     fn start() -> Self {
         let clock = Clock::simulated(Timestamp::from_second(1_767_225_600).unwrap());
         let server = ApiServer::builder().clock(clock.clone()).build();
@@ -54,7 +54,7 @@ impl Nodes {
         }
     }
 
-    /// Defines a resource of OpenKruise's, in the form of its first version.
+    /// Defines a resource of OpenKruise with the schema of its first version.
     async fn define(&self, kind: &str, scope: &str) {
         let (singular, plural) = (kind.to_lowercase(), format!("{}s", kind.to_lowercase()));
         let definition = json!({
@@ -98,7 +98,7 @@ impl Nodes {
         pods.get("p").await.unwrap()
     }
 
-    /// What events say for one reason.
+    /// Returns the messages of the events with this reason.
     async fn told(&self, reason: &str) -> Vec<String> {
         let events: Api<Event> = Api::all(self.client.clone());
         let listed = events.list(&ListParams::default()).await.unwrap().items;
@@ -187,7 +187,7 @@ async fn images_are_pulled_once_they_can_be_asked_for() {
         "{successes:?}"
     );
 
-    // Another version is pulled anew; what is asked for no more is not told of.
+    // A new version is pulled again; an image removed from the spec is no longer reported.
     let images =
         json!({"nginx": {"tags": [{"tag": "a", "version": 2}]}, "invalid.registry.k8s.io/a": null});
     merge(&api, "node-1", json!({"spec": {"images": images}})).await;
@@ -250,7 +250,7 @@ async fn probes_are_run_in_containers_and_told_of() {
     );
     assert_eq!(nodes.told("KruiseProbeSucceeded").await.len(), 2);
 
-    // Three failures in a row it takes, and the threshold does not make what was found unknown.
+    // The changed probe is Unknown until it has failed three times in a row.
     let mut failing = exec("echo lost >&2; exit 3");
     failing["failureThreshold"] = json!(3);
     merge(&api, "node-1", json!({"spec": spec(failing)})).await;
@@ -267,7 +267,7 @@ async fn probes_are_run_in_containers_and_told_of() {
     );
 }
 
-/// The part of the manager: tells the request of the pod's containers as they are.
+/// Acts as the manager: copies the state of the pod's containers to the request.
 async fn sync_statuses(nodes: &Nodes, name: &str) {
     let pods: Api<Pod> = Api::default_namespaced(nodes.client.clone());
     let pod = pods.get("p").await.unwrap();

@@ -1,5 +1,5 @@
-//! Nodes whose volumes somebody else binds: the provisioner makes and deletes what the volume controller
-//! of kube-controller-manager asks for.
+//! Nodes whose volumes another program binds: the provisioner creates and deletes volumes on
+//! request of kube-controller-manager's volume controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ async fn a_claim_handed_over_gets_a_volume_that_goes_when_it_is_released() {
     manager.shutdown().await;
 }
 
-/// A pod that uses the claim `data`.
+/// Returns a pod that uses the claim `data`.
 fn pod_with_claim(name: &str, node_selector: &Value) -> Pod {
     let pod = json!({
         "metadata": {"name": name},

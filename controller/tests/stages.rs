@@ -1,4 +1,4 @@
-//! Objects that stages move on, under virtual time.
+//! Objects moved on by stages, under virtual time.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! The StatefulSet controller end to end, against the emulator in process under virtual time.
+//! End-to-end tests of the StatefulSet controller against the in-process server, under virtual
+//! time.
 
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
@@ -16,13 +17,13 @@ use kubeproof_controller::context::Context;
 use kubeproof_controller::statefulset;
 use serde_json::{Value, json};
 
-/// A server and the controller, with pods that run at once and stop at once.
+/// A server and the controller, with pods that start and stop at once.
 struct Cluster {
     server: ApiServer,
     client: Client,
 }
 
-/// Runs `scenario` beside the controller and the stand-in for a kubelet, then ends both.
+/// Runs `scenario` together with the controller and the stand-in for a kubelet, then stops both.
 async fn with_cluster<F>(scenario: impl FnOnce(Cluster) -> F)
 where
     F: Future<Output = ()>,
@@ -56,7 +57,7 @@ async fn kubelet(client: Client) {
             continue;
         };
         let name = pod.name_any();
-        // The last delete is shown as a change to no grace before the pod goes.
+        // The final delete is a change to a grace period of zero before the pod is gone.
         if pod.metadata.deletion_grace_period_seconds == Some(0) {
             continue;
         }
@@ -133,7 +134,7 @@ impl Cluster {
         await_condition(sets, "web", is_settled).await.unwrap();
     }
 
-    /// Pods with the revision each was made from.
+    /// Returns the pods, each with its revision.
     async fn pods(&self) -> Vec<String> {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         let pods = pods.list(&ListParams::default()).await.unwrap();
@@ -147,7 +148,7 @@ impl Cluster {
         pods.iter().map(told).collect()
     }
 
-    /// What was written to pods, claims, revisions and sets, in order.
+    /// Returns the writes to pods, claims, revisions and sets, in order.
     fn written(&self) -> Vec<String> {
         let told = |entry: &kubeproof_apiserver::JournalEntry| {
             let name = entry.object["metadata"]["name"]

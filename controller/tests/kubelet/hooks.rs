@@ -1,4 +1,4 @@
-//! Hooks of containers, and what the status tells meanwhile.
+//! Lifecycle hooks of containers, and the pod's status while they run.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! What a kubelet makes of a pod's spec: init containers, sidecars, probes, hooks, deadlines and
-//! refusals, on one node under virtual time.
+//! The kubelet's handling of a pod's spec: init containers, sidecars, probes, hooks, deadlines and
+//! rejections, on one node under virtual time.
 
 #![expect(
     clippy::unwrap_used,
@@ -81,8 +81,8 @@ impl Node {
         serde_json::to_value(pod.status.unwrap()).unwrap()
     }
 
-    /// A line for the pod: its phase, then each container's state, `+` where it is ready, and
-    /// restarts where there were some.
+    /// Returns a line for the pod: its phase, then each container's state with `+` if it is ready,
+    /// and its restarts if there are any.
     async fn line(&self, name: &str) -> String {
         let status = self.status(name).await;
         let mut words = vec![status["phase"].as_str().unwrap().to_owned()];
@@ -94,7 +94,7 @@ impl Node {
         words.join(" ")
     }
 
-    /// The events of this reason: what they are about and what they say.
+    /// Returns the events with this reason: their field path and message.
     async fn events(&self, reason: &str) -> Vec<String> {
         let events: Api<Event> = Api::default_namespaced(self.client.clone());
         let events = events.list(&ListParams::default()).await.unwrap();
@@ -108,7 +108,7 @@ impl Node {
             .collect()
     }
 
-    /// What the kubelet has told about a pod: reason, what of it, message, in order.
+    /// Returns the kubelet's events about a pod in order: reason, field path and message.
     async fn course(&self, pod: &str) -> Vec<String> {
         let events: Api<Event> = Api::default_namespaced(self.client.clone());
         let params = ListParams::default().fields(&format!("involvedObject.name={pod}"));
@@ -127,7 +127,7 @@ impl Node {
     }
 }
 
-/// When each container has ended, in seconds since the epoch of the pod's start.
+/// Returns when each container has ended, in seconds since the pod's start.
 fn ends(status: &Value) -> Vec<(String, i64)> {
     let time = |value: &Value| -> Timestamp { value.as_str().unwrap().parse().unwrap() };
     let start = time(&status["startTime"]);
@@ -308,7 +308,7 @@ async fn sidecars_are_stopped_last_and_the_first_of_them_at_the_end() {
     };
     node.create(pod("done", 30)).await;
     pass(11).await;
-    // The pod is not over while a sidecar runs.
+    // The pod goes on while a sidecar runs.
     assert_eq!(node.line("done").await, "Running running+ running+ exit0");
     pass(20).await;
     assert_eq!(node.line("done").await, "Succeeded exit0 exit0 exit0");
@@ -319,13 +319,13 @@ async fn sidecars_are_stopped_last_and_the_first_of_them_at_the_end() {
             ("main 0".to_owned(), main),
         ]
     };
-    // The hook of `log` takes a second, and each sidecar four to stop.
+    // The hook of `log` takes one second, and each sidecar takes four to stop.
     let status = node.status("done").await;
     assert_eq!(ends(&status), ended(10, (0, 15), (0, 19)));
 
     for (name, grace, expected) in [
         ("calm", 30, ended(5, (0, 9), (0, 13))),
-        // Whose turn comes as the grace period ends is killed two seconds later.
+        // A sidecar whose turn comes at the end of the grace period is killed two seconds later.
         ("hasty", 6, ended(5, (137, 7), (137, 9))),
     ] {
         node.create(pod(name, grace)).await;
@@ -401,7 +401,7 @@ async fn the_kubelet_tells_what_a_cluster_s_tells() {
     );
     let changed = "Container main definition changed, will be restarted";
     let pulled = format!("Pulled {path} {}", pulled("nginx:1.26"));
-    // Created and Started are counted in their first events.
+    // The counts of Created and Started are in their first events.
     assert_eq!(
         node.course("changed").await[3..],
         [format!("Killing {path} {changed}"), pulled]

@@ -1,5 +1,5 @@
-//! Containers that can't be made or started: missing references, images that cannot be pulled, and
-//! programs that an image lacks.
+//! Containers that can't be created or started: missing references, images that cannot be pulled,
+//! and programs that an image lacks.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn containers_start_each_by_itself() {
     pass(10).await;
     let line = "Pending running+ running+ ErrImageNeverPull";
     assert_eq!(node.line("web").await, line);
-    // What never ran does not hold up the end.
+    // A container that never ran does not delay the end.
     let params = DeleteParams::default();
     node.pods().delete("web", &params).await.unwrap();
     pass(1).await;

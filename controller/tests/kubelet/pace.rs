@@ -1,4 +1,4 @@
-//! What takes time on a node with a machine's pace: starts, the notice of ends, stops, clean-up.
+//! The durations of a node with a machine's pace: starts, the notice of exits, stops, cleanup.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn paced() -> Node {
     })
 }
 
-/// The lines of a pod as they change within `seconds`, each with the tenth of a second since its
-/// start; None when it is gone.
+/// Returns the changes of a pod's line within `seconds`, each with the time since the start in
+/// tenths of a second. The line is `gone` once the pod is deleted.
 async fn watch(node: &Node, name: &str, seconds: u32) -> Vec<(u32, String)> {
     let mut seen: Vec<(u32, String)> = Vec::new();
     for tenth in 0..seconds * 10 {
@@ -40,7 +40,7 @@ fn told(lines: &[(u32, &str)]) -> Vec<(u32, String)> {
     lines.map(|(at, line)| (*at, (*line).to_owned())).collect()
 }
 
-/// A container that waits for ever.
+/// Returns a container that sleeps for an hour.
 fn idle(name: &str) -> Value {
     json!({ "name": name, "image": "busybox", "command": ["sleep", "1h"], "imagePullPolicy": "IfNotPresent" })
 }
@@ -52,7 +52,7 @@ async fn containers_are_made_one_by_one_and_told_of_at_the_next_relist() {
     let pulled = with(idle("b"), "imagePullPolicy", json!("Always"));
     node.run("web", json!({ "containers": [idle("a"), pulled] }))
         .await;
-    // 0.4 s for the sandbox and 0.2 s for the first, 0.7 s for the second, whose image is pulled.
+    // The sandbox takes 0.4 s, the first container 0.2 s, and the second 0.7 s with its pull.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(
         watch(&node, "web", 4).await,
@@ -85,7 +85,7 @@ async fn an_end_is_noticed_at_the_next_relist_and_so_is_the_next_run() {
     let main = with(main, "imagePullPolicy", json!("IfNotPresent"));
     node.run("web", json!({ "containers": [main] })).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    // It runs from 0.6 s to 2.7 s, then from 3.2 s to 5.3 s.
+    // The container runs from 0.6 s to 2.7 s, then from 3.2 s to 5.3 s.
     assert_eq!(
         watch(&node, "web", 8).await,
         told(&[
@@ -99,7 +99,7 @@ async fn an_end_is_noticed_at_the_next_relist_and_so_is_the_next_run() {
     node.manager.shutdown().await;
 }
 
-/// How long a container takes to stop that had a grace period of 8 s, and its exit code.
+/// Returns how long a container with a grace period of 8 s takes to stop, and its exit code.
 async fn stop(node: &Node, name: &str, container: Value) -> (i64, i64) {
     let spec = json!({ "containers": [container], "terminationGracePeriodSeconds": 8 });
     let metadata = json!({ "name": name, "finalizers": ["example.com/look"] });
@@ -110,7 +110,7 @@ async fn stop(node: &Node, name: &str, container: Value) -> (i64, i64) {
     assert!(begin.status.unwrap().phase.as_deref() == Some("Running"));
     let deleted = node.pods().delete(name, &DeleteParams::default()).await;
     let deleted = deleted.unwrap().left().unwrap();
-    // The deletion is to be over when the grace period is.
+    // The deletion ends with the grace period.
     let due = deleted.metadata.deletion_timestamp.unwrap().0;
     pass(12).await;
     let status = node.status(name).await;
@@ -146,7 +146,7 @@ async fn who_has_no_handler_for_sigterm_has_the_whole_grace_period_and_is_killed
             shell("main", &format!("trap 'exit 5' TERM; trap - TERM; {busy}")),
             (8, 137),
         ),
-        // A shell sees to its traps when what it waits for has ended.
+        // A shell runs its traps only after the command that it waits for.
         (
             "deaf",
             shell("main", "trap 'exit 5' TERM; sleep 1h"),
@@ -215,7 +215,7 @@ async fn a_hook_is_given_up_at_the_end_of_the_grace_period_and_the_container_tol
     let heeds = json!({ "name": "main", "image": "nginx", "lifecycle": hook });
     let deaf = with(idle("main"), "lifecycle", hook);
     assert_eq!(stop(&node, "heeds", heeds).await, (8, 0));
-    // Which has two seconds for it at least.
+    // The container has at least two seconds to stop after its hook.
     assert_eq!(stop(&node, "deaf", deaf).await, (10, 137));
     node.manager.shutdown().await;
 }
@@ -254,7 +254,7 @@ async fn another_image_waits_for_the_end_of_the_one_before() {
     let killing = node.events("Killing").await;
     let notice = "spec.containers{main}: Container main definition changed, will be restarted";
     assert_eq!(killing, [notice]);
-    // The kubelet waits for it, and tells nothing.
+    // The kubelet waits for the old container's end, and reports nothing until then.
     let status = node.status("web").await;
     assert_eq!(status["containerStatuses"], before["containerStatuses"]);
     pass(3).await;
@@ -279,7 +279,7 @@ async fn a_container_that_a_probe_ends_is_killed_after_its_grace_period_and_star
     let spec = json!({ "containers": [main], "terminationGracePeriodSeconds": 3 });
     node.run("web", spec).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    // Noticed at 1 s, probed at 3 s, killed at 6 s, made at 6.2 s.
+    // The container is noticed at 1 s, probed at 3 s, killed at 6 s, and created again at 6.2 s.
     let seen = watch(&node, "web", 8).await;
     assert_eq!(
         seen,
@@ -313,7 +313,8 @@ async fn what_could_not_be_made_is_tried_again_when_something_happens_to_its_pod
     maps.create(&PostParams::default(), &map).await.unwrap();
     pass(1).await;
     assert_eq!(node.line("web").await, held);
-    // The end of its neighbour has the kubelet look at the whole pod, long before ten seconds are over.
+    // The exit of the other container triggers a sync of the whole pod, long before the back-off of
+    // ten seconds.
     pass(4).await;
     assert!(node.line("web").await.starts_with("Running running+"));
     node.manager.shutdown().await;

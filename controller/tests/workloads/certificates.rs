@@ -1,4 +1,4 @@
-//! Certificate signing requests: who approves and signs them, and when they go.
+//! Certificate signing requests: approval, signing and cleanup.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::support::Cluster;
 
-/// Of `system:node:node-1` in `system:nodes`.
+/// A request of `system:node:node-1` in `system:nodes`.
 const NODE: &str = "\
 -----BEGIN CERTIFICATE REQUEST-----
 MIHuMIGWAgEAMDQxFTATBgNVBAoMDHN5c3RlbTpub2RlczEbMBkGA1UEAwwSc3lz
@@ -21,7 +21,7 @@ EQpL2fVA92KKg7a6qXQKAiBlFD+WQTBGCFkiSxFhzLTRkgNmpeiag5C8eGWuIPmb
 yQ==
 -----END CERTIFICATE REQUEST-----
 ";
-/// Of `jane` in `one` and `two`.
+/// A request of `jane` in `one` and `two`.
 const JANE: &str = "\
 -----BEGIN CERTIFICATE REQUEST-----
 MIHnMIGNAgEAMCsxDDAKBgNVBAoMA29uZTEMMAoGA1UECgwDdHdvMQ0wCwYDVQQD
@@ -63,7 +63,7 @@ impl Requests {
         approved.await.unwrap();
     }
 
-    /// Reasons and messages of the conditions, and the certificate.
+    /// Returns the reasons and messages of the conditions, and the certificate.
     async fn status(&self, name: &str) -> (Value, Option<String>) {
         let status = self.0.get(name).await.unwrap().status.unwrap_or_default();
         let conditions = status.conditions.unwrap_or_default();

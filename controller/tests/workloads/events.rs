@@ -1,4 +1,4 @@
-//! Events as they are stored.
+//! Events as the server stores them.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Event;

@@ -1,5 +1,5 @@
-//! Workloads end to end: their controllers and two nodes against the emulator in process, under
-//! virtual time.
+//! End-to-end tests of workloads: their controllers and two nodes against the in-process server,
+//! under virtual time.
 
 #![expect(clippy::unwrap_used, reason = "a failure here is the test's failure")]
 
@@ -54,7 +54,8 @@ fn deployment(replicas: u32, strategy: &Value) -> Value {
     })
 }
 
-/// `replicas/ready/available` of each ReplicaSet that wants any, with its image and revision.
+/// Returns `replicas/ready/available` of each ReplicaSet with replicas, with its image and
+/// revision.
 async fn sets(cluster: &Cluster) -> Vec<String> {
     let sets = cluster.list::<ReplicaSet>().await;
     let told = |set: &ReplicaSet| {
@@ -329,7 +330,7 @@ async fn equal_runs_write_equal_journals() {
     let mut journals = Vec::new();
     for _ in 0..2 {
         let cluster = Cluster::start(CONTROLLERS);
-        // The runtime turns to this task in turns of its own, which must not race the start.
+        // The start is awaited: tokio may poll this task at any point of it.
         cluster.settle().await;
         cluster
             .create::<Deployment>(deployment(5, &json!({})))
@@ -346,7 +347,7 @@ async fn equal_runs_write_equal_journals() {
     assert_eq!(journals[0].len(), journals[1].len());
 }
 
-/// `node image` of every pod that is ready.
+/// Returns `node image` of every ready pod.
 async fn daemons(cluster: &Cluster) -> Vec<String> {
     let pods = cluster.list::<Pod>().await;
     let told = |pod: &Pod| {

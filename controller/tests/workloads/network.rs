@@ -1,4 +1,4 @@
-//! By what pods find each other and their server.
+//! Endpoints, slices and certificates by which pods find each other and the server.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Pod, Service};
@@ -19,7 +19,7 @@ const CONTROLLERS: &[&str] = &[
     "root-ca-certificate-publisher",
 ];
 
-/// Ready and unready addresses of each subset, and its ports.
+/// Returns the ready and unready addresses of each subset, and its ports.
 async fn subsets(cluster: &Cluster) -> Vec<(usize, usize, Vec<i32>)> {
     let endpoints = cluster.get::<Endpoints>("web").await;
     let subsets = endpoints.subsets.unwrap_or_default().into_iter();
@@ -35,7 +35,7 @@ async fn subsets(cluster: &Cluster) -> Vec<(usize, usize, Vec<i32>)> {
         .collect()
 }
 
-/// The slices of the service `web`.
+/// Returns the slices of the service `web`.
 async fn slices(cluster: &Cluster) -> Vec<EndpointSlice> {
     let mut slices = cluster.list::<EndpointSlice>().await;
     let name = "kubernetes.io/service-name";

@@ -1,4 +1,4 @@
-//! A kind that its group serves, but not in the version that the group prefers.
+//! A kind that its group serves, but not in the group's preferred version.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn pear(name: &str, metadata: Value) -> DynamicObject {
     serde_json::from_value(pear).unwrap()
 }
 
-/// Pears in v1, and apples in v2, which the group prefers.
+/// Starts a cluster with pears in v1, and apples in v2, which the group prefers.
 async fn orchard(controllers: &[&str]) -> Cluster {
     let cluster = Cluster::start(controllers);
     let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());

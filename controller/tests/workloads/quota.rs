@@ -1,4 +1,4 @@
-//! What is used of a quota, and what becomes free again.
+//! The usage of a quota, and its decrease when objects are deleted.
 
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Service};
 use k8s_openapi::api::resource::v1::ResourceClaim;
@@ -52,7 +52,7 @@ async fn a_quota_tells_what_is_used_and_what_is_free_again() {
     expected["services"] = json!("2");
     assert_eq!(used(&cluster).await, expected);
 
-    // The server refuses what is beyond it until something has gone.
+    // The server rejects requests over the quota until an object is deleted.
     let refused = cluster.try_create::<Pod>(pod("c")).await.unwrap_err();
     let message = "exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=1, \
                    limited: requests.cpu=1";
@@ -139,7 +139,7 @@ async fn the_controller_counts_claims_and_devices_as_admission_does() {
             json!({ "persistentvolumeclaims": "1" })
         );
         assert_eq!(used("devices").await, counts);
-        // The controller counts the same.
+        // The controller counts the same usage.
         cluster.settle().await;
     }
     let refused = cluster

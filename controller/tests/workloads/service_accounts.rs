@@ -1,4 +1,4 @@
-//! Tokens of service accounts that are kept in Secrets.
+//! Tokens of service accounts in Secrets.
 
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::ResourceExt;

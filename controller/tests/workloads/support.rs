@@ -1,4 +1,4 @@
-//! A server, two nodes and chosen controllers, and short ways to talk to them.
+//! A server, two nodes and selected controllers, with helpers for requests to them.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -29,7 +29,7 @@ pub(crate) struct Cluster {
     manager: Manager,
 }
 
-/// A kind with namespaces, all of whose objects here are in `default`.
+/// A namespaced kind, all of whose objects in these tests are in `default`.
 pub(crate) trait Namespaced:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -48,7 +48,7 @@ impl<K> Namespaced for K where
 {
 }
 
-/// The tokens and certificates that the server signs.
+/// The signer of the server's tokens and certificates.
 fn credentials(server: &ApiServer) -> Credentials {
     let (tokens, certificates) = (server.clone(), server.clone());
     Credentials {
@@ -84,7 +84,7 @@ fn credentials(server: &ApiServer) -> Credentials {
     }
 }
 
-/// Counts as the server does.
+/// An evaluator that counts a quota's usage as the server does.
 fn count_usage(
     spec: &ResourceQuotaSpec,
     objects: &[(&str, &Value)],
@@ -142,7 +142,7 @@ impl Cluster {
         self.manager.shutdown().await;
     }
 
-    /// Lets virtual time pass until for a minute nothing but a Lease was written.
+    /// Advances virtual time until only Leases were written for a minute.
     pub(crate) async fn settle(&self) {
         let mut before = None;
         while before != Some(self.lines().len()) {
@@ -184,7 +184,7 @@ impl Cluster {
         self.api::<K>().delete(name, &params).await.unwrap();
     }
 
-    /// Reason and message of the events that `component` wrote.
+    /// Returns the reason and message of the events that `component` wrote.
     pub(crate) async fn events(&self, component: &str) -> Vec<String> {
         let events = self.list::<Event>().await;
         let of_component = |event: &&Event| {
@@ -198,7 +198,7 @@ impl Cluster {
         events.iter().filter(of_component).map(told).collect()
     }
 
-    /// The most that `measure` finds in the objects of `resource` at any time.
+    /// Returns the largest value of `measure` on the objects of `resource` at any time.
     pub(crate) fn most(
         &self,
         resource: &str,
@@ -221,7 +221,7 @@ impl Cluster {
         most
     }
 
-    /// Every write but of leases.
+    /// Returns every write except for those of Leases.
     pub(crate) fn lines(&self) -> Vec<String> {
         let journal = self.server.journal();
         let entries = journal
