@@ -1,4 +1,4 @@
-//! How a workload comes to own what it selects, and lets go what it selects no longer.
+//! Adopts the objects that a workload selects, and releases those that it no longer selects.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -95,7 +95,7 @@ where
     }
 }
 
-/// Asks the server, not the cache, that `owner` is still there to adopt anything.
+/// Confirms with the server, not the cache, that `owner` still exists and may adopt objects.
 pub(crate) async fn confirm<K>(
     api: &Api<K>,
     owner: &ObjectMeta,

@@ -1,4 +1,4 @@
-//! Where controllers read the time; timers are tokio's.
+//! The clock of the controllers; timers are tokio's.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What every controller is given.
+//! The context that every controller gets.
 
 use kube::Client;
 use tower::service_fn;

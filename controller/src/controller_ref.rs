@@ -1,4 +1,4 @@
-//! Which controller owns an object, and how a controller takes it over or lets it go.
+//! The controller of an object, and the patches that adopt and release objects.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -17,7 +17,7 @@ pub(crate) fn controller_ref(api_version: &str, kind: &str, owner: &ObjectMeta) 
     }
 }
 
-/// What events about the object `meta` refer to.
+/// Returns the reference to the object `meta` for events.
 #[must_use]
 pub(crate) fn reference_to(api_version: &str, kind: &str, meta: &ObjectMeta) -> ObjectReference {
     ObjectReference {

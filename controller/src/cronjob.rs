@@ -85,7 +85,7 @@ impl Controller {
         if let Change::Updated { old, new } = change
             && written_schedule(old) != written_schedule(new)
         {
-            // What can't be read is for the sync to tell.
+            // The sync reports schedules that can't be read.
             delay = schedule(new).map_or(Duration::ZERO, |schedule| {
                 missed::until_next(new, (self.ctx.now)(), &schedule)
             });
@@ -126,7 +126,7 @@ impl Workload for Arc<CronJob> {
         &self.metadata
     }
 
-    /// It owns what it creates and adopts nothing.
+    /// A CronJob owns the jobs that it creates and adopts none, so it selects none.
     fn selector(&self) -> LabelSelector {
         LabelSelector::default()
     }

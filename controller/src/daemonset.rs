@@ -159,7 +159,7 @@ fn min_ready_seconds(set: &DaemonSet) -> i32 {
     spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0)
 }
 
-/// The number of the template, which older controllers labelled pods with.
+/// The number of the template, with which older controllers labeled pods.
 fn template_generation(meta: &impl Resource) -> Option<&str> {
     let annotations = meta.meta().annotations.as_ref()?;
     let generation = annotations.get("deprecated.daemonset.template.generation")?;

@@ -26,7 +26,7 @@ use crate::worker::{self, Reconcile};
 
 /// The controller's name: its user agent and the source of its events.
 pub const NAME: &str = "disruption-controller";
-/// An eviction that has not become a deletion after so long never will.
+/// The time after which an eviction without a deletion is presumed to have failed.
 const EVICTION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 const ALLOWED: &str = "DisruptionAllowed";
 
@@ -322,7 +322,8 @@ fn condition(
     }
 }
 
-/// Puts the condition in place of the one of its type; only a new status is dated anew.
+/// Replaces the condition of the same type; only a change of its status changes the transition
+/// time.
 fn set_condition(status: &mut PodDisruptionBudgetStatus, mut condition: Condition) {
     let conditions = status.conditions.get_or_insert_default();
     match conditions

@@ -1,4 +1,4 @@
-//! The condition by which a pod tells why the control plane deletes it.
+//! The condition by which a pod reports why the control plane deletes it.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;

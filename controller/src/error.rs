@@ -1,4 +1,4 @@
-//! What can go wrong when controllers are started.
+//! The errors of starting controllers.
 
 /// Why a set of controllers was not started.
 #[derive(Debug, thiserror::Error)]

@@ -118,7 +118,7 @@ impl GarbageCollector {
             tracing::warn!(error, "some kinds not discovered");
             self.rediscover_at = self.now().checked_add(REDISCOVERY_INTERVAL).ok();
         }
-        // Nothing is known of these versions now; what was known is kept.
+        // Discovery of these versions failed: their known kinds are kept.
         let mut kinds = std::mem::take(&mut self.kinds);
         kinds.retain(|kind| inventory.failed.contains_key(&kind.group_version()));
         for kind in inventory.kinds {
@@ -219,7 +219,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Works the queue off, taking in what watches tell between any two tasks.
+    /// Works through the queue, applying pending watch events between any two tasks.
     async fn work(&mut self) {
         while self.watched.values().all(|watched| watched.tried) {
             let mut batch = Vec::new();
@@ -274,7 +274,7 @@ impl GarbageCollector {
         for (task, (_, due)) in &mut self.failed {
             if *due <= now {
                 self.queue.insert(task.clone());
-                // In the queue already; a further failure sets the time anew.
+                // Already in the queue; a further failure resets the time.
                 *due = Timestamp::MAX;
             }
         }

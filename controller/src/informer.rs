@@ -1,7 +1,7 @@
 //! An ordered cache of one resource, fed by kube's watcher.
 //!
-//! kube's reflector `Store` has no order, no namespace index and does not tell what an event
-//! replaced; a deterministic controller needs all three.
+//! kube's reflector `Store` has no order and no namespace index, and does not report the object
+//! that an event replaced; a deterministic controller needs all three.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -237,7 +237,7 @@ impl<K: Resource> State<K> {
 
     /// Takes over a list; objects that it lacks were deleted unseen.
     fn replace(&mut self) -> Vec<Change<K>> {
-        // A server that has begun anew has lower versions than the one before.
+        // A restarted server has lower versions than the one before.
         self.seen = 0;
         let before = std::mem::take(&mut self.objects);
         self.by_controller.clear();

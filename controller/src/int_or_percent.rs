@@ -1,8 +1,8 @@
-//! Numbers that may be given as a share of something.
+//! Numbers that may be given as a percentage.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// Which way a share that is no whole number is rounded.
+/// The direction in which a fractional share is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     Up,

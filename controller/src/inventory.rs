@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Where `key` is found.
+    /// The API for the object `key`.
     pub(crate) fn api_of(&self, client: &Client, key: &ObjectKey) -> Api<DynamicObject> {
         self.api(client, &key.namespace)
     }

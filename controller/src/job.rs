@@ -141,7 +141,8 @@ impl Controller {
         }
     }
 
-    /// The pods of a job that counts no more are let go.
+    /// Enqueues the pods of a deleted or finished job, whose finalizers are to be removed
+    /// uncounted.
     fn release_pods(&self, job: &Job) {
         let Ok(selector) = spec::selector(job) else {
             return;

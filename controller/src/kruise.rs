@@ -1,4 +1,4 @@
-//! What OpenKruise's workloads have in common, and their kinds.
+//! The kinds of OpenKruise's workloads, and the modules that their controllers share.
 //!
 //! - [`strategy`], [`stateful_set`], [`clone_set`], [`image_pull_job`], [`node_image`], [`v1alpha1`]: the kinds, as
 //!   Rust types

@@ -101,7 +101,7 @@ pub struct Options {
     pub check_types: policy_status::CheckTypes,
     /// How much objects use of quotas.
     pub count_usage: resource_quota::CountUsage,
-    /// Where controllers read the time.
+    /// The clock of the controllers.
     pub now: Now,
 }
 
@@ -236,13 +236,12 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Starts all controllers anew, as after a crash: what they have not written is forgotten. Nodes
-    /// run on.
+    /// Restarts all controllers, as after a crash: unwritten state is lost. Nodes keep running.
     pub fn restart_controllers(&self) {
         self.restarter().restart();
     }
 
-    /// What starts the controllers anew, for who does not hold the manager.
+    /// Returns a handle that restarts the controllers without the manager.
     #[must_use]
     pub fn restarter(&self) -> Restarter {
         Restarter(Arc::clone(&self.restart))
@@ -294,12 +293,12 @@ impl Manager {
     }
 }
 
-/// Starts controllers anew.
+/// A handle that restarts controllers.
 #[derive(Clone, Debug)]
 pub struct Restarter(Arc<Notify>);
 
 impl Restarter {
-    /// Starts all controllers anew, in the order in which they were started.
+    /// Restarts all controllers, in the order in which they were started.
     pub fn restart(&self) {
         self.0.notify_waiters();
     }

@@ -1,4 +1,4 @@
-//! A watched resource held in memory, told apart from its watch by being plain data.
+//! A watched resource held in memory, as plain data without its watch.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -201,7 +201,7 @@ where
     )
 }
 
-/// Tells of a watch that has failed and will be tried again.
+/// Logs the failure of a watch that will be retried.
 pub(crate) fn warn_of(resource: &str, error: &watcher::Error) {
     tracing::warn!(resource, error = told(error), "watch failed");
 }

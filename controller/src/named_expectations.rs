@@ -1,7 +1,7 @@
-//! Which objects a controller has asked for by name and not seen yet.
+//! Writes of named objects that a controller has issued and not yet observed.
 //!
-//! Beside [`Expectations`](crate::expectations::Expectations), which count, these know what they wait
-//! for, so nothing else that comes or goes fulfils them. Nor do they end by themselves.
+//! Unlike [`Expectations`](crate::expectations::Expectations), which count, these have the names of
+//! the objects, so no other creation or deletion fulfills them. They do not expire by themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ impl NamedExpectations {
         open.names.insert((expected, name.to_owned()));
     }
 
-    /// It was seen, or will never be.
+    /// Ends an expectation: the change was observed, or will never be.
     pub(crate) fn observe(&self, key: &ObjectKey, expected: Expected, name: &str) {
         let mut by_workload = self.by_workload.lock();
         if let Some(open) = by_workload.get_mut(key) {

@@ -196,7 +196,8 @@ impl Controller {
         }
     }
 
-    /// Those secrets of the images that are gone and do not go with an image, by namespace and name.
+    /// Returns the secrets of the images, except `batch` ones, that are gone, by namespace and
+    /// name.
     async fn missing_secrets(&self, spec: &NodeImageSpec) -> Vec<(String, String)> {
         let mut missing = Vec::new();
         for reference in spec.images.values().flat_map(|image| &image.pull_secrets) {

@@ -34,7 +34,7 @@ pub const NAME: &str = "node-controller";
 
 /// How often the nodes are looked at.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Where kubelets renew their leases.
+/// The namespace in which kubelets renew their leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// How often one look tries to write what it found, ...
 const WRITES_MAX: usize = 5;
@@ -206,7 +206,7 @@ impl Controller {
         self.zones_changed.notify_one();
     }
 
-    /// Tells of nodes that came and went since the last look.
+    /// Records events of nodes that were added and removed since the last call.
     async fn register(&self, nodes: &[Arc<Node>]) {
         let mut gone = std::mem::take(&mut self.state.lock().known);
         let mut known = BTreeMap::new();

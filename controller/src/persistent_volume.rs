@@ -316,7 +316,7 @@ impl Controller {
         }
     }
 
-    /// Tells a provisioner of its own to make a volume.
+    /// Annotates the claim for an external provisioner.
     async fn hand_over(
         &self,
         key: &ObjectKey,

@@ -25,7 +25,7 @@ pub const NAME: &str = "pod-garbage-collector";
 const PERIOD: Duration = Duration::from_secs(20);
 /// How long a node has to be missing until it is asked for.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
-/// So many finished pods are kept (`terminated-pod-gc-threshold`).
+/// The number of finished pods that are kept (`terminated-pod-gc-threshold`).
 const FINISHED_MAX: usize = 12_500;
 
 struct Collector {

@@ -1,4 +1,4 @@
-//! Which pods go first: when there are too many of them, and when they are updated.
+//! The order of pods when there are too many of them, and when they are updated.
 //!
 //! Pods that are equal in all respects keep the order of their names; upstream's is any.
 //!

@@ -67,7 +67,7 @@ impl Set for ReplicationController {
         }
     }
 
-    /// Nobody says how many of its pods are on their way out.
+    /// The number of terminating pods is left out: ReplicationControllers do not report it.
     fn set_status(&mut self, status: ReplicaSetStatus) {
         let condition = |one: ReplicaSetCondition| ReplicationControllerCondition {
             type_: one.type_,

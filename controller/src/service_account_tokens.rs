@@ -29,7 +29,7 @@ const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 /// The annotations that name the account of such a Secret.
 const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// What such a Secret holds.
+/// The keys in the data of such a Secret.
 const TOKEN: &str = "token";
 const CERTIFICATE: &str = "ca.crt";
 const NAMESPACE: &str = "namespace";

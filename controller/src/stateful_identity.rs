@@ -1,4 +1,4 @@
-//! What makes a pod the one of an ordinal: name, labels, storage; and how such a pod is made.
+//! The identity of a pod with an ordinal: name, labels, storage; and the creation of such a pod.
 
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume,

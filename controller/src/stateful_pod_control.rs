@@ -1,5 +1,4 @@
-//! Creates, repairs and deletes pods with ordinals and their claims, each with the event that tells
-//! of it.
+//! Creates, repairs and deletes pods with ordinals and their claims, recording an event for each.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ pub(crate) struct StatefulPodControl<'a> {
     pub(crate) involved: ObjectReference,
     /// Whether messages begin with the verb in lower case.
     pub(crate) has_lowercase_verbs: bool,
-    /// Told of the version that each write of a pod or a claim came to.
+    /// Called with the resourceVersion after each write of a pod or a claim.
     pub(crate) wrote_pod: &'a (dyn Fn(u64) + Sync),
     pub(crate) wrote_claim: &'a (dyn Fn(u64) + Sync),
 }

@@ -1,4 +1,4 @@
-//! What becomes of a controller that panics or returns, as none is meant to.
+//! Records controllers that panic or return, and restarts them if restarts are enabled.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -77,7 +77,8 @@ impl Supervisor {
         Arc::clone(&self.ends)
     }
 
-    /// Runs what `make` makes; drops it and makes it again when told to.
+    /// Runs the future that `make` returns; replaces it by a new one at each notification of
+    /// `restarted`.
     pub(crate) async fn run(
         self,
         name: &'static str,
@@ -87,8 +88,8 @@ impl Supervisor {
         let mut delay = Duration::ZERO;
         loop {
             let began = Instant::now();
-            // Each life is made anew, so nothing of one that panicked is looked at again but what
-            // lies behind locks, which are not poisoned and guard state that is whole.
+            // Each future is new, so a panic leaves no state behind except behind locks, which are
+            // not poisoned and guard consistent state.
             let life = AssertUnwindSafe(async { make().await }).catch_unwind();
             let ended = tokio::select! {
                 biased;

@@ -1,4 +1,4 @@
-//! Which taints of nodes a pod tolerates.
+//! Matches the tolerations of a pod with taints of nodes.
 
 use k8s_openapi::api::core::v1::{Taint, Toleration};
 

@@ -1,4 +1,4 @@
-//! Which workloads a change of an object they may own concerns.
+//! Finds the workloads to sync after a change of an object that they may own.
 
 use std::time::Duration;
 

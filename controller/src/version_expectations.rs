@@ -1,4 +1,4 @@
-//! Which versions of objects a controller has written and not seen yet.
+//! The versions of objects that a controller has written and not yet observed.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Span, Timestamp};
 
 use fields::{DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH, Values};
 
-/// What makes a schedule unreadable, in upstream's words.
+/// A fault in a schedule, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);

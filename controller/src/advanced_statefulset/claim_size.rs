@@ -15,11 +15,11 @@ pub(super) const SET_ANNOTATION: &str = "apps.kruise.io/owned-by-asts";
 /// How a claim and its template stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It differs in more than size.
+    /// The claim differs in more than size.
     Differs,
-    /// It asks for less.
+    /// The claim requests less storage than the template.
     TooSmall,
-    /// It asks for enough.
+    /// The claim requests enough storage.
     Enough,
 }
 

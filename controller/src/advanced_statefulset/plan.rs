@@ -47,7 +47,7 @@ pub(super) struct Observed<'a> {
     pub(super) now: Timestamp,
 }
 
-/// What to do, one after another up to the first error, and the status to write afterwards.
+/// The steps of a sync, run in order up to the first error, and the status to write afterwards.
 pub(super) struct Plan {
     pub(super) status: StatefulSetStatus,
     pub(super) steps: Vec<Step>,
@@ -81,19 +81,19 @@ pub(super) enum Action {
     Delete(Arc<Pod>),
     Write(Arc<Pod>, PodWrite),
     UpdateInPlace(Arc<Pod>, Box<UpdateSpec>),
-    /// These claims of the pod become as large as their templates say, one after another.
+    /// Enlarges these claims of the pod to their templates' sizes, one after another.
     Resize(Arc<Pod>, Vec<Resize>),
-    /// Nothing but its counter.
+    /// Only changes the counter of the step.
     Count,
-    /// It goes no further.
+    /// Aborts the sync with this error.
     Fail(Error),
 }
 
-/// What becomes of a claim that is not as its template wants it.
+/// The change of a claim that differs from its template.
 pub(super) enum Resize {
-    /// It is written so.
+    /// Writes the claim with the new size.
     Update(Box<PersistentVolumeClaim>),
-    /// It differs in what cannot be changed.
+    /// Rejects the claim of this name, which differs in immutable fields.
     Refuse(String),
 }
 
@@ -102,19 +102,19 @@ pub(super) struct Planner<'a> {
     pub(super) observed: Observed<'a>,
     pub(super) steps: Vec<Step>,
     pub(super) timers: Vec<Duration>,
-    /// Pods whose refresh is planned, and whether any goes on to another state.
+    /// Pods whose refresh is planned.
     refreshed: BTreeSet<String>,
     pub(super) is_moving: bool,
 }
 
-/// Whether the work goes on.
+/// The continuation of planning after a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// With the next pod.
+    /// Continue with the next pod.
     Continue,
-    /// With what follows, not with other pods.
+    /// Skip the other pods, and continue with the phases that follow.
     Break,
-    /// Not at all, unless Parallel.
+    /// Stop, unless Parallel.
     Exit,
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Set {
     gates: Gates,
 }
 
-/// What becomes of a pod at another revision.
+/// The policy by which a pod changes its revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UpdatePolicy {
     ReCreate,

@@ -120,7 +120,7 @@ impl Controller {
         let mut status = plan.status;
         let acted = effects.run(plan.steps, &mut status).await;
         let reported = self.write_status(set, object, status).await;
-        // What kept the pods from moving matters more than a status that could not be told.
+        // The error of the actions takes precedence over the error of the status update.
         acted.and(reported)?;
         Ok(plan.requeue_after)
     }

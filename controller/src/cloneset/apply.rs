@@ -277,7 +277,7 @@ impl<'a> Effects<'a> {
         Ok(())
     }
 
-    /// Moves pods on that are on their way, and then updates others.
+    /// Advances pods in transition, and then updates others.
     pub(super) async fn update(&mut self, observed: Observed<'_>) -> Result<(), Error> {
         let rules = Rules {
             lifecycle: self.set.lifecycle(),

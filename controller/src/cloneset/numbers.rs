@@ -24,7 +24,7 @@ pub(crate) struct Wanted {
 /// The class of a pod in the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// It is at the update revision.
+    /// Whether the pod is at the update revision.
     pub(crate) is_new: bool,
     pub(crate) standing: Standing,
 }

@@ -29,7 +29,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// What to do.
+/// The change in the number of pods.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ScalePlan {
     /// Fewer pods are created than are missing.
@@ -40,11 +40,11 @@ pub(crate) struct ScalePlan {
 /// The one thing that a sync does.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ScaleStep {
-    /// These pods stay after all.
+    /// Releases pods from their preparation for deletion.
     Keep(Vec<Arc<Pod>>),
-    /// So many at the current and at the update revision.
+    /// Creates this many pods at the current and at the update revision.
     Create { current: usize, update: usize },
-    /// These go, or are held by a hook first.
+    /// Deletes these pods, or prepares them if a hook holds them.
     Delete(Vec<Arc<Pod>>),
 }
 

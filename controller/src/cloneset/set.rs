@@ -43,7 +43,7 @@ fn pods_to_delete(spec: &CloneSetSpec) -> &[String] {
     names.unwrap_or_default()
 }
 
-/// What becomes of a pod at another revision.
+/// The policy by which a pod changes its revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdatePolicy {
     ReCreate,

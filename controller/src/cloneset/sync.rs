@@ -202,7 +202,7 @@ impl Controller {
         }
     }
 
-    /// Hands claims over to pods that are on their way out, and deletes those without any pod.
+    /// Makes inactive pods the owners of their claims, and deletes claims without any pod.
     async fn clean_up_claims(&self, set: &Set, owned: &mut Owned) -> Result<(), Error> {
         let ids = |pods: &[Arc<Pod>]| -> BTreeMap<String, Arc<Pod>> {
             let ids = pods

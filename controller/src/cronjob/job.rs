@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::{API_VERSION, KIND};
 use crate::controller_ref::controller_ref;
 
-/// Says for which time a job was created.
+/// The annotation with the scheduled time of a job.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 /// How a job ended: `Complete` or `Failed`; None while it hasn't.

@@ -1,4 +1,4 @@
-//! Which time of a schedule is due, and when to look again.
+//! Finds the due time of a schedule, and the delay until the next.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub(super) struct Revisions {
 }
 
 impl Revisions {
-    /// What pods at the set's template are labelled with.
+    /// The hash with which pods of the set's current template are labeled.
     pub(super) fn hash(&self) -> &str {
         hash_of(&self.current)
     }

@@ -1,4 +1,4 @@
-//! Where daemon pods belong, and how one is tied to its node.
+//! The nodes that suit daemon pods, and the affinity that pins a pod to its node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

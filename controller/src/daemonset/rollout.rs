@@ -1,4 +1,4 @@
-//! Which pods to create and delete: for the nodes' sake, and for a new template's. Pure decisions.
+//! Plans which pods to create and delete, by the nodes and by the template's revision, without I/O.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

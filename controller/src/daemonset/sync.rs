@@ -128,7 +128,7 @@ impl Controller {
         Ok(backoff)
     }
 
-    /// Tells of pods that ended and moves them to those to delete, unless it is too early.
+    /// Reports pods that ended and moves them to those to delete, unless it is too early.
     async fn end(&self, set: &DaemonSet, plan: &mut Plan) -> Option<Duration> {
         let mut next = None;
         for (node, pod) in std::mem::take(&mut plan.ended) {

@@ -180,7 +180,7 @@ fn tell_progress(
                     .last_transition_time
                     .clone_from(&current.last_transition_time);
             }
-            // Progress is dated anew though its reason is the same.
+            // The update time changes although the reason does not.
             remove(status, PROGRESSING);
         }
         set(status, moved);

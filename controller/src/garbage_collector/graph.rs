@@ -40,7 +40,7 @@ pub(super) struct Node {
     pub(super) deleting: bool,
     /// Stays until its blocking dependents are gone.
     pub(super) foreground: bool,
-    /// Stays until its dependents have let go of it.
+    /// Stays until its dependents no longer refer to it.
     pub(super) orphaning: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of an object, given what its owners are: a pure decision.
+//! Decides whether an object is collected, by the classes of its owners, without I/O.
 
 use kube::api::PropagationPolicy;
 
@@ -23,7 +23,7 @@ pub(super) struct Situation {
     pub(super) foreground_finalizer: bool,
 }
 
-/// What to do.
+/// The action on an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
     Keep,

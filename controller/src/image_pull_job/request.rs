@@ -28,7 +28,7 @@ pub(super) fn parallelism(spec: &ImagePullJobSpec) -> i32 {
     }
 }
 
-/// Asks for the image; says whether that changes anything. `status` is what the node tells.
+/// Requests the image; returns whether that changes anything. `status` is the node's report.
 pub(super) fn ask(
     spec: &mut NodeImageSpec,
     status: &NodeImageStatus,
@@ -52,7 +52,7 @@ pub(super) fn ask(
             }
         }
         Some(tag) => {
-            // The node pulls anew.
+            // The node pulls again.
             tag.version += 1;
             tag.owner_references.push(owner.clone());
             tag.created_at = created_at;

@@ -71,7 +71,7 @@ fn classify(job: &Job, copies: Vec<Arc<Secret>>) -> Classified {
         let source = source.split_once('/');
         let own = source.filter(|(namespace, _)| *namespace == job.namespace());
         match own.and_then(|(_, name)| needed.get_mut(name)) {
-            // Of several the one that is used already, else the first.
+            // Prefer the copy that is used already, else the first.
             Some(found) if found.is_none() || is_used => *found = Some(copy),
             Some(_) => {}
             None if is_used => released.push(copy),
@@ -117,8 +117,8 @@ fn reference(copy: &Secret) -> ReferenceObject {
 }
 
 impl Controller {
-    /// Brings the copies that the job needs up to date, and lets go of the others; returns references
-    /// to the former.
+    /// Updates the copies that the job needs, and releases the others; returns references to the
+    /// needed copies.
     pub(super) async fn sync_secrets(&self, job: &Job) -> Result<Vec<ReferenceObject>, Error> {
         if job.spec.pull_secrets.is_empty() && !job.is_over() {
             return Ok(Vec::new());
@@ -242,7 +242,7 @@ mod tests {
         Arc::new(serde_json::from_value(secret).unwrap())
     }
 
-    /// The copy of each secret that the job needs, and those that it lets go.
+    /// The copy of each secret that the job needs, and the copies that it releases.
     fn classified(job: &Job, copies: &[Arc<Secret>]) -> (Vec<(String, String)>, Vec<String>) {
         let Classified { needed, released } = classify(job, copies.to_vec());
         let name = |copy: &Arc<Secret>| copy.name_any();

@@ -23,7 +23,7 @@ pub(super) struct Record {
     last: Option<Timestamp>,
 }
 
-/// The records of all jobs. A controller that begins anew has none.
+/// The records of all jobs. A restarted controller has none.
 #[derive(Default)]
 pub(super) struct Records(Mutex<BTreeMap<ObjectKey, Record>>);
 

@@ -105,7 +105,7 @@ impl Intervals {
 }
 
 impl fmt::Display for Intervals {
-    /// Two neighbours are told apart by a comma, as upstream writes them.
+    /// A comma separates an interval of two indexes, as upstream prints them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, Interval { first, last }) in self.0.iter().enumerate() {
             if at > 0 {

@@ -9,10 +9,10 @@ use super::tally::Tally;
 use super::{pods, spec};
 use crate::pod_ranking::{Respects, compare};
 
-/// At least `count` of the active pods, the first to go first.
+/// Returns at least `count` of the active pods, in the order of deletion.
 ///
-/// In an Indexed job those without an index of the job go anyway, and of those with the same index
-/// all but one.
+/// In an Indexed job the result always has pods without a valid index, and all but one of the pods
+/// of each index.
 pub(super) fn chosen(tally: &Tally, count: usize) -> Vec<Arc<Pod>> {
     let (mut chosen, mut left) = if spec::is_indexed(&tally.job) {
         split(tally)

@@ -50,7 +50,7 @@ pub(super) fn backoff_limit(job: &Job) -> i32 {
     spec(job, |spec| spec.backoff_limit).unwrap_or(6)
 }
 
-/// How many pods of an index may fail, if indexes are told apart.
+/// The number of failures allowed per index, if the job limits failures by index.
 pub(super) fn limit_per_index(job: &Job) -> Option<i32> {
     spec(job, |spec| spec.backoff_limit_per_index)
 }

@@ -21,7 +21,7 @@ pub(super) struct Known {
     pub(super) job: Job,
     /// All pods of the job, by name.
     pub(super) pods: Vec<Arc<Pod>>,
-    /// Uids of pods that were let go, which the cache doesn't show yet.
+    /// Uids of pods whose finalizers were removed, which the cache doesn't show yet.
     pub(super) released: BTreeSet<String>,
     /// The failures up to the last sync.
     pub(super) backoff: Record,

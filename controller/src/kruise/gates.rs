@@ -23,7 +23,7 @@ pub struct Gates {
     pub resources_deletion_protection: bool,
     /// `StatefulSetAutoResizePVCGate`: claims of an Advanced StatefulSet grow with their templates.
     pub auto_resize_claims: bool,
-    /// `CloneSetShortHash`: pods of a CloneSet are labelled with the hash of their revision alone.
+    /// `CloneSetShortHash`: pods of a CloneSet are labeled with the hash of their revision alone.
     pub short_hash: bool,
     /// `StatefulSetStartOrdinal`: an Advanced StatefulSet heeds `ordinals.start`.
     pub start_ordinal: bool,
@@ -37,8 +37,8 @@ pub struct Gates {
     pub recreate_for_claims: bool,
     /// `KruiseDaemon`: nodes have OpenKruise's daemon. On by default; what needs it is off without.
     pub daemon: bool,
-    /// `InPlaceUpdateEnvFromMetadata`: containers that read changed metadata are started anew by
-    /// updates in place. On by default.
+    /// `InPlaceUpdateEnvFromMetadata`: updates in place restart containers that read changed
+    /// metadata. On by default.
     pub env_from_metadata: bool,
     /// `ImagePullJobGate`: ImagePullJobs are admitted and worked on.
     pub image_pull_job: bool,

@@ -26,8 +26,8 @@ struct Message {
     key: String,
 }
 
-/// What entering `state` does to the pod's readiness: the pod with the new condition, None when it
-/// does nothing.
+/// Returns the pod with the readiness condition that entering `state` sets; None if it does not
+/// change.
 #[must_use]
 pub(crate) fn entering(pod: &Pod, state: State, now: Timestamp) -> Option<Pod> {
     match state {

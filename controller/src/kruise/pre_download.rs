@@ -45,7 +45,7 @@ pub(crate) struct PreDownload {
     ctx: Context,
     recorder: Recorder,
     jobs: Informer<DynamicObject>,
-    /// Not there before jobs are defined.
+    /// Unset until jobs are defined.
     resource: OnceLock<ApiResource>,
 }
 
@@ -134,9 +134,9 @@ impl PreDownload {
         ))
     }
 
-    /// Has the nodes of pods at other revisions pull the images that an update brings, once for each
-    /// revision; deletes the jobs when all pods are at one. Returns the update revision, if that was
-    /// labelled. A failure keeps nothing else from being done.
+    /// Makes the nodes of pods at other revisions pull the images that an update brings, once for
+    /// each revision; deletes the jobs when all pods are at one. Returns the update revision, if
+    /// that was labeled. A failure does not stop the rest.
     pub(crate) async fn follow(
         &self,
         workload: &Workload<'_>,

@@ -1,4 +1,4 @@
-//! In which order pods are updated, when a workload says so.
+//! The order in which pods are updated, by the priorities and scatter terms of a workload.
 //!
 //! Source: openkruise/kruise pkg/util/updatesort.
 

@@ -1,4 +1,4 @@
-//! What stays of a NodeImage's spec.
+//! Removes requests from a NodeImage's spec that are no longer needed.
 
 use std::time::Duration;
 

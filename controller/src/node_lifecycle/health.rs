@@ -95,7 +95,7 @@ pub(super) fn observe(
     }
 }
 
-/// Tells whether Ready is there at all, and its last heartbeat.
+/// Returns the last heartbeat of the condition; the outer Option says whether the condition exists.
 fn heartbeat(ready: Option<&NodeCondition>) -> Option<Option<Timestamp>> {
     ready.map(|ready| ready.last_heartbeat_time.as_ref().map(|time| time.0))
 }

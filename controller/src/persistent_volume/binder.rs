@@ -21,7 +21,7 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The annotation by which the scheduler says where a claim's volume is to be.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// What to do for a claim.
+/// The next step for a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClaimStep {
     Nothing,
@@ -41,7 +41,7 @@ pub(super) enum ClaimStep {
     HandOver(&'static str),
 }
 
-/// What to do for a volume.
+/// The next step for a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VolumeStep {
     Nothing,
@@ -144,7 +144,7 @@ pub(super) fn claim_step(
         .as_ref()
         .and_then(|spec| spec.storage_class_name.as_deref());
     if named == Some("") {
-        // It asks for a volume that exists already.
+        // The claim asks for an existing volume.
         return ClaimStep::Nothing;
     }
     match class.map(|class| class.provisioner.as_str()) {

@@ -1,4 +1,4 @@
-//! Which of the volumes there are is the best for a claim, as upstream's component-helpers choose.
+//! Chooses the best volume for a claim, as upstream's component-helpers do.
 
 use k8s_openapi::api::core::v1::{
     PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeSpec,

@@ -23,7 +23,7 @@ pub(super) struct GroupVersionKind {
 }
 
 impl GroupVersionKind {
-    /// Where the OpenAPI document of the group version is.
+    /// The path of the OpenAPI document of the group version.
     pub(super) fn openapi_path(&self) -> String {
         let Self { group, version, .. } = self;
         match group.as_str() {

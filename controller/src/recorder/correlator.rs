@@ -1,4 +1,4 @@
-//! Which occurrences are counted together, combined, or dropped, as client-go's correlator does it.
+//! Counts similar occurrences together, combines or drops them, as client-go's correlator does.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;

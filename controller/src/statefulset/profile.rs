@@ -1,4 +1,4 @@
-//! What has changed in the controller over the years, where it shows.
+//! The changes of the controller between versions of Kubernetes, as far as they can be observed.
 //!
 //! The decisions that all versions share are elsewhere; this module has the differences. Omitted
 //! are differences that show in no object: the number of workers, and the resync every 30 seconds.

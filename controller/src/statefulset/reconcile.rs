@@ -31,7 +31,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// What to do, and the status to write afterwards.
+/// The actions of a sync, and the status to write afterwards.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) status: Computed,
@@ -273,7 +273,7 @@ impl Observed<'_> {
         (actions, Next::Continue)
     }
 
-    /// What old controllers did about a Failed pod, in one sync.
+    /// The actions of old controllers for a Failed pod, in one sync.
     fn replace(self, pod: &Pod) -> Vec<Action> {
         let new = self.new_pod(identity::ordinal(pod).unwrap_or(0));
         let create = Action::Create {

@@ -115,7 +115,7 @@ impl Controller {
             return acted.map(|()| None);
         }
         let reported = write_status(self, set, status).await;
-        // What kept the pods from moving matters more than a status that could not be told.
+        // The error of the actions takes precedence over the error of the status update.
         acted.and(reported)?;
         Ok(plan.requeue_after)
     }
@@ -160,7 +160,7 @@ impl Controller {
             .await
     }
 
-    /// Asks the server, not the cache, that the set is still there to adopt anything.
+    /// Confirms with the server, not the cache, that the set still exists and may adopt objects.
     pub(super) async fn confirm_adoption(
         &self,
         set: &Set,

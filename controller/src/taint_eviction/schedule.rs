@@ -1,4 +1,4 @@
-//! Which pods go when.
+//! The times at which pods are evicted.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use crate::mirror::ObjectKey;
 
-/// Where the eviction of a pod stands.
+/// The state of the eviction of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eviction {
     Scheduled {
         since: Timestamp,
         due: Timestamp,
     },
-    /// The pod was told to go; it is not told again until it is gone.
+    /// The pod was evicted; this is not repeated while it exists.
     Done,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Has the pod go when `due`, unless it was told so already.
+    /// Schedules the eviction of the pod at `due`, unless an eviction is known already.
     pub(super) fn add(&mut self, key: &ObjectKey, since: Timestamp, due: Timestamp) {
         let eviction = Eviction::Scheduled { since, due };
         self.evictions.entry(key.clone()).or_insert(eviction);

@@ -25,7 +25,7 @@ fn template(app: &str, image: &str, pull_policy: &str, ports: &Value) -> Value {
     })
 }
 
-/// What kubeadm v1.36 runs as its name server.
+/// The pod template of the name server that kubeadm v1.36 runs.
 fn name_server() -> Value {
     let probe = |path: &str, port: &str, more: Value| {
         let mut probe = json!({

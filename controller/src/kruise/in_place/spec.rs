@@ -16,7 +16,7 @@ use crate::kruise::container_hash::{MetadataField, metadata_variables};
 /// The annotation of revisions with the hash of the claim templates.
 pub(crate) const CLAIM_HASH_ANNOTATION: &str = "kruise.io/cloneset-volumeclaimtemplate-hash";
 
-/// What has to be done to a pod at `old` for it to be at `new`; None when it takes a new pod.
+/// Returns the update in place of a pod from `old` to `new`; None when it requires a new pod.
 ///
 /// Images of containers may be replaced and metadata may change; with the gate
 /// `RecreatePodWhenChangeVCTInCloneSetGate` claim templates may not. The old revision may be gone, and
