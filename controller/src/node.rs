@@ -82,10 +82,10 @@ pub(crate) struct Conduct {
     pub(crate) stages: Vec<Stage>,
 }
 
-/// Registers the nodes `node-1` to `node-N`, as many as there are of `machines`, keeps them alive,
-/// schedules pods onto them and runs those, for as long as it is polled.
+/// Registers the nodes `node-1` to `node-N` of `machines`, sends their heartbeats, schedules pods
+/// onto them and runs those, for as long as it is polled.
 ///
-/// Without nodes it only follows the stages, so that pods stay unscheduled.
+/// Without nodes it only applies the stages, so that pods stay unscheduled.
 pub(crate) async fn run(ctx: Context, machines: Machines, conduct: Conduct) {
     let Machines { containers, faults } = machines;
     let nodes = containers.nodes();

@@ -1,4 +1,4 @@
-//! Nodes that fail: which of them run, and which the API server hears of.
+//! Faults of nodes: power failures and network partitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use tokio::sync::watch;
 
 use super::identity;
 
-/// How a node is doing.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Link {
-    /// It runs and reaches the API server.
+    /// The node runs and reaches the API server.
     #[default]
     Up,
-    /// It runs on, but hears and says nothing.
+    /// The node runs, but does not reach the API server.
     Disconnected,
-    /// It is switched off, and its containers with it.
+    /// The node is switched off, including its containers.
     Down,
 }
 
-/// Makes nodes fail and come back; clones share one state.
+/// A handle that makes nodes fail and recover; clones share one state.
 #[derive(Clone, Debug)]
 pub struct Faults {
     links: Arc<Mutex<BTreeMap<usize, Link>>>,
     changed: Arc<watch::Sender<()>>,
 }
 
-/// There is no simulated node of that name.
+/// An error for a simulated node that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no simulated node is called {name:?}")]
 pub struct UnknownNode {
-    /// The name asked for.
+    /// The requested name.
     pub name: String,
 }
 
@@ -44,26 +44,26 @@ impl Faults {
         }
     }
 
-    /// Switches the node off: its heartbeats and its containers end.
+    /// Switches the node off: its heartbeats and its containers stop.
     ///
     /// # Errors
-    /// [`UnknownNode`]
+    /// [`UnknownNode`] if the node does not exist.
     pub fn power_off(&self, name: &str) -> Result<(), UnknownNode> {
         self.set(name, Link::Down)
     }
 
-    /// Cuts the node off from the API server: its heartbeats end, its containers run on.
+    /// Disconnects the node from the API server: its heartbeats stop, its containers keep running.
     ///
     /// # Errors
-    /// [`UnknownNode`]
+    /// [`UnknownNode`] if the node does not exist.
     pub fn disconnect(&self, name: &str) -> Result<(), UnknownNode> {
         self.set(name, Link::Disconnected)
     }
 
-    /// Brings the node back, whatever was the matter with it.
+    /// Restores the node after any fault.
     ///
     /// # Errors
-    /// [`UnknownNode`]
+    /// [`UnknownNode`] if the node does not exist.
     pub fn restore(&self, name: &str) -> Result<(), UnknownNode> {
         self.set(name, Link::Up)
     }
@@ -88,7 +88,7 @@ impl Faults {
         self.links.lock().clone()
     }
 
-    /// Told of each change from now on.
+    /// Returns a receiver that is notified of every later change.
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }

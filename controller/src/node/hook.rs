@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container as Spec, LifecycleHandler};
 use super::container::Container;
 use super::server::{Answer, Server};
 
-/// Which of the two.
+/// The kind of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HookKind {
     PostStart,
@@ -15,7 +15,7 @@ pub(super) enum HookKind {
 }
 
 impl HookKind {
-    /// The reason and the message of the event about one that has failed.
+    /// Returns the reason and the message of the event for a failed hook.
     pub(super) fn failure(self) -> (&'static str, &'static str) {
         match self {
             Self::PostStart => ("FailedPostStartHook", "PostStartHook failed"),
@@ -23,7 +23,7 @@ impl HookKind {
         }
     }
 
-    /// The handler that `spec` has for it.
+    /// Returns the handler in `spec`, if set.
     pub(super) fn handler(self, spec: &Spec) -> Option<LifecycleHandler> {
         let lifecycle = spec.lifecycle.as_ref()?;
         match self {
@@ -33,7 +33,7 @@ impl HookKind {
     }
 }
 
-/// Runs a handler to its end; whether it has succeeded.
+/// Runs a handler to its end. Returns whether it has succeeded.
 pub(super) async fn run(handler: LifecycleHandler, container: Container, server: Server) -> bool {
     if let Some(exec) = handler.exec {
         let (code, _) = container.collect(exec.command.unwrap_or_default()).await;
@@ -47,6 +47,6 @@ pub(super) async fn run(handler: LifecycleHandler, container: Container, server:
     if let Some(get) = handler.http_get {
         return matches!(server.get(&get, &container), Answer::Status(..400));
     }
-    // A socket has no part in a hook today; the API still takes one.
+    // `tcpSocket` is in the API for compatibility only; it has no effect here.
     true
 }

@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that a pod's containers are made from.
+//! The ConfigMaps and Secrets from which a pod's containers are created.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,22 @@ use kube::{Api, Client};
 
 use super::part;
 
-/// Which of the two.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SourceKind {
     ConfigMap,
     Secret,
 }
 
-/// What ConfigMaps and Secrets hold, by kind and name; those that don't exist are left out.
+/// The contents of ConfigMaps and Secrets by kind and name, without those that do not exist.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources(BTreeMap<(SourceKind, String), Data>);
 
-/// The values of one object, by key.
+/// The values of one object by key.
 pub(super) type Data = BTreeMap<String, Vec<u8>>;
 
 impl Sources {
-    /// Reads all that `spec` names.
+    /// Reads all sources that `spec` refers to.
     pub(super) async fn read(
         client: &Client,
         namespace: &str,

@@ -1,6 +1,6 @@
-//! `$((…))`: integers, names, brackets and the usual operators.
+//! Arithmetic expansion, `$((…))`: integers, names, brackets and the usual operators.
 
-/// Operators by precedence, loosest first; longer ones before their prefixes.
+/// The operators by precedence, loosest first; longer operators come before their prefixes.
 const LEVELS: [&[&str]; 6] = [
     &["||"],
     &["&&"],
@@ -9,11 +9,11 @@ const LEVELS: [&[&str]; 6] = [
     &["+", "-"],
     &["*", "/", "%"],
 ];
-/// Brackets and signs nested deeper than this count as 0.
+/// The maximum nesting of brackets and signs; deeper expressions count as 0.
 const DEPTH_MAX: usize = 64;
 
-/// The value of an expression, wrapping at 64 bits; what can't be read counts as 0, as an unset
-/// name does.
+/// Returns the value of an expression, wrapping at 64 bits. Text that can't be parsed counts as 0,
+/// as does an unset name.
 pub(super) fn evaluate(text: &str, variable: &dyn Fn(&str) -> String) -> i64 {
     let mut expression = Expression {
         rest: text.trim_start(),

@@ -1,4 +1,4 @@
-//! The part of the POSIX shell's grammar that tests drive containers with.
+//! The subset of the POSIX shell's grammar that tests use in containers.
 
 mod parser;
 
@@ -50,7 +50,7 @@ pub(crate) enum Command {
     },
 }
 
-/// A command without structure.
+/// A simple command: assignments, words and redirections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Simple {
     pub(crate) assignments: Vec<(String, Word)>,
@@ -58,7 +58,7 @@ pub(crate) struct Simple {
     pub(crate) redirects: Vec<Redirect>,
 }
 
-/// `2> word`.
+/// A redirection, such as `2> word`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Redirect {
     pub(crate) descriptor: u32,
@@ -78,14 +78,14 @@ pub(crate) enum RedirectKind {
     Duplicate,
 }
 
-/// What expands to fields.
+/// A word, which expands to fields.
 pub(crate) type Word = Vec<Part>;
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) value: PartValue,
-    /// Between quotes: what it expands to is not split into fields.
+    /// Whether the part is quoted, so that its expansion is not split into fields.
     pub(crate) quoted: bool,
 }
 

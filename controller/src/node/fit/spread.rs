@@ -1,4 +1,4 @@
-//! Topology spread constraints that must hold.
+//! Topology spread constraints with `whenUnsatisfiable: DoNotSchedule`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use kube::core::{Selector, SelectorExt};
 use super::neighbours::pod_labels;
 use super::{Cluster, Misfit, Reason, affinity, tolerated};
 
-/// The constraints of one pod, and how its kind is spread now.
+/// The constraints of one pod, with the current counts of matching pods.
 pub(super) struct Spread(Vec<Constraint>);
 
 struct Constraint {
     key: String,
     max_skew: i64,
-    /// Pods of the selection by value of the key.
+    /// The number of matching pods by value of the topology key.
     counts: BTreeMap<String, i64>,
-    /// The least of the counts.
+    /// The minimum of the counts; 0 with fewer domains than `minDomains`.
     least: i64,
-    /// Whether the pod itself is of the selection.
+    /// Whether the constraint's selector matches the pod itself.
     counts_self: bool,
 }
 
@@ -98,7 +98,7 @@ impl Constraint {
     }
 }
 
-/// Whether the node is one of those among which pods are spread.
+/// Returns whether the node counts for the constraint (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
 fn is_counted(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> bool {
     let Some(spec) = &pod.spec else {
         return true;
@@ -113,7 +113,7 @@ fn is_counted(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> 
         && (!by_taints || strict.all(|taint| tolerated(taint, tolerations)))
 }
 
-/// The pods that the constraint counts.
+/// Returns the selector of the pods that the constraint counts.
 fn selector(pod: &Pod, constraint: &TopologySpreadConstraint) -> Selector {
     let own = pod_labels(pod);
     let mut selector = constraint.label_selector.clone().unwrap_or_default();

@@ -112,7 +112,7 @@ fn a_host_port_is_taken_once_per_node() {
     assert!(choose(&wants(""), &nodes, &loads).is_err());
 }
 
-/// Nodes `node-1` to `node-3` in the zones a, a and b.
+/// Returns nodes `node-1` to `node-3` in the zones a, a and b.
 fn zones() -> [Node; 3] {
     [("node-1", "a"), ("node-2", "a"), ("node-3", "b")].map(|(name, zone)| {
         serde_json::from_value(json!({
@@ -139,7 +139,7 @@ fn running(pods: &[(&str, Pod)]) -> BTreeMap<String, Load> {
     loads
 }
 
-/// The part of a refusal that speaks of the nodes.
+/// Returns the part of the scheduler's message about the nodes.
 fn reasons(refused: Result<String, String>) -> String {
     let message = refused.unwrap_err();
     let (reasons, preemption) = message.split_once(". no new claims").unwrap();
@@ -186,7 +186,7 @@ fn pods_seek_and_avoid_each_other() {
         (labelled("x", rule("podAffinity", "db")), "node-2"),
         (labelled("x", rule("podAntiAffinity", "db")), "node-3"),
         (labelled("noisy", json!({})), "node-2"),
-        // The first of its kind is not kept out by what only it meets.
+        // A pod that alone meets its own affinity term can be the first.
         (labelled("new", rule("podAffinity", "new")), "node-2"),
     ] {
         let chosen = choose(&pod, &zones(), &loads);

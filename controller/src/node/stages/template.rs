@@ -1,10 +1,10 @@
 //! The subset of Go's templates in stages.
 //!
-//! Understood are text, comments, trim marks, pipelines with `.a.b`, `$x`, `$x.a`, parentheses,
-//! strings, numbers, booleans and nil, the assignments `:=` and `=`, `if`/`else if`/`else`,
-//! `range` with up to two variables and `else`, `with` with `else`, `define` and `template`.
-//! Functions: `and or not eq ne lt le gt ge len index print printf default add add1 sub dict list`
-//! and KWOK's `Quote`, `YAML`, `Now` and what the caller adds.
+//! Supported are text, comments, trim marks, pipelines with `.a.b`, `$x`, `$x.a`, parentheses,
+//! strings, numbers, booleans and nil, the assignments `:=` and `=`, `if`/`else if`/`else`, `range`
+//! with up to two variables and `else`, `with` with `else`, `define` and `template`. Functions:
+//! `and or not eq ne lt le gt ge len index print printf default add add1 sub dict list`, KWOK's
+//! `Quote`, `YAML` and `Now`, and those of the caller.
 
 mod functions;
 mod parse;

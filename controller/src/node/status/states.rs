@@ -1,4 +1,4 @@
-//! The states of containers, as their statuses have them.
+//! The states of containers in their statuses.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::wire_time;
 use crate::node::hold::Waiting;
 use crate::node::instance::Ended;
 
-/// Turns the status of a container that has ended into that of one that waits.
+/// Turns the status of a terminated container into that of a waiting one.
 pub(super) fn wait(status: &mut Value, reason: &str, message: &str) {
     let waiting = json!({ "reason": reason, "message": message });
     status["lastState"] = status["state"].take();
     status["state"] = json!({ "waiting": waiting });
 }
 
-/// A duration of whole seconds as Go prints it.
+/// Formats a duration of whole seconds as Go does.
 pub(super) fn go_duration(duration: Duration) -> String {
     let (minutes, seconds) = (duration.as_secs() / 60, duration.as_secs() % 60);
     match minutes {
@@ -26,7 +26,7 @@ pub(super) fn go_duration(duration: Duration) -> String {
     }
 }
 
-/// The status of a container that could not be made: what ran before is its last state.
+/// Returns the status of a container that could not be created; an earlier run is its last state.
 pub(super) fn held_status(mut status: Value, waiting: &Waiting) -> Value {
     if status["state"].get("terminated").is_some() {
         status["lastState"] = status["state"].take();
@@ -51,7 +51,7 @@ pub(super) fn waiting_status(container: &Container, reason: &str) -> Value {
     })
 }
 
-/// A container that should have run by the time its pod ended.
+/// Returns the status of a container that should have run by the end of its pod.
 pub(super) fn lost_status(container: &Container) -> Value {
     let mut status = waiting_status(container, "");
     status["state"] = json!({ "terminated": {
@@ -70,7 +70,7 @@ pub(super) fn terminated(run: &Ended, id: &str) -> Value {
             "exitCode": run.exit.code,
             "reason": "StartError",
             "message": &**message,
-            // It never was.
+            // The container was never started.
             "startedAt": wire_time(Timestamp::UNIX_EPOCH),
             "finishedAt": wire_time(run.exit.at),
             "containerID": id,

@@ -1,9 +1,9 @@
-//! `test` and `[`.
+//! The commands `test` and `[`.
 
 use super::super::filesystem::absolute;
 use super::super::process::Shell;
 
-/// Whether an expression holds; one that can't be read doesn't.
+/// Evaluates an expression; one that can't be parsed is false.
 pub(super) fn holds(shell: &Shell, words: &[String]) -> bool {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     any(shell, &words)

@@ -1,4 +1,4 @@
-//! From the text of a template to its nodes.
+//! The parser of templates: from text to nodes.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::{Block, Branch, Node, Operand, Pipeline, Template};
 #[derive(Clone, Debug, PartialEq)]
 enum Piece {
     Text(String),
-    /// What stands between the braces.
+    /// The text between the braces.
     Action(String),
 }
 
-/// How a list of nodes ended.
+/// The end of a list of nodes.
 enum Stop {
     End,
-    /// An `else`, with what follows it.
+    /// An `else`, with the text after it.
     Else(String),
     Text,
 }
@@ -68,7 +68,7 @@ fn pieces(text: &str) -> Result<Vec<Piece>, String> {
     }
 }
 
-/// Where the braces close that are not in a string.
+/// Returns the offset of the closing braces, ignoring those in strings.
 fn action_end(action: &str) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;
@@ -130,7 +130,7 @@ impl Parser {
         Ok((nodes, Stop::Text))
     }
 
-    /// Nodes up to an `end`, and those behind an `else`.
+    /// Parses the nodes up to an `end`, and those after an `else`.
     fn closed(&mut self) -> Result<(Vec<Node>, Vec<Node>), String> {
         let (body, end) = self.nodes()?;
         let otherwise = match end {
@@ -183,7 +183,7 @@ impl Parser {
     }
 }
 
-/// The quoted name at the beginning, and the rest.
+/// Parses the quoted name at the start. Returns it and the rest.
 fn template_name(text: &str) -> Result<(String, String), String> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let name = values.next().and_then(Result::ok);
@@ -192,7 +192,7 @@ fn template_name(text: &str) -> Result<(String, String), String> {
     Ok((name, rest.to_owned()))
 }
 
-/// An assignment, or a pipeline whose result is shown.
+/// Parses an assignment, or a pipeline whose result is rendered.
 fn statement(action: &str) -> Result<Node, String> {
     if action.starts_with('$') {
         for (sign, declares) in [(":=", true), ("=", false)] {
@@ -299,7 +299,7 @@ impl Reader<'_> {
         Ok(Some(operand))
     }
 
-    /// The name behind `skip` bytes.
+    /// Consumes the name after `skip` bytes.
     fn word(&mut self, skip: usize) -> String {
         let text = &self.rest[skip..];
         let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -308,7 +308,7 @@ impl Reader<'_> {
         word.to_owned()
     }
 
-    /// The `.a.b` that follows without a space; a dot alone is the whole.
+    /// Consumes the path `.a.b` ahead, without spaces; a dot alone is the empty path.
     fn fields(&mut self) -> Vec<String> {
         let mut fields = Vec::new();
         while self.rest.starts_with('.') {

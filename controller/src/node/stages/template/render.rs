@@ -1,17 +1,17 @@
-//! From the nodes of a template to a text.
+//! The renderer of templates: from nodes to text.
 
 use serde_json::Value;
 
 use super::functions::{is_true, shown};
 use super::{Block, Functions, Node, Operand, Pipeline, Template, functions};
 
-/// Templates that use each other go no deeper.
+/// The maximum nesting of templates that call each other.
 const DEPTH_MAX: usize = 32;
 
 struct Renderer<'a> {
     template: &'a Template,
     functions: &'a dyn Functions,
-    /// Innermost last; a name is looked up from there.
+    /// The variables, innermost last; lookups start there.
     variables: Vec<(String, Value)>,
     depth: usize,
     out: String,
@@ -34,7 +34,7 @@ pub(super) fn render(
 }
 
 impl Renderer<'_> {
-    /// Shows nodes in a scope of their own.
+    /// Renders nodes in their own scope.
     fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<(), String> {
         let outer = self.variables.len();
         for node in nodes {
@@ -110,7 +110,7 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    /// Shows the body of a block for one value.
+    /// Renders the body of a block for one value.
     fn item(&mut self, block: &Block, key: Option<Value>, value: &Value) -> Result<(), String> {
         let outer = self.variables.len();
         match (block.variables.as_slice(), key) {
@@ -144,7 +144,7 @@ impl Renderer<'_> {
             return Err(format!("templates are nested too deep at {name:?}"));
         }
         self.depth += 1;
-        // It sees nothing of the variables of who uses it.
+        // A template does not see the variables of its caller.
         let root = vec![("$".to_owned(), argument.clone())];
         let outer = std::mem::replace(&mut self.variables, root);
         self.nodes(body, &argument)?;
@@ -208,7 +208,7 @@ impl Renderer<'_> {
     }
 }
 
-/// A part of a document; what is not there is null.
+/// Returns the value at a path; null if it does not exist.
 fn part(value: &Value, path: &[String]) -> Value {
     let mut value = value;
     for name in path {
